@@ -34,8 +34,9 @@ from ssb_over_ndn.sync import SEQ_NO
 MS = 1_000_000
 
 _VERSION_1 = component(VERSION, nni(1))
-_LIFETIME_MS = 1000
+_LIFETIME_MS = 100  # nobody answers, and the nonces of entries that have expired end loops
 _DECAY = 10.0
+_BACKOFF = 4
 _LARGEST_ITEM = 8000
 """Bytes of an item that an announcement can carry: the packet takes 8800."""
 
@@ -72,8 +73,8 @@ class LogMember:
         feed: the feed's name.
         rng: source of nonces and of the timers' randomness.
         is_writer: it writes the log.
-        first_ms, longest_ms: how long after an item the writer repeats its announcement, which doubles each
-            time, and how long at most. The same for a reader's question, until it has an answer.
+        first_ms, longest_ms: how long after an item the writer repeats its announcement, four times as long
+            each time, and how long at most. The same for a reader's question, until it has an answer.
         suppression_ms: SuppressionPeriod.
 
     Attributes:
@@ -150,7 +151,7 @@ class LogMember:
             self._say(now)
         elif self._due is not None and self._due <= now:
             self._say(now)
-            self._repeat_after(min(2 * self._pause, self._longest), now)
+            self._repeat_after(min(_BACKOFF * self._pause, self._longest), now)
 
     def stop(self) -> None:
         """Leave the group."""

@@ -4,6 +4,8 @@
   answer has the record that the service has now: the new one, or a newer one; it is empty if the update was
   refused.
 - `/ssb/map/<id>` asks for the record. The answer is the record, or of ContentType NACK if there is none.
+- `/ssb/map/<id>/32=ask/<digest>`, with a random number as ApplicationParameters, asks the server itself: a
+  cache on the way may hold something that is no record. The answer has the record, or nothing.
 - `/ssb/logs/<id>/32=put/<digest>`, with an item's Data packet as ApplicationParameters, or with none, uploads
   to a storage. The answer has the number of the last item that the storage has, with all before it.
 
@@ -31,6 +33,7 @@ LIFETIME_MS: Final = 1000
 _SERVERS: Final = from_uri("/ssb/servers")
 _STORES: Final = from_uri("/ssb/stores")
 _UPDATE: Final = component(KEYWORD, b"update")
+_ASK: Final = component(KEYWORD, b"ask")
 _PUT: Final = component(KEYWORD, b"put")
 _DENIAL_FRESHNESS_MS: Final = 100
 
@@ -68,6 +71,11 @@ def make_query(author: str, server: bytes, nonce: int) -> bytes:
     )
 
 
+def make_direct_query(author: str, server: bytes, nonce: int) -> bytes:
+    """Build an Interest for an id's record that no cache can answer."""
+    return _with_parameters(map_name(author) + _ASK, nonce.to_bytes(4, "big"), server, nonce)
+
+
 def make_put(author: str, item: bytes, store: bytes, nonce: int) -> bytes:
     """Build an Interest that uploads an item's packet, or, if that is empty, asks how far the storage is."""
     return _with_parameters(log_name(author) + _PUT, item, store, nonce)
@@ -76,6 +84,11 @@ def make_put(author: str, item: bytes, store: bytes, nonce: int) -> bytes:
 def is_update(rest: bytes) -> bool:
     """Tell whether this is what follows the id in an update's name."""
     return _is_with_digest(rest, _UPDATE)
+
+
+def is_direct_query(rest: bytes) -> bool:
+    """Tell whether this is what follows the id in the name of a direct query."""
+    return _is_with_digest(rest, _ASK)
 
 
 def read_put_name(name: bytes) -> str | None:

@@ -105,30 +105,33 @@ class Reader:
         subscriptions: of another layering, by the feeds' names.
         plan: when and how fast.
         resolver: of the node.
+
+    Attributes:
+        resolver: see above.
     """
 
     def __init__(self, subscriptions: Mapping[bytes, Subscription], plan: Plan, resolver: Resolver) -> None:
         directed = {feed: Directed(feed, inner, resolver) for feed, inner in subscriptions.items()}
         self._subscriber = Subscriber(directed, plan)
-        self._resolver = resolver
+        self.resolver = resolver
         self._events: list[Event] = []
 
     @property
     def counts(self) -> ReaderCounts:
         """See ReaderCounts."""
-        resolver = self._resolver
+        resolver = self.resolver
         return ReaderCounts(resolver.counters["queries"], resolver.refused.total(), len(resolver))
 
     def receive(self, packet: bytes, now: int) -> None:
         """Take in a record, or what a subscription gets."""
-        if self._resolver.receive(packet, now):
+        if self.resolver.receive(packet, now):
             self._follow_up(now)
         else:
             self._subscriber.receive(packet, now)
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
-        return self._resolver.take_outputs() + self._subscriber.take_outputs()
+        return self.resolver.take_outputs() + self._subscriber.take_outputs()
 
     def take_events(self) -> list[Event]:
         """Return what the subscriber reports, and "resolved" for each feed that is found elsewhere."""
@@ -137,15 +140,15 @@ class Reader:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = (self._subscriber.next_deadline(), self._resolver.next_deadline())
+        due = (self._subscriber.next_deadline(), self.resolver.next_deadline())
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Let both act."""
-        self._resolver.wake(now)
+        self.resolver.wake(now)
         self._subscriber.wake(now)
 
     def _follow_up(self, now: int) -> None:
-        for record in self._resolver.take_changed():
+        for record in self.resolver.take_changed():
             self._events.append(Event(now, "resolved", record.author, record.seq))
             self._subscriber.nudge(log_name(record.author), now)

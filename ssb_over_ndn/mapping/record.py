@@ -193,6 +193,15 @@ class Ledger:
         """Return the newest record that has been seen of an id, also one that has expired."""
         return self._records.get(author)
 
+    def take_packet(self, wire: bytes, author: str, now: int) -> Record | None:
+        """Take in what came as an id's record; see take()."""
+        try:
+            data = parse_data(wire)
+        except MalformedPacket:
+            self.refused["format"] += 1
+            return None
+        return self.take(data, author, now)
+
     def take(self, data: Data, author: str, now: int) -> Record | None:
         """Take in a record that came as that of an id; return it, also if it is known; None if it is refused.
 

@@ -8,7 +8,13 @@ from typing import Final
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import DATA, parse_data
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.mapping.messages import NACK, make_query, server_of
+from ssb_over_ndn.mapping.messages import (
+    NACK,
+    is_direct_query,
+    make_direct_query,
+    make_query,
+    server_of,
+)
 from ssb_over_ndn.mapping.record import Ledger, Record, split_map_name
 from ssb_over_ndn.timeout import Timeout
 
@@ -17,6 +23,8 @@ _SHORTEST_PAUSE: Final = 100 * MS
 _LONGEST_PAUSE: Final = 2_000 * MS
 _LEAST_TTL: Final = 100 * MS
 _CAPACITY: Final = 65_536
+_DIRECT: Final = 16
+"""Answers until caches are trusted again."""
 
 
 class _Question:
@@ -24,15 +32,17 @@ class _Question:
 
     Attributes:
         sent: when the Interest that waits for an answer was sent, ns; None if none does.
+        direct: how often the server itself is to be asked: what came instead of a record may be in caches.
     """
 
-    __slots__ = ("due", "is_again", "pause", "sent")
+    __slots__ = ("direct", "due", "is_again", "pause", "sent")
 
     def __init__(self, now: int) -> None:
         self.due = now
         self.pause = _SHORTEST_PAUSE
         self.sent: int | None = None
         self.is_again = False
+        self.direct = 0
 
 
 class Resolver:
@@ -90,9 +100,13 @@ class Resolver:
             question.due = min(question.due, now + question.pause)
             question.pause = min(2 * question.pause, _LONGEST_PAUSE)
 
+    def record(self, author: str) -> Record | None:
+        """Return the newest record that is known of a feed that is wanted."""
+        return self._ledger.newest(author)
+
     def place(self, author: str) -> tuple[bytes, ...]:
         """Return where a feed is, as a forwarding hint; empty if that is not known."""
-        record = self._ledger.newest(author)
+        record = self.record(author)
         return () if record is None else record.storages
 
     def take_changed(self) -> list[Record]:
@@ -113,19 +127,22 @@ class Resolver:
         named = split_map_name(data.name)
         if named is None:
             return False
-        author = named[0]
+        author, rest = named
         question = self._wanted.get(author)
         if question is None or question.sent is None:
             return True
-        if data.content_type == NACK:
+        is_direct = is_direct_query(rest)
+        if data.content_type == NACK or (is_direct and not data.content):
             self.counters["denials"] += 1
             self._pause(question, now)
             return True
         before = self._ledger.newest(author)
-        record = self._ledger.take(data, author, now)
+        record = self._ledger.take_packet(data.content if is_direct else data.wire, author, now)
         if record is None:
+            question.direct = _DIRECT
             self._pause(question, now)
             return True
+        question.direct = max(question.direct - 1, 0)
         self.counters["answers"] += 1
         self._timeout.answered(None if question.is_again else now - question.sent)
         question.sent, question.is_again, question.pause = None, False, _SHORTEST_PAUSE
@@ -153,8 +170,9 @@ class Resolver:
                 self.counters["queries"] += 1
                 question.sent = now
                 question.due = now + self._timeout.length
+                make = make_direct_query if question.direct else make_query
                 server = server_of(author, self._servers)
-                self._outputs.append(make_query(author, server, self._rng.getrandbits(32)))
+                self._outputs.append(make(author, server, self._rng.getrandbits(32)))
 
     def _pause(self, question: _Question, now: int) -> None:
         """Wait before asking again: the answer was of no use, and caches would give it again."""

@@ -4,11 +4,10 @@ from collections import Counter
 from typing import Final
 
 from forwarder.wire.lp import open_interest
-from forwarder.wire.packet import Interest, parse_data
+from forwarder.wire.packet import Interest
 from forwarder.wire.parameters import parameters_of
-from forwarder.wire.tlv import MalformedPacket
 from ssb.application import Event
-from ssb_over_ndn.mapping.messages import is_update, make_answer, make_denial
+from ssb_over_ndn.mapping.messages import is_direct_query, is_update, make_answer, make_denial
 from ssb_over_ndn.mapping.record import Ledger, split_map_name
 
 MOST_IDS: Final = 10_000_000
@@ -48,6 +47,9 @@ class NameServer:
         author, rest = named
         if not rest:
             self._answer(author, now)
+        elif is_direct_query(rest):
+            self.counters["queries"] += 1
+            self._outputs.append(self._told(author, interest, now))
         elif is_update(rest):
             self._update(author, interest, now)
 
@@ -82,20 +84,15 @@ class NameServer:
 
     def _update(self, author: str, interest: Interest, now: int) -> None:
         self.counters["updates"] += 1
-        parameters = parameters_of(interest)
-        try:
-            data = None if parameters is None else parse_data(parameters)
-        except MalformedPacket:
-            data = None
-        if data is None:
-            self.ledger.refused["format"] += 1
-            self._outputs.append(make_answer(interest, b""))
-            return
         before = self.ledger.newest(author)
-        taken = self.ledger.take(data, author, now)
+        taken = self.ledger.take_packet(parameters_of(interest) or b"", author, now)
         if taken is not None and (before is None or before.storages != taken.storages):
             self._events.append(Event(now, "mapped", author, taken.seq))
         if self._sweep is None and len(self.ledger):
             self._sweep = now + _SWEEP
+        self._outputs.append(self._told(author, interest, now))
+
+    def _told(self, author: str, interest: Interest, now: int) -> bytes:
+        """Return the answer that has the id's record in it, or nothing."""
         record = self.ledger.get(author, now)
-        self._outputs.append(make_answer(interest, b"" if record is None else record.wire))
+        return make_answer(interest, b"" if record is None else record.wire)

@@ -87,6 +87,11 @@ class Storage:
         log = self._logs.get(author)
         return 0 if log is None else len(log.items)
 
+    def messages_of(self, author: str) -> list[bytes]:
+        """Return the contents of a feed's items that are stored, from the first."""
+        log = self._logs.get(author)
+        return [] if log is None else [item.content for item in log.items]
+
     def receive(self, packet: bytes, now: int) -> None:
         """Take in an upload, or an Interest for a feed."""
         interest = open_interest(packet)

@@ -20,6 +20,8 @@ from analysis.files import write_whole
 from testbed.cli.progress import counted
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
+from testbed.verify.mapping.world import CATCH_UP_NS as MAPPING_CATCH_UP_NS
+from testbed.verify.mapping.world import play_mapping
 from testbed.verify.providers.world import CATCH_UP_NS as PROVIDERS_CATCH_UP_NS
 from testbed.verify.providers.world import play_providers
 from testbed.verify.simulate.chart import draw
@@ -65,6 +67,7 @@ _PUSH = _Family(play_one, CATCH_UP_NS, "", make_story)
 _CLASSIC = _Family(play_classic, CLASSIC_CATCH_UP_NS, "--classic ", make_classic)
 _PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
 _PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None)
+_LINK = _Family(play_mapping, MAPPING_CATCH_UP_NS, "--link ", None)
 _RUNGS = _Family(play_rungs, RUNGS_CATCH_UP_NS, "--rungs ", None)
 _SOCIAL = _Family(play_social, SOCIAL_CATCH_UP_NS, "--social ", None)
 _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
@@ -78,6 +81,7 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 @click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
 @click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
 @click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
+@click.option("--link", is_flag=True, help="Seeds make name services, storages and devices that move.")
 @click.option("--rungs", is_flag=True, help="Seeds make swarms that climb the replication ladder.")
 @click.option("--social", is_flag=True, help="Seeds make networks of SSB-aware forwarders.")
 @click.option("--tiny", is_flag=True, help="Seeds make tinySSB cells with a provider and its clients.")
@@ -109,6 +113,7 @@ def simulate(
     classic: bool,
     peers: bool,
     providers: bool,
+    link: bool,
     rungs: bool,
     social: bool,
     tiny: bool,
@@ -125,24 +130,19 @@ def simulate(
 
     Exit status 1 if an invariant is violated.
     """
-    families = ("classic", "peers", "providers", "rungs", "social", "tiny")
+    families = ("classic", "peers", "providers", "link", "rungs", "social", "tiny")
     exclude("exhaustive", "explore", "story", "seed", "seeds", "first", "keep_going", *families)
     exclude("explore", "story", "seed", "seeds", "keep_going", *families)
     exclude("story", "seed", "seeds", "first", "jobs", "keep_going", *families)
-    exclude("tiny", "social", "rungs", "providers", "peers", "classic", "save")
-    exclude("social", "rungs", "providers", "peers", "classic", "save")
-    exclude("rungs", "providers", "peers", "classic", "save")
+    exclude("tiny", "social", "rungs", "link", "providers", "peers", "classic", "save")
+    exclude("social", "rungs", "link", "providers", "peers", "classic", "save")
+    exclude("rungs", "link", "providers", "peers", "classic", "save")
+    exclude("link", "providers", "peers", "classic", "save")
     exclude("providers", "peers", "classic", "save")
     exclude("peers", "classic", "save")
     exclude("seed", "seeds", "first", "jobs", "keep_going")
-    chosen = {
-        _TINY: tiny,
-        _SOCIAL: social,
-        _RUNGS: rungs,
-        _PROVIDERS: providers,
-        _PEERS: peers,
-        _CLASSIC: classic,
-    }
+    chosen = {_TINY: tiny, _SOCIAL: social, _RUNGS: rungs, _LINK: link}
+    chosen |= {_PROVIDERS: providers, _PEERS: peers, _CLASSIC: classic}
     family = next((family for family, is_chosen in chosen.items() if is_chosen), _PUSH)
     workers = jobs or os.cpu_count() or 1
     if exhaustive:

@@ -98,16 +98,21 @@ class LinkNode(NdnNode):
 
     Args:
         context, layering: see NdnNode.
+
+    Attributes:
+        services: where they are.
+        devices: the uploading side of each feed that is published here.
+        reader, server, storage: what else is here, None if it is not.
     """
 
     def __init__(self, context: Context, layering: LinkLayering) -> None:
-        self._services = Services.of(context)
+        self.services = Services.of(context)
         self._home: bytes | None = None  # the storage that devices upload to
         self._attachment: tuple[bytes, frozenset[str]] | None = None
-        self._devices: list[Device] = []
-        self._reader: Reader | None = None
-        self._server: NameServer | None = None
-        self._storage: Storage | None = None
+        self.devices: list[Device] = []
+        self.reader: Reader | None = None
+        self.server: NameServer | None = None
+        self.storage: Storage | None = None
         super().__init__(context, layering)
 
     def reroute(self, network: Topology, routing: Routing) -> None:
@@ -115,7 +120,7 @@ class LinkNode(NdnNode):
         super().reroute(network, routing)
         distance = {
             name: min(found.values())
-            for name, node in self._services.stores.items()
+            for name, node in self.services.stores.items()
             if (found := ways(network, self.name, {node: 0}, routing))
         }
         if not distance:
@@ -129,7 +134,7 @@ class LinkNode(NdnNode):
         )
         if (self._home, attached) != self._attachment:
             self._attachment = self._home, attached
-            for device in self._devices:
+            for device in self.devices:
                 device.move(self._home)
 
     def _add_feeds(self) -> None:
@@ -140,27 +145,27 @@ class LinkNode(NdnNode):
     def _add_services(self) -> None:
         """Attach what this node serves, and route to what others serve."""
         forwarder = self.host.forwarder
-        for names in self._services:
+        for names in self.services:
             for name, node in names.items():
                 if node == self.name:
                     forwarder.regions.add(name)
                 else:
                     self._sources.append(((name,), {node: 0}))
-        if self.name in self._services.servers.values():
-            self._server = NameServer()
-            self._register_idle(self._server)
-            self._route((MAP,), self._attach(self._server))
-        if self.name in self._services.stores.values():
-            self._storage = Storage()
-            self._route((LOGS,), self.host.attach(self._storage))
+        if self.name in self.services.servers.values():
+            self.server = NameServer()
+            self._register_idle(self.server)
+            self._route((MAP,), self._attach(self.server))
+        if self.name in self.services.stores.values():
+            self.storage = Storage()
+            self._route((LOGS,), self.host.attach(self.storage))
 
     def _register_idle(self, server: NameServer) -> None:
         """Tell a server of the feeds that nobody writes or reads: of its part of them, by genuine records.
 
         They count for longer than any run, so that nobody has to renew them. A million take two minutes.
         """
-        own = {name for name, node in self._services.servers.items() if node == self.name}
-        names, stores = [*self._services.servers], [*self._services.stores]
+        own = {name for name, node in self.services.servers.items() if node == self.name}
+        names, stores = [*self.services.servers], [*self.services.stores]
         rng = Random(f"{self._context.seed} idle ids")
         now = self._context.start
         for number in range(self._workload.idle_feeds):
@@ -182,33 +187,33 @@ class LinkNode(NdnNode):
         device = Device(
             feed.key,
             feed.identity.sign,
-            [*self._services.servers],
+            [*self.services.servers],
             rng=self._rng,
             lifetime=parameters["record_ms"] * _MS,
             ttl=parameters["ttl_ms"] * _MS,
         )
-        self._devices.append(device)
+        self.devices.append(device)
         times = [context.start + time for time in feed.times]
         return self._attach(Publisher(feed.messages, times, announcer=device, stop=context.stop))
 
     def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
-        self._reader = Reader(subscriptions, plan, Resolver([*self._services.servers], rng=self._rng))
-        return self._reader
+        self.reader = Reader(subscriptions, plan, Resolver([*self.services.servers], rng=self._rng))
+        return self.reader
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters, and those of services, devices and the resolver."""
         row = super().counters()
-        row["uploads"] = sum(device.counters["uploads"] for device in self._devices)
-        row["map_updates_sent"] = sum(device.counters["updates"] for device in self._devices)
-        if self._reader is not None:
-            row["map_queries_sent"], row["map_refused"], row["resolver_entries"] = self._reader.counts
-        if self._server is not None:
-            row["map_records"] = len(self._server.ledger)
-            row["map_updates"] = self._server.counters["updates"]
-            row["map_queries"] = self._server.counters["queries"]
-            row["map_refused"] = row.get("map_refused", 0) + self._server.ledger.refused.total()
-        if self._storage is not None:
-            row["stored_messages"], row["stored_bytes"] = self._storage.messages, self._storage.size
+        row["uploads"] = sum(device.counters["uploads"] for device in self.devices)
+        row["map_updates_sent"] = sum(device.counters["updates"] for device in self.devices)
+        if self.reader is not None:
+            row["map_queries_sent"], row["map_refused"], row["resolver_entries"] = self.reader.counts
+        if self.server is not None:
+            row["map_records"] = len(self.server.ledger)
+            row["map_updates"] = self.server.counters["updates"]
+            row["map_queries"] = self.server.counters["queries"]
+            row["map_refused"] = row.get("map_refused", 0) + self.server.ledger.refused.total()
+        if self.storage is not None:
+            row["stored_messages"], row["stored_bytes"] = self.storage.messages, self.storage.size
         return row
 
 

@@ -112,8 +112,8 @@ class SyncParameters(FetchParameters):
 class SyncLogParameters(FetchParameters):
     """Parameters of `sync-log`."""
 
-    first_ms: int = Field(default=500, ge=1, le=_HOUR_MS)
-    """How long after an item its writer announces it again, which doubles each time."""
+    first_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """How long after an item its writer announces it again; four times as long each time."""
     longest_ms: int = Field(default=30_000, ge=1, le=_HOUR_MS)
     """The longest time between two announcements of a feed that does not change; as `sync` has it."""
     suppression_ms: int = Field(default=200, ge=1, le=60_000)

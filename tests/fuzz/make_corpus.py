@@ -28,7 +28,7 @@ from ssb.message import Message
 from ssb.tiny.bipf import encode
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
-from testbed.verify.fuzz import corpus, events, management, ssb, tiny
+from testbed.verify.fuzz import corpus, events, management, mapping, ssb, tiny
 from testbed.verify.fuzz.node import (
     APPLICATION,
     CACHED,
@@ -427,6 +427,7 @@ def main() -> None:
         "captures": for_captures(),
         "ssb": for_ssb(),
         "tiny": for_tiny(),
+        "mapping": mapping.inputs(),
     }
     for name, inputs in made.items():
         path = corpus.SEEDS / f"{name}.hex"

@@ -36,7 +36,7 @@ LONG_HUNTS = {
 }
 """These take ten seconds and more, the last one minutes: `python -m testbed.verify.fuzz --bug NAME`."""
 
-BY_MUTATIONS = [name for name, bug in BUGS.items() if bug.target in ("captures", "tiny")]
+BY_MUTATIONS = [name for name, bug in BUGS.items() if bug.target in ("captures", "tiny", "mapping")]
 """Found by mutations alone: that takes seconds, as a process of Atheris does to start."""
 
 CORPORA = {name: read(SEEDS / f"{name}.hex") for name in TARGETS}

@@ -13,6 +13,7 @@ from forwarder.wire.tlv import MalformedPacket, element, nni
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb_over_ndn.mapping.messages import (
+    make_direct_query,
     make_put,
     make_query,
     make_update,
@@ -205,6 +206,15 @@ def test_a_server_answers_to_nonsense_with_nothing() -> None:
     assert server.ledger.refused == {"format": 1}
 
 
+def test_a_server_can_be_asked_past_caches() -> None:
+    server = NameServer()
+    first, second = (make_direct_query(ANN.ref, SERVER, nonce) for nonce in (1, 2))
+    assert parse_interest(first).name != parse_interest(second).name
+    assert answer(server, first).content == b""
+    tell(server, record(1))
+    assert answer(server, second).content == record(1)
+
+
 def test_a_server_is_full_at_its_capacity() -> None:
     server = NameServer(capacity=1)
     tell(server, record(1))
@@ -290,6 +300,26 @@ def test_a_resolver_takes_no_answer_that_it_has_not_asked_for() -> None:
     made.receive(record(2, THERE), NOW)  # nobody has asked
     made.receive(record(2, THERE, of=BEN), NOW)
     assert (made.place(ANN.ref), made.place(BEN.ref)) == ((HERE,), ())
+
+
+def test_a_resolver_asks_the_server_itself_when_caches_hold_no_record() -> None:
+    made = resolver()
+    made.receive(record(9, THERE, by=BEN), NOW)
+    now = made.next_deadline() or 0
+    made.wake(now)
+    (packet,) = made.take_outputs()
+    asked = parse_interest(packet)
+    assert asked.name.startswith(map_name(ANN.ref) + component(32, b"ask"))
+    made.receive(make_data(asked.name, record(1)), now)
+    assert made.place(ANN.ref) == (HERE,)
+    for _ in range(20):
+        now = made.next_deadline() or 0
+        made.wake(now)
+        (packet,) = made.take_outputs()
+        asked = parse_interest(packet)
+        is_direct = asked.name != map_name(ANN.ref)
+        made.receive(make_data(asked.name, record(1)) if is_direct else record(1), now)
+    assert not is_direct  # caches are trusted again
 
 
 def test_a_resolver_repeats_what_is_not_answered() -> None:

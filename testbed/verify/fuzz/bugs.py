@@ -140,6 +140,19 @@ BUGS = {
     "a data feed without an end": Bug(
         "tiny", "ssb.tiny.node", "Node._check_limit", "sequence > limit.entries or", ""
     ),
+    "a record without its signature": Bug(
+        "mapping",
+        "ssb_over_ndn.mapping.record",
+        "open_record",
+        "not verify(parse_feed(record.author), data.signature, data.signed)",
+        "False",
+    ),
+    "a delegation that is no name": Bug(
+        "mapping", "ssb_over_ndn.mapping.record", "_parse", "prefix_ends(content[start:end])", "None"
+    ),
+    "a record taken for another id's": Bug(
+        "mapping", "ssb_over_ndn.mapping.record", "Ledger.take", "record.author != author", "False"
+    ),
     "a change before it is authorised": Bug(
         "management",
         "forwarder.management.manager",
@@ -185,7 +198,7 @@ BUGS = {
 """By name."""
 
 
-_ROOMS = ("forwarder", "ssb", "testbed", "analysis", "captures")
+_ROOMS = ("forwarder", "ssb", "ssb_over_ndn", "testbed", "analysis", "captures")
 
 
 def rewritten(bug: Bug) -> tuple[Any, str, Callable[..., Any]]:

@@ -95,6 +95,12 @@ def _tiny() -> Target:
     return _program(tiny.check, tiny.MOST_EVENTS)
 
 
+def _mapping() -> Target:
+    from testbed.verify.fuzz import mapping
+
+    return _program(mapping.check, mapping.MOST_EVENTS)
+
+
 def _captures() -> Target:
     from testbed.verify.fuzz import captures
 
@@ -113,6 +119,7 @@ class _Targets(Mapping[str, Target]):
             "management": _management,
             "ssb": _ssb,
             "tiny": _tiny,
+            "mapping": _mapping,
             "captures": _captures,
         }
     )

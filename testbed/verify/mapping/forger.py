@@ -1,0 +1,169 @@
+"""Who does not keep to the rules: a node that forges, and a router that lies about records."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+from forwarder.wire.lp import open_data, parse_lp
+from forwarder.wire.name import VERSION, component
+from forwarder.wire.packet import DATA, make_data, parse_data
+from forwarder.wire.tlv import MalformedPacket, nni
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb_over_ndn.mapping.messages import make_put, make_query, make_update, server_of, store_name
+from ssb_over_ndn.mapping.record import LINK, make_record, map_name, split_map_name
+from ssb_over_ndn.naming import message_packet
+
+SECOND = 1_000_000_000
+EVIL = store_name("evil")
+"""Where a forger wants readers to go."""
+
+_FOREVER = 1 << 40
+
+
+class Forger:
+    """An application that asks the name service, keeps what it is told, and attacks on request.
+
+    Args:
+        authors: whom it attacks.
+        servers, stores: the services' names.
+        seed: of its nonces and its key.
+    """
+
+    def __init__(
+        self, authors: Iterable[Identity], servers: list[bytes], stores: list[bytes], seed: int
+    ) -> None:
+        self._authors = [author.ref for author in authors]
+        self._servers, self._stores = servers, stores
+        self._random = Random(f"forger {seed}")
+        self._own = Identity.from_seed(self._random.randbytes(32))
+        self._records: defaultdict[str, list[bytes]] = defaultdict(list)
+        self._asks_at: int | None = SECOND
+        self._outputs: list[bytes] = []
+
+    def attack(self, how: str, messages: dict[str, tuple[Message, ...]], now: int) -> None:
+        """Send what is forged, about every author."""
+        for author in self._authors:
+            match how:
+                case "signature":
+                    self._update(author, forged(author, self._own, now))
+                case "hijack":
+                    self._update(author, forged(self._own.ref, self._own, now))
+                case "replay":
+                    for wire in self._records[author]:
+                        self._update(author, wire)
+                case "garbage":
+                    self._update(author, self._random.randbytes(self._random.randrange(80)))
+                case "item" | "foreign item":
+                    self._put(author, messages[author], how == "item")
+
+    def stop(self) -> None:
+        """Ask nothing any more."""
+        self._asks_at = None
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        opened = open_data(packet)
+        if opened is None:
+            return
+        named = split_map_name(opened[0].name)
+        if named is not None and opened[0].content_type == LINK:
+            kept = self._records[named[0]]
+            if opened[0].wire not in kept:
+                kept.append(opened[0].wire)
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        return self._asks_at
+
+    def wake(self, now: int) -> None:
+        """See Application: ask for all records, to replay them later."""
+        if self._asks_at is not None and self._asks_at <= now:
+            self._asks_at = now + SECOND
+            for author in self._authors:
+                self._outputs.append(make_query(author, server_of(author, self._servers), self._nonce()))
+
+    def _update(self, author: str, wire: bytes) -> None:
+        self._outputs.append(make_update(author, wire, server_of(author, self._servers), self._nonce()))
+
+    def _put(self, author: str, messages: tuple[Message, ...], is_own: bool) -> None:
+        """Upload a message that the author has not signed, or another author's as this one's."""
+        if is_own:
+            chosen = self._random.choice(messages)  # it may be one that the author has not written yet
+            at = chosen.encoded.index(b'"signature": "') + 14
+            other = b"B" if chosen.encoded[at : at + 1] == b"A" else b"A"
+            text = chosen.encoded[:at] + other + chosen.encoded[at + 1 :]
+            packet = message_packet(chosen).replace(chosen.encoded, text)
+        else:
+            packet = message_packet(Message.create(self._own, None, {"type": "post"}, 1))
+        for store in self._stores:
+            self._outputs.append(make_put(author, packet, store, self._nonce()))
+
+    def _nonce(self) -> int:
+        return self._random.getrandbits(32)
+
+
+def forged(author: str, by: Identity, now: int) -> bytes:
+    """Return a record that leads to EVIL, signed by somebody."""
+    hour = 3600 * SECOND
+    return make_record(author, by.sign, _FOREVER, (EVIL,), now=now, lifetime=hour, ttl=hour)
+
+
+class Liar:
+    """An endpoint whose packets under the records' prefix are changed as long as it lies.
+
+    Args:
+        endpoint: the honest one.
+        seed: of its key.
+
+    Attributes:
+        is_lying: whether it does.
+        lies: packets that it has changed.
+    """
+
+    def __init__(self, endpoint: Any, seed: int) -> None:
+        self._endpoint = endpoint
+        self._own = Identity.from_seed(Random(f"liar {seed}").randbytes(32))
+        self._old: dict[str, bytes] = {}
+        self._now = 0
+        self.is_lying = False
+        self.lies = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._endpoint, name)
+
+    def receive(self, port: int, payload: bytes, sender: Any, now: int) -> None:
+        """See Endpoint."""
+        self._now = now
+        self._endpoint.receive(port, payload, sender, now)
+
+    def take_outputs(self) -> list[tuple[int, bytes, Any]]:
+        """See Endpoint."""
+        return [(port, self._changed(frame), to) for port, frame, to in self._endpoint.take_outputs()]
+
+    def _changed(self, frame: bytes) -> bytes:
+        try:
+            fragment = parse_lp(frame).fragment
+            data = parse_data(fragment) if fragment[:1] == bytes((DATA,)) else None
+        except MalformedPacket:
+            return frame
+        named = None if data is None else split_map_name(data.name)
+        if data is None or named is None:
+            return frame
+        author = named[0]
+        is_record = data.content_type == LINK
+        old = self._old.setdefault(author, data.wire) if is_record else self._old.get(author, b"")
+        if not self.is_lying:
+            return frame
+        self.lies += 1
+        if is_record:
+            return old if self.lies % 3 == 0 else forged(author, self._own, self._now)
+        if named[1]:
+            return make_data(data.name, old if self.lies % 2 else forged(author, self._own, self._now))
+        return make_data(map_name(author) + component(VERSION, nni(1)), b"", freshness_ms=1000)
