@@ -177,7 +177,7 @@ def compare(rows: Sequence[dict[str, Any]]) -> tuple[list[str], dict[str, float]
         lines.append(
             f"{row['scenario']:16} {times[0]:14.1f} {times[1]:9.1f} {sizes[0]:18.1f} {sizes[1]:9.1f}"
         )
-    accuracy = {}
+    accuracy: dict[str, float] = {}
     for what, found_ratios in ratios.items():
         off = [max(each, 1 / each) for each in found_ratios]
         accuracy |= {f"{what}_half": round(median(off), 2), f"{what}_most": round(max(off), 2)}
