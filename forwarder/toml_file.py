@@ -11,10 +11,21 @@ _ROOM = 60
 _PLAIN = {
     "extra_forbidden": "unknown key",
     "unexpected_keyword_argument": "unknown key",
-    "missing": "is missing",
+    "missing": "is missing: add it",
     "model_type": "must be a table",
     "dict_type": "must be a table",
     "dataclass_type": "must be a table",
+    "string_pattern_mismatch": "has a character that is not allowed there",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "string_type": "must be a text",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
 }
 _SPEAK_FOR_THEMSELVES = ("missing", "value_error", "extra_forbidden", "unexpected_keyword_argument")
 
@@ -23,10 +34,14 @@ def parse_toml(text: bytes) -> dict[str, Any]:
     """Read TOML in UTF-8; raise ValueError with a line for the user."""
     try:
         return tomllib.loads(text.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not valid TOML: byte {error.start + 1} is no text in UTF-8") from error
     except RecursionError as error:
         raise ValueError("not valid TOML: nested too deeply") from error
-    except ValueError as error:
+    except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not valid TOML: {error}") from error
+    except ValueError as error:  # what Python's int() refuses
+        raise ValueError("not valid TOML: a number has too many digits") from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -47,6 +62,10 @@ def problem_of(error: ValidationError) -> tuple[tuple[str, ...], str]:
     """Return the first of what a model has found wrong: the key, the outermost table first, and the rest."""
     first = error.errors()[0]
     problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
+    problem = problem.replace("Input should be", "must be")
+    problem = problem.replace("greater than or equal to", "at least").replace(
+        "less than or equal to", "at most"
+    )
     got = "" if first["type"] in _SPEAK_FOR_THEMSELVES else f" (got {shown(first['input'])})"
     return tuple(map(str, first["loc"])), f"{problem}{got}"
 

@@ -1,8 +1,22 @@
 """The error that ends a command with one line."""
 
+from collections.abc import Collection
+from difflib import get_close_matches
+
 from forwarder.toml_file import shown
 
-__all__ = ["UserError", "shown"]
+__all__ = ["UserError", "known", "shown"]
+
+_MOST_KNOWN = 24
+
+
+def known(name: str, names: Collection[str]) -> str:
+    """Return what to say of an unknown name: the one that is likely meant, and which there are."""
+    near = get_close_matches(name, names, n=1, cutoff=0.8)
+    meant = f"did you mean {near[0]}? " if near else ""
+    there = [*names][:_MOST_KNOWN]
+    more = f" and {len(names) - len(there)} more" if len(names) > len(there) else ""
+    return f"{meant}there are {', '.join(there)}{more}"
 
 
 class UserError(Exception):

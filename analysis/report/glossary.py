@@ -1,4 +1,4 @@
-"""Words that not every reader knows, explained where they stand."""
+"""Words that not every reader knows, explained where they stand, and at the end of each page with them."""
 
 import re
 
@@ -15,7 +15,19 @@ TERMS = {
 }
 """Each term in its singular, and what it means in a few words."""
 
+COMMON = {
+    "NDN": "Named Data Networking: consumers ask the network for packets by their names, whoever has them",
+    "SSB": "Secure Scuttlebutt: signed logs that only their authors append to, and that peers hand on",
+    "EBT": "epidemic broadcast trees: peers push messages along a tree, and tell of them beside it",
+    "Interest": "an NDN packet that asks for Data by name",
+    "Data": "an NDN packet with a name, content, and its producer's signature",
+    "feed": "a log of signed messages, each of which names the one before; its messages are the items",
+}
+"""More of them, which stand too often to be marked wherever they do."""
+
 _TERM = re.compile(rf"\b({'|'.join(TERMS)})(s?)\b")
+_TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
+_WORD = re.compile(r"\b[A-Za-z0-9]+\b")
 
 
 def explained(text: str) -> Markup:
@@ -25,3 +37,12 @@ def explained(text: str) -> Markup:
             lambda found: f'<abbr title="{escape(TERMS[found[1]])}">{found[0]}</abbr>', str(escape(text))
         )
     )
+
+
+def occurring(page: str) -> list[tuple[str, str]]:
+    """Return the terms that stand in a page's markup, with their meanings, in alphabetical order."""
+    text = _TAG.sub(" ", page)
+    known = {**TERMS, **COMMON}
+    found = {word[0] for word in _WORD.finditer(text)}
+    said = [(term, meaning) for term, meaning in known.items() if found & {term, f"{term}s"}]
+    return sorted(said, key=lambda entry: entry[0].lower())

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from analysis.report.figures.plot import COLOURS, DASHES, Figure, places
-from analysis.report.glossary import explained
+from analysis.report.glossary import explained, occurring
 from analysis.report.numbers import exponent, pretty
 
 STROKES = {
@@ -96,6 +96,7 @@ def environment() -> Environment:
     made.filters["pretty"] = pretty
     made.filters["exponent"] = exponent
     made.filters["explained"] = explained
+    made.filters["occurring"] = occurring
     return made
 
 

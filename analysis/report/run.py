@@ -17,7 +17,6 @@ from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.findings import findings, unranked
-from analysis.report.glossary import TERMS
 from analysis.report.numbers import NARROW_SPACE, duration, pretty
 from analysis.report.page import page
 from analysis.report.ranks import alike, rank
@@ -174,7 +173,6 @@ def render(manifest: Manifest, tables: Tables) -> str:
         unranked=unranked(values, manifest.layerings),
         times=_times(manifest),
         titles=manifest.titles,
-        terms=TERMS,
         strategy=_strategy(manifest),
         faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
         drawing=drawing,

@@ -22,9 +22,10 @@ _MOST_LOOKED_AT = 12
 """Runs of a sweep whose costs are computed; those of more follow from as many, evenly spaced."""
 
 _MININET_S = 2.0
-_MININET_S_PER_NODE = 0.04
-"""What a layering over Mininet takes beside its own time, and for each node: processes, links, waiting for
-captures. Measured with `feednet run fanout` and `feednet run geant-news` on two cores."""
+_MININET_S_PER_NODE = 0.2
+"""What a layering over Mininet takes beside its own time, and for each node, roughly: processes start, and
+captures end. `feednet run fanout --items 60 --net mininet` took 8.4 s more than its own 5.8 s for each of two
+layerings, on two cores that other programs kept busy; an idle machine takes less."""
 
 
 def tell_run(
@@ -94,10 +95,11 @@ def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, 
     console.print(f"takes     about {_seconds(run_s)}{analysis}")
     console.print(f"writes    about {_bytes(written)} to {directory} ({_bytes(free)} are free)", markup=False)
     good = outlook.figures()["accuracy"]
+    half, most = ((good[f"time_{part}"], good[f"size_{part}"]) for part in ("half", "most"))
     console.print(
-        f"          [dim]estimates of the library's scenarios were within a factor {good['time_most']:g} for"
-        f" time and {good['size_most']:g} for size, half of them within {good['time_half']:g} and"
-        f" {good['size_half']:g}; a busy or slower machine takes longer[/]"
+        f"          [dim]measured on the library's scenarios in the emulator, half of such estimates were within a"
+        f" factor {half[0]:.1f} for time and {half[1]:.1f} for size, all within {most[0]:.1f} and {most[1]:.1f};"
+        " a slower or busy machine takes longer[/]"
     )
     console.print("nothing was run, nothing was written")
 

@@ -7,7 +7,6 @@ the network, all before anything is written.
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from copy import deepcopy
-from difflib import get_close_matches
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -19,7 +18,7 @@ from pydantic import Field, ValidationError, field_validator
 from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import parse_toml, problem_of
-from testbed.errors import UserError, shown
+from testbed.errors import UserError, known, shown
 from testbed.layerings.ladder import hub_of
 from testbed.layerings.link import candidates
 from testbed.layerings.ndn_node import choose_strategies
@@ -148,7 +147,7 @@ class Scenario(Section):
     def _known_layerings(cls, layerings: tuple[str, ...]) -> tuple[str, ...]:
         for name in layerings:
             if name not in LAYERINGS:
-                raise ValueError(f"unknown layering {name!r}; there are {', '.join(LAYERINGS)}")
+                raise ValueError(f"unknown layering {name!r}; {known(name, LAYERINGS)}")
         if not layerings or len(set(layerings)) != len(layerings):
             raise ValueError("name at least one layering, each once")
         return layerings
@@ -246,15 +245,14 @@ def first_comment(text: bytes) -> str:
 def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
     """Read a scenario's file by name or path; return its table, with paths as they are from here, and where
     it is. Raises UserError."""
-    known = available()
-    path = known.get(name_or_path, Path(name_or_path))
+    built_in = available()
+    path = built_in.get(name_or_path, Path(name_or_path))
     try:
         text = path.read_bytes()
     except (OSError, ValueError) as error:
-        near = get_close_matches(name_or_path, known, 3) or sorted(known)[:3]
         raise UserError(
-            f"{shown(name_or_path)}: no such scenario; there are {', '.join(near)} and others"
-            " (feednet list), or give a .toml file's path"
+            f"{shown(name_or_path)}: no such scenario; {known(shown(name_or_path), built_in)};"
+            " or give a .toml file's path"
         ) from error
     try:
         table = {"name": path.stem, "about": first_comment(text), **parse_toml(text)}
@@ -321,11 +319,11 @@ def check(
         key, problem = problem_of(error)
         guilty = override_of(wanted, [key])
         if error.errors()[0]["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            problem += f"; there are {', '.join(_known_keys(key, swept=guilty is not None))}"
-        raise UserError(f"{guilty.text if guilty else f'{path}: ' + '.'.join(key)}: {problem}") from error
+            problem += f"; {known(key[-1], _known_keys(key, swept=guilty is not None))}"
+        raise UserError(f"{guilty.text if guilty else f'{path}: {_place(key)}'}: {problem}") from error
     if homeless:
-        keys = ", ".join(_known_keys(homeless[0].path[:1], swept=True))
-        raise UserError(f"{homeless[0].text}: unknown key; there are {keys}")
+        keys = _known_keys(homeless[0].path[:1], swept=True)
+        raise UserError(f"{homeless[0].text}: unknown key; {known(homeless[0].path[0], keys)}")
     try:
         whole = _complete(scenario, following)
         _check_parameters(whole, wanted)
@@ -340,6 +338,15 @@ def check(
         guilty = override_of(wanted, error.paths)
         raise UserError(f"{guilty.text if guilty else path}: {error}") from error
     return whole
+
+
+def _place(key: Key) -> str:
+    """Return a key's place as an author counts: "[[events]] number 1: at_ms"."""
+    at = next((place for place, part in enumerate(key) if part.isdecimal() and place), None)
+    if at is None:
+        return ".".join(key)
+    inner = ".".join(key[at + 1 :])
+    return f"[[{'.'.join(key[:at])}]] number {int(key[at]) + 1}{f': {inner}' if inner else ''}"
 
 
 def _topology_key(name: str | None) -> str:
@@ -438,10 +445,10 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
 def _check_nodes(what: str, names: Sequence[str], nodes: tuple[str, ...], key: Key) -> None:
     for name in names:
         if name not in nodes:
-            known = ", ".join(nodes)
-            raise InvalidScenario(f"{what} {name!r} is not a node; there are {known}", key, ("topology",))
+            said = f"{what} {name!r} is not a node; {known(name, nodes)}"
+            raise InvalidScenario(said, key, ("topology",))
         if names.count(name) > 1:
-            raise InvalidScenario(f"{what} {name!r} is named twice", key)
+            raise InvalidScenario(f"{what} {name!r} is named twice; leave one out", key)
 
 
 def _check_gateways(scenario: Scenario) -> None:
@@ -525,10 +532,10 @@ def _check_feeds(scenario: Scenario) -> None:
         said = "workload.fetch: objects are complete from the start, and do not fork; leave one of both out"
         raise InvalidScenario(said, ("workload", "fetch"), ("fork",))
     if workload.items < feeds:
-        said = f"workload.items: {workload.items} items are too few for {feeds} feeds"
+        said = f"workload.items: {workload.items} items are too few for {feeds} feeds; give each one at least"
         raise InvalidScenario(said, ("workload", "items"), ("workload", "feeds"))
     if workload.follows is not None and workload.follows > feeds:
-        said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds"
+        said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds; lower it"
         raise InvalidScenario(said, ("workload", "follows"), ("workload", "feeds"))
     if workload.follows is not None and workload.graph is not None:
         said = "workload.follows, workload.graph: choose one"
@@ -545,21 +552,24 @@ def _check_feeds(scenario: Scenario) -> None:
         taken[scenario.archive.node] = "archive"
     for node, what in taken.items():
         if node in scenario.sources:
-            raise InvalidScenario(f"{what} {node!r} is the publisher", ("publisher",), (what,))
+            said = f"{what} {node!r} is the publisher; name another node"
+            raise InvalidScenario(said, ("publisher",), (what,))
         if node in scenario.subscribers:
-            raise InvalidScenario(f"{what} {node!r} is a subscriber", ("subscribers",), (what,))
+            said = f"{what} {node!r} is a subscriber; name another node"
+            raise InvalidScenario(said, ("subscribers",), (what,))
     if (scenario.fork or scenario.archive) and feeds > 1:
         what = "fork" if scenario.fork else "archive"
         raise InvalidScenario(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
     if scenario.fork and scenario.archive:
         raise InvalidScenario("fork, archive: choose one", ("fork",), ("archive",))
     if scenario.fork and scenario.fork.after >= workload.items:
-        said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items"
+        said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items; lower it"
         raise InvalidScenario(said, ("workload", "items"), ("fork", "after"))
     publishing = Counter(scenario.sources[feed % len(scenario.sources)] for feed in range(feeds))
     for node in scenario.subscribers:
         if publishing[node] == feeds:
-            raise InvalidScenario(f"subscriber {node!r} is the publisher", ("subscribers",), ("publisher",))
+            said = f"subscriber {node!r} is the publisher; leave it out"
+            raise InvalidScenario(said, ("subscribers",), ("publisher",))
 
 
 def _check_paths(scenario: Scenario) -> None:
@@ -621,7 +631,7 @@ def _check_plans(scenario: Scenario) -> None:
     following = [*scenario.subscribers, *([scenario.archive.node] if scenario.archive else [])]
     for node in scenario.plans:
         if node not in following:
-            said = f"[plans.{node}]: not a subscriber; there are {', '.join(following)}"
+            said = f"[plans.{node}]: not a subscriber; {known(node, following)}"
             raise InvalidScenario(said, ("plans", node), ("subscribers",), ("publisher",), ("topology",))
 
 
@@ -655,8 +665,7 @@ def _check_features(scenario: Scenario) -> None:
 def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
     for layering in {**dict.fromkeys(scenario.layerings), **scenario.parameters}:
         if layering not in LAYERINGS:
-            known = ", ".join(LAYERINGS)
-            said = f"[parameters.{layering}]: unknown layering; there are {known}"
+            said = f"[parameters.{layering}]: unknown layering; {known(layering, LAYERINGS)}"
             raise InvalidScenario(said, ("parameters", layering))
         try:
             scenario.layering_parameters(layering)
@@ -664,8 +673,8 @@ def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
             (name, *_), problem = [*problem_of(error)[0], ""], problem_of(error)[1]
             place = ("parameters", layering, name)
             if name and name not in LAYERINGS[layering].parameters.model_fields:
-                known = ", ".join(LAYERINGS[layering].parameters.model_fields)
-                problem = f"{layering} has no parameter {shown(name)}; it has {known}"
+                there = LAYERINGS[layering].parameters.model_fields
+                problem = f"{layering} has no parameter {shown(name)}; {known(name, there)}"
             said = problem if override_of(wanted, [place]) else f"[parameters.{layering}] {name}: {problem}"
             raise InvalidScenario(said, place) from error
     for each in wanted:

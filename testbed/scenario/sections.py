@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from forwarder.wire.name import from_uri
+from testbed.errors import known
 from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
@@ -77,13 +78,14 @@ class Users(Section):
         """Return the network with the users. Raises TopologyError."""
         for node in self.at:
             if node not in network.nodes:
-                known = ", ".join(network.nodes)
-                raise TopologyError(f"[topology.users] at: {node!r} is not a node; there are {known}")
+                raise TopologyError(
+                    f"[topology.users] at: {node!r} is not a node; {known(node, network.nodes)}"
+                )
         places = self.at or network.nodes
         names = [f"u{number}" for number in range(1, self.number + 1)]
         taken = next((name for name in names if name in network.nodes), None)
         if taken is not None:
-            raise TopologyError(f"[topology.users] the network has a node {taken} already")
+            raise TopologyError(f"[topology.users] the network has a node {taken} already; rename it")
         links = (Link(places[at % len(places)], name, **asdict(self.link)) for at, name in enumerate(names))
         return replace(network, nodes=(*network.nodes, *names), links=(*network.links, *links))
 

@@ -64,7 +64,11 @@ def test_what_is_varied(text, key, values):
         (["poll.nothing=2"], 1, "nothing"),
         (["nothing=2"], 1, "--sweep nothing=2: unknown key; there are loss, items"),
         (["title.x=2"], 1, "--sweep title.x=2: unknown key"),
-        (["workload.schedule.spee=2"], 1, "--sweep .*: unknown key; there are speed, idle_limit_ms"),
+        (
+            ["workload.schedule.spee=2"],
+            1,
+            "--sweep .*: unknown key; did you mean speed\\? there are speed, idle_limit_ms",
+        ),
         (["topology.generator=star"], 1, "--sweep .*: topology star takes leaves; it was given length"),
         (["poll.window=4"], 1, "poll is not run, but lli"),
     ],

@@ -17,7 +17,7 @@ from analysis.report.paper.tables import as_csv, escaped, latex
 PAGES = ("report.html", "study.html")
 
 _HEAD = """% Written by `feednet figures`, from "{title}".
-% \\usepackage{{graphicx,booktabs}}, then \\input this file, or take from it what you need.
+% \\usepackage{{graphicx,booktabs,longtable}}, then \\input this file, or take from it what you need.
 % \\graphicspath{{{{<this directory>/}}}} tells LaTeX where the figures are.
 """
 

@@ -52,7 +52,7 @@ _STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
     "svg.fonttype": "path",  # outlines: looks the same where the font is not installed
     "svg.hashsalt": "feednet",  # the same data give the same bytes
-    "savefig.dpi": 600,
+    "savefig.dpi": 300,
     "figure.constrained_layout.h_pad": 0.04,
     "figure.constrained_layout.w_pad": 0.04,
 }
@@ -86,6 +86,8 @@ def write(spec: Mapping[str, Any], width: str) -> dict[str, bytes]:
     """Draw data and layout of a figure; return it in each of FORMATS. `width` is one of WIDTHS."""
     with matplotlib.rc_context(_STYLE):
         figure = draw(spec, WIDTHS[width])
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # it is found, for all formats
         made = {}
         for form in FORMATS:
             buffer = BytesIO()

@@ -67,6 +67,11 @@ def read(path: Path) -> Source:
     return Source(parser.title or _UNTITLED, figures, captions, parser.tables)
 
 
+def _one_line(text: str) -> str:
+    """Return a text without line breaks; the spaces inside of numbers stay as they are."""
+    return re.sub(r"[ \t\r\n]+", " ", text).strip(" ")
+
+
 class _Tables(HTMLParser):
     """Collects the tables that have an id, each with the heading before it."""
 
@@ -95,7 +100,7 @@ class _Tables(HTMLParser):
             self._skipped += 1
         elif tag == "table" and (own.get("id") or "").startswith("table-"):
             name = (own["id"] or "").removeprefix("table-")
-            self._table = self.tables[name] = Table(" ".join(self._heading.split()), [], [])
+            self._table = self.tables[name] = Table(_one_line(self._heading), [], [])
         elif self._table is not None and tag == "thead":
             self._in_head = True
         elif self._table is not None and tag == "tr":
@@ -112,7 +117,7 @@ class _Tables(HTMLParser):
             self._skipped = max(self._skipped - 1, 0)
         elif tag in ("h1", "h2", "h3"):
             if tag == "h1":
-                self.title = " ".join(self._heading.split())
+                self.title = _one_line(self._heading)
             self._into = None
         elif tag == "thead":
             self._in_head = False
@@ -121,7 +126,7 @@ class _Tables(HTMLParser):
         elif tag == "span" and self._into == "unit":
             self._into = "cell"
         elif tag in ("td", "th") and self._row is not None and self._into in ("cell", "unit"):
-            text, unit = (" ".join("".join(parts).split()) for parts in (self._cell, self._unit))
+            text, unit = (_one_line("".join(parts)) for parts in (self._cell, self._unit))
             marks = self._class.split()
             self._row.append(Cell(text, unit, "number" in marks, "best" in marks))
             self._into = None

@@ -42,13 +42,17 @@ _ESCAPED = {
 _SPACE = re.compile(r"(?<=\d)[\u202f\u2009\u00a0 ](?=\d{3})")
 
 
+_MOST_ROWS = 40
+"""Of a table that is not broken over pages."""
+
+
 def escaped(text: str) -> str:
     """Return a text as LaTeX sets it, by any engine: what is special there, and what its fonts may lack."""
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
 def latex(name: str, table: Table) -> str:
-    """Return a table as LaTeX: \\usepackage{booktabs} is all that it needs.
+    """Return a table as LaTeX: it needs the package booktabs, and longtable if it is longer than a page.
 
     Numbers stand to the right, the best value of a row is bold, and units follow what they belong to.
     """
@@ -56,22 +60,24 @@ def latex(name: str, table: Table) -> str:
     numbers = [
         any(len(row) > at and row[at].is_number for row in (table.head, *table.rows)) for at in range(width)
     ]
-    lines = [
-        r"\begin{table}",
-        r"\centering\small",
-        rf"\caption{{{escaped(table.title)}}}\label{{tab:{name}}}",
-        rf"\begin{{tabular}}{{@{{}}{''.join('r' if number else 'l' for number in numbers)}@{{}}}}",
-        r"\toprule",
-    ]
-    if table.head:
-        lines += [_line(table.head, width), r"\midrule"]
+    columns = "".join("r" if number else "l" for number in numbers)
+    caption = rf"\caption{{{escaped(table.title)}}}\label{{tab:{name}}}"
+    body = [r"\toprule", *([_line(table.head, width), r"\midrule"] if table.head else [])]
+    is_long = len(table.rows) > _MOST_ROWS
+    if is_long:
+        lines = [r"{\small", rf"\begin{{longtable}}{{@{{}}{columns}@{{}}}}", rf"{caption} \\"]
+        lines += [*body, r"\endhead"]
+    else:
+        lines = [r"\begin{table}", r"\centering\small", caption]
+        lines += [rf"\begin{{tabular}}{{@{{}}{columns}@{{}}}}", *body]
     for number, row in enumerate(table.rows):
         if len(row) == 1 and width > 1:
             lines += [r"\addlinespace"] if number else []
             lines.append(rf"\multicolumn{{{width}}}{{@{{}}l}}{{\textit{{{escaped(row[0].text)}}}}} \\")
         else:
             lines.append(_line(row, width))
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+    ends = [r"\end{longtable}", "}"] if is_long else [r"\end{tabular}", r"\end{table}"]
+    return "\n".join([*lines, r"\bottomrule", *ends]) + "\n"
 
 
 def _line(row: list[Cell], width: int) -> str:
