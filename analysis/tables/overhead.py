@@ -10,7 +10,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
-from analysis.tables.values import layers
+from analysis.decode.protocols.registry import in_datagrams
+from analysis.tables.values import layer_name, layers
 
 _BY = ("layering", "node", "interface", "protocol", "transport", "kind")
 _SUMS = (
@@ -74,6 +75,10 @@ def overhead(sent: DataFrame, streams: DataFrame) -> DataFrame:
         .when(kind == "segment", F.col("carried_bytes"))
         .when(over_tcp, -F.col("lp_bytes") - F.col("ndn_bytes")),
     }
+    for protocol in in_datagrams():
+        for layer in protocol.layers:
+            is_layer = (F.col("protocol") == protocol.name) & (kind == layer.key)
+            parts[layer_name(protocol.name, layer.key)] = F.when(is_layer, F.col("carried_bytes"))
     names = layers()
     totals = sent.groupBy("layering").agg(
         *(F.coalesce(F.sum(parts.get(layer, F.lit(0))), F.lit(0)).alias(layer) for layer in names)

@@ -2,7 +2,7 @@
 
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
-from analysis.decode.protocols.registry import framed
+from analysis.decode.protocols.registry import framed, in_datagrams
 
 ALL = "*"
 """The node that stands for all nodes together, or for all subscribers."""
@@ -23,9 +23,10 @@ def layers() -> tuple[str, ...]:
     data header: all of a Data packet but the application's message; then the layers that protocols declare;
     encrypted, unread: bytes of a known protocol that could not be decrypted, or not be read; payload: the
     messages; other: whole frames of no known protocol, and of TCP what is not in any other layer. A packet's
-    later fragments count as Data, since an Interest fits a frame.
+    later fragments count as Data, since an Interest fits a frame. Packets of tinySSB have a layer for each
+    kind, which is all that UDP carries of them.
     """
-    own = (layer_name(each.name, layer.key) for each in framed() for layer in each.layers)
+    own = (layer_name(each.name, layer.key) for each in (*framed(), *in_datagrams()) for layer in each.layers)
     return (*_BELOW, *own, *_ABOVE)
 
 

@@ -42,6 +42,11 @@ def udp_ports() -> frozenset[int]:
     return frozenset[int]().union(*(protocol.udp_ports for protocol in PROTOCOLS.values()))
 
 
+def in_datagrams() -> list[Declaration]:
+    """Return the protocols whose packets are datagrams, but NDN."""
+    return [protocol for protocol in PROTOCOLS.values() if protocol.datagram is not None]
+
+
 def framed() -> list[Declaration]:
     """Return the protocols that have messages in tables of their own."""
     return [protocol for protocol in PROTOCOLS.values() if protocol.framer is not None]

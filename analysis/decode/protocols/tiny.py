@@ -4,7 +4,7 @@ An entry that has another one in it is a `tunnel`, one that is a command of tiny
 belongs to cannot be told.
 """
 
-from analysis.decode.protocols.protocol import Datagram, Declaration
+from analysis.decode.protocols.protocol import Datagram, Declaration, Layer
 from captures.tiny import (
     CHUNKS,
     CLAIM,
@@ -22,6 +22,18 @@ from captures.tiny import (
 _CONTROL = "control"
 _VECTORS = {WANT: "want", VECTOR: "chunk_vector"}
 
+_KINDS = {
+    ENTRY: "entries",
+    TUNNEL: "entries with another in them",
+    _CONTROL: "commands of tinyISP",
+    CHUNKS: "chunks of side chains",
+    _VECTORS[WANT]: "want vectors",
+    _VECTORS[VECTOR]: "chunk vectors",
+    NOVELTY: "novelties",
+    CLAIM: "claims",
+}
+"""Kinds of packets, each of which is a layer of its own: what it carries of the wire is all for one cause."""
+
 
 def _read(payload: bytes) -> Datagram:
     packet = without_crc(payload)
@@ -38,16 +50,8 @@ def _read(payload: bytes) -> Datagram:
 DECLARATION = Declaration(
     "tiny",
     udp_ports=frozenset((PORT,)),
-    kinds={
-        ENTRY: "entry",
-        TUNNEL: "entry with another in it",
-        _CONTROL: "command of tinyISP",
-        CHUNKS: "chunk of a side chain",
-        _VECTORS[WANT]: "want vector",
-        _VECTORS[VECTOR]: "chunk vector",
-        NOVELTY: "novelty",
-        CLAIM: "claim",
-    },
+    kinds=_KINDS,
+    layers=tuple(Layer(kind, title) for kind, title in _KINDS.items()),
     control=frozenset((_CONTROL, NOVELTY, CLAIM, *_VECTORS.values())),
     datagram=_read,
 )

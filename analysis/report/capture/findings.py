@@ -4,12 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from analysis.decode.protocols.registry import in_datagrams
 from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
 from analysis.report.findings import Finding
 from analysis.report.numbers import duration, pretty
-from analysis.tables.values import ALL
+from analysis.tables.values import ALL, layer_name
 
 if TYPE_CHECKING:
     from analysis.report.capture.contents import Contents
@@ -147,10 +148,13 @@ def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Finding]:
 def _payload(given: "Contents") -> Iterator[Finding]:
     shares = {}
     totals: Counter[str] = Counter()
+    # What a chunk of tinySSB holds is not told, so nor is how much of it applications sent.
+    own = {layer_name(each.name, layer.key) for each in in_datagrams() for layer in each.layers}
+    untold = {row["layering"] for row in given.overhead if row["layer"] in own and row["bytes"]}
     for row in given.overhead:
         totals[row["layering"]] += row["bytes"]
     for row in given.overhead:
-        if row["layer"] == "payload" and totals[row["layering"]]:
+        if row["layer"] == "payload" and totals[row["layering"]] and row["layering"] not in untold:
             shares[row["layering"]] = 100 * row["bytes"] / totals[row["layering"]]
     if shares:
         said = across(shares, given, _percent)

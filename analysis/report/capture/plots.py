@@ -28,7 +28,7 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 from analysis.report.figures.state import MOST_NODES, node_heat
-from analysis.report.figures.wire import KINDS, layer_looks, share_bars, stacked_over_time
+from analysis.report.figures.wire import kind_looks, layer_looks, share_bars, stacked_over_time
 from analysis.tables.samples import TAILS, are_enough
 from analysis.tables.values import SLICES
 
@@ -65,7 +65,7 @@ def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Fi
 
     def draw(layering: str, node: str, what: str) -> tuple[list[Spec], Spec]:
         run = scene.runs[layering]
-        data = stacked_over_time(amounts[layering, node][what], KINDS, run, SLICES)
+        data = stacked_over_time(amounts[layering, node][what], kind_looks(), run, SLICES)
         layout = {
             "showlegend": True,
             "xaxis": {"title": {"text": "time, s"}, "range": [0, (run.end_ns - run.start_ns) / 1e9]},

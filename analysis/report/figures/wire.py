@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
-from analysis.decode.protocols.registry import PROTOCOLS, framed
+from analysis.decode.protocols.registry import PROTOCOLS, framed, in_datagrams
 from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
@@ -59,11 +59,21 @@ _OWN_SHADES = 15
 def layer_looks() -> dict[str, tuple[str, str]]:
     """Return what each layer of analysis.tables.overhead is called, and its colour, from the wire up."""
     own: dict[str, tuple[str, str]] = {}
-    for protocol in framed():
+    for protocol in (*framed(), *in_datagrams()):
         for layer in protocol.layers:
             shade = f"--own-{len(own) % _OWN_SHADES}"
             own[layer_name(protocol.name, layer.key)] = f"{protocol.name}: {layer.title}", shade
     return {layer: (own | _LAYER_LOOKS)[layer] for layer in layers()}
+
+
+def kind_looks() -> dict[str, tuple[str, str]]:
+    """Return what each kind of packet is called, and its colour: NDN's, and those of datagrams."""
+    looks = layer_looks()
+    return KINDS | {
+        layer.key: looks[layer_name(protocol.name, layer.key)]
+        for protocol in in_datagrams()
+        for layer in protocol.layers
+    }
 
 
 def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
@@ -85,7 +95,7 @@ def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
                 for name, kind, place in amounts
                 if name == layering
             },
-            KINDS,
+            kind_looks(),
             manifest.runs[layering],
             slices,
         )
@@ -176,7 +186,7 @@ def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) ->
     amounts: Counter[tuple[str, str]] = Counter()
     for row in traffic:
         amounts[row["layering"], row["kind"]] += row["frames"]
-    stack = [(kind, *looks) for kind, looks in KINDS.items()]
+    stack = [(kind, *looks) for kind, looks in kind_looks().items()]
     data, layout = stacked_bars(amounts, stack, carried, manifest, "frames", "frames per delivered item")
     return bars_of_layerings(
         "wire-frames",
@@ -202,7 +212,7 @@ def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: 
             if protocol is None or row["kind"] not in protocol.control:
                 continue
             kind = row["kind"]
-            if protocol.framer is not None:
+            if protocol.framer is not None or protocol.datagram is not None:
                 kind = f"{protocol.name}: {protocol.kinds[kind]}"
                 names[kind] = layer_name(protocol.name, row["kind"])
             amounts[row["layering"], kind] += row[amount]

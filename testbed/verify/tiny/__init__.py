@@ -1,10 +1,11 @@
-"""A tinyISP provider and its clients in one radio cell: `feednet simulate --tiny`.
+"""tinyISP providers and their clients in one radio cell: `feednet simulate --tiny`.
 
 A seed makes a story (`story`): what the medium is like, who subscribes, sends, leaves and comes again, who is
 killed when, who sleeps, and who is hostile. `world` plays it with real nodes, and checks all the time that
 
 - what a contact reads is what was sent, each entry once and in order,
 - no side stores more for a contract than its terms bound,
+- nobody honest is accused,
 
 and in the end, soon after the last fault, that
 
@@ -12,5 +13,6 @@ and in the end, soon after the last fault, that
 - contracts stand on both sides, or on neither,
 - nothing is left of what is over: no feed, no secret, no record.
 
-`members` has the nodes: those that are killed, and hostile ones. `mutants` are bugs that stories must find.
+`ledger` has these checks, `members` and `hostile` the nodes: those that are killed, and hostile ones.
+`mutants` are bugs that stories must find.
 """

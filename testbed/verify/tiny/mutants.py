@@ -5,10 +5,12 @@ from typing import Any
 
 from ssb.tiny import entry
 from ssb.tiny.feed import Feed
+from ssb.tiny.isp import client, provider
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.exchange import Exchange
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import HopFin, HopNext, write
+from ssb.tiny.isp.reach import Reachability
 from ssb.tiny.isp.switch import Switch
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
@@ -137,7 +139,33 @@ def _prunes_too_much(original: Any) -> Callable[..., Any]:
     return say
 
 
+def _forgets_told(original: Any) -> Callable[..., Any]:
+    """Tell neighbours of clients, and never that they are gone."""
+
+    def news(self: Reachability, contract: bytes, neighbour: bytes, clients: Any) -> Any:
+        return (each for each in original(self, contract, neighbour, clients) if each.path is not None)
+
+    return news
+
+
+def _no_others(original: Any) -> Callable[..., Any]:
+    """Count an entry of a group's feed for one member only."""
+
+    def siblings(self: Switch, side: Any) -> Any:
+        return [one for one in original(self, side) if one[1] is side]
+
+    return siblings
+
+
 MUTANTS: dict[str, tuple[Patch, ...]] = {
+    "proofs are not verified": (
+        Patch(provider, "is_signed", returns(True)),
+        Patch(client, "is_signed", returns(True)),
+    ),
+    "members of a group are forgotten": (Patch(Switch, "_siblings", _no_others),),
+    "requests go to nobody's neighbour": (Patch(Reachability, "way", returns(None)),),
+    "what is lost is still told": (Patch(Reachability, "news", _forgets_told),),
+    "other providers are told to pause for ever": (Patch(Switch, "_resume", returns(None)),),
     "what cannot be assigned is passed over": (
         Patch(Switch, "on_data", _never_stalls),
         Patch(Exchange, "on_data", _never_stalls),
