@@ -97,9 +97,9 @@ def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, 
     good = outlook.figures()["accuracy"]
     half, most = ((good[f"time_{part}"], good[f"size_{part}"]) for part in ("half", "most"))
     console.print(
-        f"          [dim]measured on the library's scenarios in the emulator, half of such estimates were within a"
-        f" factor {half[0]:.1f} for time and {half[1]:.1f} for size, all within {most[0]:.1f} and {most[1]:.1f};"
-        " a slower or busy machine takes longer[/]"
+        "          [dim]of such estimates for the library's scenarios, emulated, half were within a factor"
+        f" {half[0]:.1f} for time and {half[1]:.1f} for size, all within {most[0]:.1f} and {most[1]:.1f}; a"
+        " slower or busy machine takes longer[/]"
     )
     console.print("nothing was run, nothing was written")
 
