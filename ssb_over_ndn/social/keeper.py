@@ -236,7 +236,6 @@ class Keeper:
         up = {number for number, face in self._surroundings.faces.items() if face.is_up and not face.is_local}
         if up != self._up:
             if up - self._up and self._stop is not None and self._hello_at is not None:
-                self._hello_at = min(self._hello_at, self._now)
                 self._say_hello(self._now)
             for face in self._up - up:
                 self._neighbours.pop(face, None)

@@ -77,7 +77,9 @@ class RungLayering(NamedTuple):
     title: str
     parameters: type[Parameters]
     protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT})
+    carries: frozenset[Feature] = frozenset(
+        {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS}
+    )
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

@@ -57,7 +57,9 @@ class SsbLayering(NamedTuple):
     title: str = "SSB: peers with EBT over TCP"
     parameters: type[SsbParameters] = SsbParameters
     protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT})
+    carries: frozenset[Feature] = frozenset(
+        {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS}
+    )
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

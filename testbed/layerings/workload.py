@@ -49,6 +49,7 @@ class Feature(Enum):
     FOLLOWING = "items that come into being while a feed is followed"
     REQUESTS = "objects that are asked for one by one"
     EXPORT = "an exported feed"
+    GATEWAYS = "gateways of Scuttlebutt peers"
 
 
 @dataclass(frozen=True)

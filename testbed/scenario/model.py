@@ -649,6 +649,7 @@ def _check_features(scenario: Scenario) -> None:
         Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
         Feature.RADIO: ("topology", "radio") if any(each.radio for each in scenario.network.media) else None,
         Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
+        Feature.GATEWAYS: ("nodes",) if scenario.gateways else None,
         Feature.EXPORT: ("workload", "feed") if scenario.workload.feed is not None else None,
         Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
     }
