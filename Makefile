@@ -30,9 +30,9 @@ help:
 demo: $(STAMPS)/run
 	@$(BIN)/feednet run fanout $(if $(FEED),--feed $(FEED))
 
-# The first three run side by side, as Mininet's tests mostly wait; each prints when it has ended.
+# The first four run side by side, as Mininet's tests mostly wait; each prints when it has ended.
 test: $(STAMPS)/dev
-	@$(MAKE) --no-print-directory -j 3 --output-sync=target lint test-mininet test-plain
+	@$(MAKE) --no-print-directory -j 4 --output-sync=target lint test-mininet test-plain $(STAMPS)/compiled
 	@$(MAKE) --no-print-directory test-compiled
 
 test-plain: $(STAMPS)/dev

@@ -1,6 +1,8 @@
-"""Make the pictures of the README: `make pictures`. Needs Chromium.
+"""Make the pictures of the documents: `make pictures`. Needs Chromium.
 
-Each is a page of a run as the README's commands make it, less all but some sections.
+The README's are pages of runs as its commands make them, less all but some sections. docs/library.md has one
+of each scenario's report: the places of the layerings on each axis, and latencies. The names of scenarios
+as arguments make theirs only.
 """
 
 import json
@@ -8,7 +10,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+
+from PIL import Image
+
+from testbed.scenario.model import available
 
 DOCS = Path(__file__).parent
 WIDTH = 1150
@@ -19,36 +27,61 @@ PICTURES = {
 }
 """Page, the headings of the sections that are shown, and the height, pixels."""
 
-_SHOW = """<script>
+OF_SCENARIOS = DOCS / "scenarios"
+_SECTIONS = ("Who is first on what", "Latency")
+_THUMBNAIL = (760, 1260, 0.6)
+"""Width and height of the page, pixels, and how much smaller the picture is."""
+
+_SHOW = """<style>.modebar, main button { display: none } body { padding-top: 0 }</style>
+<script>
 for (const part of document.querySelectorAll("header, nav, main > section"))
   if (!SHOWN.includes(part.querySelector("h2")?.firstChild.textContent.trim())) part.style.display = "none";
 </script>"""
 
 
-def main() -> None:
+def main(names: Sequence[str]) -> None:
     """Run the commands, and write the pictures."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         sys.exit("pictures are made by Chromium: install it (Debian: apt install chromium)")
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
-        captures = [f"{layering}={home}/lossy/{layering}/capture.pcapng" for layering in ("poll", "lli")]
-        for command in (
-            ["run", "fanout", "--loss", "2", "--net", "emulated", "--out", f"{home}/lossy"],
-            ["analyze", *captures, "--out", f"{home}/captures"],
-        ):
-            subprocess.run([sys.executable, "-m", "testbed.cli", *command], check=True)
-        for name, (page, headings, height) in PICTURES.items():
-            shown = home / page
-            text = shown.read_text(encoding="utf-8")
-            hiding = _SHOW.replace("SHOWN", json.dumps(headings))
-            shown.write_text(text.replace("</body>", f"{hiding}</body>"), encoding="utf-8")
-            options = ("--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=20000")
-            options += (f"--user-data-dir={home}/chromium", f"--window-size={WIDTH},{height}")
-            picture = f"--screenshot={DOCS / name}"
-            subprocess.run([chromium, *options, picture, shown.as_uri()], check=True, capture_output=True)
-            print(DOCS / name)
+        draw = partial(_draw, chromium, home)
+        if not names:
+            captures = [f"{layering}={home}/lossy/{layering}/capture.pcapng" for layering in ("poll", "lli")]
+            _feednet("run", "fanout", "--loss", "2", "--net", "emulated", "--out", f"{home}/lossy")
+            _feednet("analyze", *captures, "--out", f"{home}/captures")
+            for name, (page, headings, height) in PICTURES.items():
+                draw(home / page, headings, (WIDTH, height, 1), DOCS / name)
+        for name in names or available():
+            _feednet("run", name, "--net", "emulated", "--out", f"{home}/{name}")
+            draw(home / name / "report.html", _SECTIONS, _THUMBNAIL, OF_SCENARIOS / f"{name}.png")
+            shutil.rmtree(home / name)
+
+
+def _feednet(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "testbed.cli", *words], check=True)
+
+
+def _draw(
+    chromium: str, home: Path, page: Path, headings: Sequence[str], size: tuple[int, int, float], to: Path
+) -> None:
+    """Take a picture of some sections of a page, with as few colours as it needs."""
+    width, height, scale = size
+    text = page.read_text(encoding="utf-8")
+    hiding = _SHOW.replace("SHOWN", json.dumps(headings))
+    page.write_text(text.replace("</body>", f"{hiding}</body>"), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=20000"]
+    options += [f"--user-data-dir={home}/chromium", f"--window-size={width},{height}"]
+    options += [f"--force-device-scale-factor={scale}", f"--screenshot={to}"]
+    to.parent.mkdir(exist_ok=True)
+    subprocess.run([chromium, *options, page.as_uri()], check=True, capture_output=True)
+    if scale < 1:
+        with Image.open(to) as picture:
+            few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+        few.save(to, optimize=True)
+    print(to)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

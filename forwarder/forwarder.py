@@ -133,7 +133,7 @@ class Forwarder:
         self._now = 0
         self.feeds = (
             FeedTable(
-                self.fib,
+                self._feed_hops,
                 self._send,
                 self._fetch,
                 self._is_asked,
@@ -345,6 +345,12 @@ class Forwarder:
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._send(face, wire)
+
+    def _feed_hops(self, feed: bytes, past: bool) -> Sequence[NextHop]:
+        """Return the next hops that a feed may come from; see forwarder.strategy.Strategy.feed_hops."""
+        hops = self.fib.lookup(feed)
+        strategy = self.strategies.find(feed, prefix_ends(feed))
+        return strategy.feed_hops(feed, hops, past=past) if strategy.LEADS_FEEDS else hops
 
     def _is_asked(self, name: bytes) -> bool:
         return self.pit.may_match(name)
@@ -582,6 +588,9 @@ class Forwarder:
             feeds.on_data(number, data, header, now) if feeds is not None and len(feeds.store) else _FOREIGN
         )
         entries = self.pit.match(data) if verdict is not _FORGED else []
+        if entries and not self._is_accepted(entries, number, data, now):
+            face.in_data += 1
+            return
         counters = self.counters
         may_keep = header is None or header.cache_policy is None
         if not entries:
@@ -626,6 +635,14 @@ class Forwarder:
             if out != _FEEDS:  # they have seen it come in
                 self._send_data(self.faces[out], packet, token, mark, number, announcement)
 
+    def _is_accepted(self, entries: list[PitEntry], face: int, data: Data, now: int) -> bool:
+        """Tell whether no strategy refuses Data that would answer the Interests of some entries."""
+        for entry in entries:
+            strategy: Strategy = entry.strategy
+            if strategy.JUDGES_DATA and not strategy.accepts(entry, face, data, now):
+                return False
+        return True
+
     def _satisfy(self, entry: PitEntry, face: int, data: Data, stay: int, now: int, is_lasting: bool) -> None:
         """Remove an entry, or keep it without its in-records for `stay` ns."""
         if not is_lasting or (entry.key[2] and data.freshness_ms * MS < NONCE_LIFETIME):
@@ -666,7 +683,10 @@ class Forwarder:
         routed = self.fib.lookup(asking.name, ends)
         hops = self._next_hops(entry, origin, asking, routed, asking.name.startswith(_SCOPED))
         expiry = now + min(asking.lifetime_ms, MOST_LIFETIME_MS) * MS
-        for out in strategy.after_nack(entry, face.number, reason, hops, now):
+        others = strategy.after_nack(entry, face.number, reason, hops, now)
+        if others is None:
+            return
+        for out in others:
             self._send_interest(entry, asking, newest.nonce, out, expiry, now)
         if all(record.nacked is not None for record in entry.out_records):
             self._refuse(entry, _least_severe(entry.out_records), now)

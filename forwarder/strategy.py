@@ -57,8 +57,9 @@ class Strategy:
         NAME, VERSION: it is known as /localhost/nfd/strategy/<NAME>/v=<VERSION>.
         PARAMETERS: default values of its parameters. A whole number takes whole numbers from 0 on, any other
             takes numbers from 0 on.
-        PROBES, HEARS_DATA: whether it has a probe() and an after_data() of its own, which is found out by
-            itself: most have neither, and both would be called for every exchange.
+        PROBES, HEARS_DATA, JUDGES_DATA, LEADS_FEEDS: whether it has a probe(), an after_data(), an accepts()
+            and a feed_hops() of its own, which is found out by itself: most have none, and all would be
+            called for every exchange.
 
     Args:
         node: the forwarder.
@@ -75,12 +76,16 @@ class Strategy:
     PARAMETERS: ClassVar[Mapping[str, float]] = {}
     PROBES: ClassVar[bool] = False
     HEARS_DATA: ClassVar[bool] = False
+    JUDGES_DATA: ClassVar[bool] = False
+    LEADS_FEEDS: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         """Take note of what a class derived from this one does."""
         super().__init_subclass__()
         cls.PROBES = cls.probe is not Strategy.probe
         cls.HEARS_DATA = cls.after_data is not Strategy.after_data
+        cls.JUDGES_DATA = cls.accepts is not Strategy.accepts
+        cls.LEADS_FEEDS = cls.feed_hops is not Strategy.feed_hops
 
     def __init__(self, node: Node, parameters: Mapping[str, str]) -> None:
         self.node = node
@@ -123,6 +128,10 @@ class Strategy:
         """
         return ()
 
+    def accepts(self, entry: PitEntry, face: int, data: Data, now: int) -> bool:
+        """Tell whether Data that came in on `face` answer an Interest; those that answer none are dropped."""
+        return True
+
     def after_data(self, entry: PitEntry, face: int, data: Data, now: int) -> int:
         """Learn from Data that came in on `face`, before it goes to whoever waits for it.
 
@@ -134,13 +143,22 @@ class Strategy:
 
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
-    ) -> Sequence[int]:
+    ) -> Sequence[int] | None:
         """Learn from a Nack that came in on `face`; return faces to try instead.
 
         Once all faces that were asked have refused, downstream is refused, with the least severe of their
-        reasons. If nobody waits any more there are no `hops`, and nothing to try.
+        reasons; None: it goes on waiting all the same. If nobody waits any more there are no `hops`, and
+        nothing to try.
         """
         return ()
 
     def after_expiry(self, entry: PitEntry, now: int) -> None:
         """Learn from an Interest that nobody has answered in time."""
+
+    def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop]:
+        """Choose the next hops that a feed may come from under controlled push (forwarder.lli), best first.
+
+        `hops` are those of the FIB, cheapest first. A node asks one of them at a time, and goes on to the
+        next when that fails. With `past`: those that may have items which this node's caches have let go.
+        """
+        return hops

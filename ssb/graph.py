@@ -88,6 +88,14 @@ class Graph:
         if (before is None or before[0] != relation) and self._leads_on(self._distances.get(author)):
             self._dirty.add(about)
 
+    def forget(self, author: str) -> None:
+        """Forget what an author has stated whose statements do not matter; no effect if they do."""
+        if not self._leads_on(self._distances.get(author)):
+            for about in self._stated.pop(author, {}):
+                del self._about[about][author]
+                if not self._about[about]:
+                    del self._about[about]
+
     def relation(self, source: str, feed: str) -> Relation | None:
         """What `source` has last stated about a feed; None if nothing."""
         stated = self._stated.get(source, {}).get(feed)

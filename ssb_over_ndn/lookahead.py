@@ -11,6 +11,7 @@ An item that is published while its Interest waits travels at once. The two diff
 Both repeat an Interest soon when a later item shows that its item exists.
 """
 
+from collections.abc import Sequence
 from random import Random
 
 from forwarder.feedcache.items import Item, read_data
@@ -53,6 +54,7 @@ class Lookahead:
         lifetime_ms: InterestLifetime.
         is_patient: Interests are meant to outlive silences, which are therefore watched.
         after: the last item that the application has.
+        hint: the Interests' forwarding hint.
 
     Raises ValueError for a window below 1.
     """
@@ -66,11 +68,13 @@ class Lookahead:
         lifetime_ms: int,
         is_patient: bool,
         after: int = 0,
+        hint: Sequence[bytes] = (),
     ) -> None:
         self._inbox = Inbox(feed, window, after)
         self._rng = rng
         self._lifetime_ms = lifetime_ms
         self._is_patient = is_patient
+        self._hint = hint
         self._window = Window()
         self._timeout = Timeout()
         self._silence: Silence | None = None
@@ -222,5 +226,6 @@ class Lookahead:
             must_be_fresh=seq in self._unsound,
             lifetime_ms=self._lifetime_ms,
             hop_limit=SENT_HOP_LIMIT,
+            forwarding_hint=self._hint,
         )
         self._outputs.append(interest)

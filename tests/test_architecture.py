@@ -21,7 +21,8 @@ def layered(place: str, *rooms: str) -> dict[str, set[str]]:
 
 
 NDN = {"feednet", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
-DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files", "topologies.link"}
+LINKS = {"topologies.link", "topologies.radio"}
+DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files"} | LINKS
 ANALYSIS = layered(
     "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
 )
@@ -31,6 +32,8 @@ TESTBED = layered(
         "layerings",
         "scenario",
         "experiment",
+        "api",
+        "artifact",
         "ladder",
         "ladder/swarms",
         "watch",
@@ -69,6 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/tiny/isp": {"ssb.keys", "ssb.tiny"},
     "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
     "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
+    "ssb/tiny/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
     "ssb_over_ndn": {"forwarder", "ssb", "topologies.endpoint"},
     "ssb_over_ndn/mapping": {"forwarder", "ssb", "ssb_over_ndn"},
     "ndn_over_ssb": {"forwarder", "ssb", "topologies.endpoint"},
@@ -78,7 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "topologies/emulator": {"topologies", "captures"},
     "topologies/emulator/tcp": {"forwarder.timers"},
     "topologies/mininet": {"topologies", "captures"},
-    "analysis": {"captures", "analysis.errors", "topologies.link"},
+    "analysis": {"captures", "analysis.errors"} | LINKS,
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.decode.schema"}
     | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
@@ -96,7 +100,7 @@ DIVIDED = {"analysis", "testbed"}
 OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 
 CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
-SHELL = {"forwarder/daemon", "forwarder/faces", "ssb/daemon"}
+SHELL = {"forwarder/daemon", "forwarder/faces", "ssb/daemon", "ssb/tiny/daemon"}
 """Where the core meets the outside; everything else in these rooms is sans-IO."""
 SANS_IO = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
 

@@ -13,7 +13,7 @@ between `Full` and `Writable` keeps little waiting.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from topologies.model import Attachment, LinkEnd, Topology
+from topologies.model import Interface, LinkEnd, Topology
 
 NDN_PORT = 6363
 """UDP port of NDN, at both ends of a link."""
@@ -36,16 +36,20 @@ class DatagramPort(NamedTuple):
 
 
 class GroupPort(NamedTuple):
-    """Datagrams from and to all members of a medium that listen to a group: UDP port `number`.
+    """Datagrams from and to all on a medium or a link that listen to a group: UDP port `number`.
 
-    The group is an IPv4 multicast address, or 255.255.255.255 for all members. A datagram has a time to live
-    of 1, and does not come back to its sender. In Mininet the kernel sends IGMP reports for a group outside
+    The group is an IPv4 multicast address, or 255.255.255.255 for all. A datagram has a time to live of 1,
+    and does not come back to its sender. In Mininet the kernel sends IGMP reports for a group outside
     224.0.0.0/24, and captures show them.
+
+    If it `is_shared`, other programs of this machine may listen, too. They hear what is sent here; so it is
+    sent from a port of its own, by which each knows what is its own.
     """
 
-    attachment: Attachment
+    interface: Interface
     group: str
     number: int
+    is_shared: bool = False
 
 
 class StreamPort(NamedTuple):

@@ -24,6 +24,7 @@ class Parameter(NamedTuple):
     Attributes:
         title: for people, "delay of each link".
         unit: of its values; "" if they are words.
+        means: what it does, in sentences.
         least, most: its range, both included.
         is_above: `least` itself is not allowed.
         unset: the word for None, "" if it must be a number.
@@ -34,6 +35,7 @@ class Parameter(NamedTuple):
 
     title: str
     unit: str
+    means: str
     least: float = 0
     most: float = math.inf
     is_above: bool = False
@@ -68,31 +70,13 @@ class Parameter(NamedTuple):
         return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
 
 
-def _parameter(title: str, unit: str, *, default: Any = 0.0, **more: Any) -> Any:
-    return field(default=default, metadata={"parameter": Parameter(title, unit, **more)})
+def _parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more: Any) -> Any:
+    return field(default=default, metadata={"parameter": Parameter(title, unit, means, **more)})
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkParameters:
-    """What each direction of a link does to frames; the defaults do nothing.
-
-    bw_mbit: the rate; None for a link that takes no time to serialise a frame and so never queues.
-    delay_ms: propagation delay, one way.
-    jitter_ms: how much the delay of a frame differs from delay_ms; never below 0 in all.
-    jitter_distribution: how it does: "uniform" within +- jitter_ms; or "normal", with jitter_ms as standard
-        deviation, "pareto" (a long tail) or "paretonormal" (a mixture), as netem's tables have them.
-    loss_percent: share of frames lost.
-    loss_burst: mean number of frames for which the link stays bad (the model of Gilbert and Elliott); None if
-        losses are independent.
-    loss_bad_percent, loss_good_percent: share of frames lost while the link is bad, and while it is good; how
-        often it goes bad follows from loss_percent. With 100 and 0 this is Gilbert's model: loss_burst is the
-        mean number of frames lost in a row.
-    reorder_percent: share of frames without any propagation delay: they overtake all that are under way.
-    duplicate_percent: share of the frames that arrive which arrive twice.
-    max_queue_size: packets, the one being sent included; beyond it frames are dropped.
-    mark_threshold: packets; an IPv4 packet that finds so many in the queue is marked "congestion experienced"
-        (RFC 3168), even if its sender has not said that it heeds marks; None for no marks.
-    """
+    """What each direction of a link does to frames; the defaults do nothing."""
 
     bw_mbit: float | None = _parameter(
         "rate of each link",
@@ -102,17 +86,41 @@ class LinkParameters:
         unset="unlimited",
         words="{:g} Mbit/s",
         idle="unlimited rate",
+        means="The rate. Left out: the link takes no time to serialise a frame, and so never queues.",
     )
-    delay_ms: float = _parameter("delay of each link", "ms", words="{:g} ms delay", idle=None)
-    jitter_ms: float = _parameter("jitter of each link", "ms", words="{:g} ms jitter")
+    delay_ms: float = _parameter(
+        "delay of each link",
+        "ms",
+        words="{:g} ms delay",
+        idle=None,
+        means="Propagation delay, one way.",
+    )
+    jitter_ms: float = _parameter(
+        "jitter of each link",
+        "ms",
+        words="{:g} ms jitter",
+        means="How much the delay of a frame differs from delay_ms; never below 0 in all.",
+    )
     jitter_distribution: str = _parameter(
         "distribution of each link’s jitter",
         "",
         default="uniform",
         choices=("uniform", "normal", "pareto", "paretonormal"),
         words="{} distribution of jitter",
+        means=(
+            'How it does: "uniform" within ± jitter_ms; or "normal", with jitter_ms as standard '
+            'deviation, "pareto" (a long tail) or "paretonormal" (a mixture), as netem\'s tables have '
+            "them."
+        ),
     )
-    loss_percent: float = _parameter("loss of each link", "%", most=100, words="{:g} % loss", idle="no loss")
+    loss_percent: float = _parameter(
+        "loss of each link",
+        "%",
+        most=100,
+        words="{:g} % loss",
+        idle="no loss",
+        means="Share of frames lost.",
+    )
     loss_burst: float | None = _parameter(
         "losses in a row on each link",
         "frames",
@@ -120,6 +128,10 @@ class LinkParameters:
         least=1,
         unset="independent",
         words="in bursts of {:g} frames",
+        means=(
+            "Mean number of frames for which the link stays bad (the model of Gilbert and Elliott). Left "
+            "out: losses are independent."
+        ),
     )
     loss_bad_percent: float = _parameter(
         "loss of each link while it is bad",
@@ -128,18 +140,41 @@ class LinkParameters:
         most=100,
         is_above=True,
         words="{:g} % loss while bad",
+        means=(
+            "Share of frames lost while the link is bad; how often it goes bad follows from loss_percent. "
+            "With 100, and 0 while it is good, this is Gilbert's model: loss_burst is the mean number of "
+            "frames lost in a row."
+        ),
     )
     loss_good_percent: float = _parameter(
-        "loss of each link while it is good", "%", most=100, words="{:g} % loss while good"
+        "loss of each link while it is good",
+        "%",
+        most=100,
+        words="{:g} % loss while good",
+        means="Share of frames lost while the link is good.",
     )
     reorder_percent: float = _parameter(
-        "frames that overtake others on each link", "%", most=100, words="{:g} % of frames overtaking"
+        "frames that overtake others on each link",
+        "%",
+        most=100,
+        words="{:g} % of frames overtaking",
+        means="Share of frames without any propagation delay: they overtake all that are under way.",
     )
     duplicate_percent: float = _parameter(
-        "frames that each link doubles", "%", most=100, words="{:g} % of frames twice"
+        "frames that each link doubles",
+        "%",
+        most=100,
+        words="{:g} % of frames twice",
+        means="Share of the frames that arrive which arrive twice.",
     )
     max_queue_size: int = _parameter(
-        "queue of each link", "packets", default=100, least=1, words="queue of {} frames", idle=None
+        "queue of each link",
+        "packets",
+        default=100,
+        least=1,
+        words="queue of {} frames",
+        idle=None,
+        means="Packets that a queue takes, the one being sent included; beyond it frames are dropped.",
     )
     mark_threshold: int | None = _parameter(
         "queue at which each link marks",
@@ -148,6 +183,10 @@ class LinkParameters:
         least=1,
         unset="never",
         words="marks at {} frames",
+        means=(
+            'An IPv4 packet that finds so many packets in the queue is marked "congestion experienced" '
+            "(RFC 3168), even if its sender has not said that it heeds marks. Left out: no marks."
+        ),
     )
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}

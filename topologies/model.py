@@ -23,6 +23,7 @@ from itertools import groupby, permutations
 from typing import ClassVar, NamedTuple
 
 from topologies.link import PARAMETERS, LinkError, LinkParameters
+from topologies.radio import Radio
 
 INTERFACE_NAME_LIMIT = 15
 """Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
@@ -85,13 +86,19 @@ class Medium(LinkParameters):
     its own, and every receiver loses frames independently of the others. `losses` has the loss_percent of
     receivers that differ. A frame for one member reaches that one only, as through a switch. Raises
     TopologyError for fewer than two members and for values out of range.
+
+    With a `radio` it is a cell (topologies.radio): members share the air, which has a rate of its own.
     """
 
     name: str
     members: tuple[str, ...]
     losses: Mapping[str, float] = field(default_factory=dict, hash=False)
+    radio: Radio | None = None
 
     def __post_init__(self) -> None:
+        if self.radio is not None and (self.bw_mbit is not None or self.mark_threshold is not None):
+            name = "bw_mbit" if self.bw_mbit is not None else "mark_threshold"
+            raise TopologyError(f"medium {self.name}: {name} is not for a radio cell; leave it out")
         if not 2 <= len(self.members) <= MEMBER_LIMIT:
             raise TopologyError(f"medium {self.name}: it has 2 to {MEMBER_LIMIT} members")
         for node in self.losses:
@@ -107,6 +114,11 @@ class Medium(LinkParameters):
 
     def __str__(self) -> str:
         return self.name
+
+    def describe(self) -> str:
+        """See LinkParameters."""
+        said = super().describe()
+        return said if self.radio is None else f"{self.radio.describe()}, {said}"
 
     def towards(self, receiver: str) -> LinkParameters:
         """Return what the medium does to the frames that a member receives."""
@@ -307,6 +319,14 @@ class Topology:
             if {link.a, link.b} == {a, b}:
                 return index
         raise TopologyError(f"no link joins {a} and {b}")
+
+    def attachment_of(self, node: str, medium: str) -> int:
+        """The index in `interfaces` of a member's interface to a medium; raises TopologyError if there is
+        none."""
+        for index, attachment in enumerate(self.attachments, start=len(self.link_ends)):
+            if attachment.node == node and self.media[attachment.medium].name == medium:
+                return index
+        raise TopologyError(f"{node} is no member of a medium {medium}")
 
 
 def _address(number: int) -> tuple[bytes, str]:

@@ -36,6 +36,9 @@ from topologies.endpoint import (
     Writable,
 )
 
+BROADCAST = "255.255.255.255"
+"""The group of all."""
+
 _LARGEST = 65535
 _RESET = struct.pack("@ii", 1, 0)
 """What SO_LINGER has to be for close() to send a reset."""
@@ -71,6 +74,8 @@ class Sockets:
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
         self._groups: dict[tuple[int, int], Address] = {}  # likewise, where GroupPorts send
+        self._sending: dict[tuple[int, int], socket.socket] = {}  # and by what, if they are shared
+        self._elsewhere: dict[int, Callable[[int, bytes], None]] = {}  # by a program's number
         self._own: set[Address] = set()  # where they send from
         self._servers: list[asyncio.Server] = []
         self._streams: dict[tuple[int, int], _Stream] = {}  # by a program's and its stream's number
@@ -89,10 +94,15 @@ class Sockets:
                 elif isinstance(port, DatagramPort):
                     self._open(number, port_number, (self._address, port.number), is_open=True)
                 elif isinstance(port, GroupPort):
-                    sock = self._open(number, port_number, (port.group, port.number), is_open=True)
+                    group = port.group, port.number
+                    sock = self._open(number, port_number, group, is_open=True, is_shared=port.is_shared)
                     _join(sock, port)
-                    self._groups[number, port_number] = (port.group, port.number)
-                    self._own.add((port.attachment.ipv4, port.number))
+                    self._groups[number, port_number] = group
+                    if port.is_shared:
+                        self._sending[number, port_number] = sock = self._sending_socket(port)
+                        self._own.add(sock.getsockname())
+                    else:
+                        self._own.add((port.interface.ipv4, port.number))
                 elif isinstance(port, StreamPort) and isinstance(endpoint, StreamEndpoint):
                     make = partial(self._accept, number, endpoint, port.number)
                     listening = self._stream_socket(port.number)
@@ -107,12 +117,24 @@ class Sockets:
                     endpoint.set_link(number, up, self._clock())
         self.settle()
 
+    def hand_over(self, endpoint: Endpoint, to: Callable[[int, bytes], None]) -> None:
+        """Give what a program puts out at ports that are not here to somebody else, as (port, datagram)."""
+        (program,) = (number for number, each in enumerate(self._programs) if each.endpoint is endpoint)
+        self._elsewhere[program] = to
+
+    def send(self, endpoint: Endpoint, port: int, payload: bytes) -> None:
+        """Send a datagram of a program that somebody else has taken from it, at a LinkPort."""
+        (program,) = (number for number, each in enumerate(self._programs) if each.endpoint is endpoint)
+        self._send(program, port, payload, None)
+
     def close(self) -> None:
         """Close everything; the kernel tells the other ends, and programs are told nothing more."""
         self._is_closed = True
         self._alarm.cancel()
         for sock in self._sockets.values():
             self._loop.remove_reader(sock)
+            sock.close()
+        for sock in self._sending.values():
             sock.close()
         for server in self._servers:
             server.close()
@@ -132,11 +154,16 @@ class Sockets:
 
     # Datagrams.
 
-    def _open(self, program: int, port: int, local: Address, *, is_open: bool) -> socket.socket:
-        """Open a socket; `is_open` if several others send to it."""
+    def _open(
+        self, program: int, port: int, local: Address, *, is_open: bool, is_shared: bool = False
+    ) -> socket.socket:
+        """Open a socket; `is_open` if several others send to it, `is_shared` if other programs may, too."""
         with self._within():
             sock = udp_socket(socket.AF_INET)
         self._sockets[program, port] = sock
+        if is_shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sock.bind(local)
         endpoint = self._programs[program].endpoint
         self._loop.add_reader(sock, self._on_readable, sock, endpoint, port, is_open)
@@ -156,8 +183,24 @@ class Sockets:
             self._put_out()
         self.settle()
 
+    def _sending_socket(self, port: GroupPort) -> socket.socket:
+        """Return what a shared GroupPort sends by: it has a port of its own. Raises OSError."""
+        with self._within():
+            sock = udp_socket(socket.AF_INET)
+        try:
+            sock.bind((port.interface.ipv4, 0))
+            _send_to(sock, port)
+            sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
     def _send(self, program: int, port: int, payload: bytes, to: Address | None) -> None:
-        sock = self._sockets[program, port]
+        sock = self._sending.get((program, port)) or self._sockets.get((program, port))
+        if sock is None:
+            self._elsewhere[program](port, payload)
+            return
         to = self._groups.get((program, port), to)
         try:
             if to is None:
@@ -204,6 +247,8 @@ class Sockets:
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
+            # asyncio would do so, but not where a socket's protocol is 0. Who accepts inherits it.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if port:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             sock.bind((self._address, port))
@@ -360,15 +405,21 @@ class _Stream(asyncio.Protocol):
 
 
 def _join(sock: socket.socket, port: GroupPort) -> None:
-    """Let a socket send to a group on a medium, and hear it there. Raises OSError."""
-    name, address = port.attachment.name, socket.inet_aton(port.attachment.ipv4)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
-    if port.group == "255.255.255.255":
+    """Let a socket send to a group on an interface, and hear it there. Raises OSError."""
+    _send_to(sock, port)
+    if port.group != BROADCAST:
+        membership = socket.inet_aton(port.group) + socket.inet_aton(port.interface.ipv4)
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, membership)
+
+
+def _send_to(sock: socket.socket, port: GroupPort) -> None:
+    """Let a socket send to a group on an interface. Raises OSError."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.interface.name.encode())
+    if port.group == BROADCAST:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
         return
-    sock.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, socket.inet_aton(port.group) + address)
-    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, address)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(port.interface.ipv4))
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
     sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
 

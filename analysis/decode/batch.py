@@ -18,7 +18,7 @@ import pyarrow as pa
 from analysis.decode.columns import Columns
 from analysis.decode.ndn import KINDS, OTHER, decode_packets
 from analysis.decode.protocols.protocol import NDN as NDN_PROTOCOL
-from analysis.decode.protocols.registry import TCP_OTHER, UDP_OTHER, tcp_ports
+from analysis.decode.protocols.registry import TCP_OTHER, UDP_OTHER, tcp_ports, udp_ports
 from analysis.decode.reference import NDN_PORTS, decode_frame
 from analysis.decode.schema import COLUMNS
 from analysis.decode.tlv_batch import Octets, headers
@@ -270,7 +270,7 @@ def _transport(
     slow: Flags,
 ) -> _Payloads:
     """Find the UDP datagrams of NDN among IP packets that end at `end`; tell headers of ports that are
-    nobody's, and leave TCP of those that are known to the careful decoder."""
+    nobody's, and leave TCP and UDP of those that are known to the careful decoder."""
     protocol = head["protocol"]
     first, length = records.at[rows], head["length"].astype(np.int64)
     source, target = head["src_port"].astype(np.int64), head["dst_port"].astype(np.int64)
@@ -283,7 +283,8 @@ def _transport(
     fits = (length >= UDP_HEADER) & (start - UDP_HEADER + length <= end)
     whole = fits & (start - UDP_HEADER + length <= first + records.captured[rows])
     good = plain & in_reach & of_udp & whole
-    is_other = plain & in_reach & is_udp & ~of_udp & fits
+    others = udp_ports()
+    is_other = plain & in_reach & is_udp & ~of_udp & fits & ~(_among(source, others) | _among(target, others))
     is_stream = np.zeros(len(rows), bool)
     if is_tcp.any():
         known = ports.tcp | tcp_ports()

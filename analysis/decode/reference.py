@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from analysis.decode.protocols.protocol import NDN
-from analysis.decode.protocols.registry import TCP_OTHER, protocol_of
+from analysis.decode.protocols.registry import PROTOCOLS, TCP_OTHER, protocol_of
 from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
 from captures.old_format import OLD_FORMAT, is_old, modern
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
@@ -112,6 +112,11 @@ def decode_frame(
     )
     if found.tcp is not None:
         return (*headers, *Link(), *(_OTHER if protocol == TCP_OTHER else _SEGMENT))
+    if protocol in PROTOCOLS and (read := PROTOCOLS[protocol].datagram) is not None:
+        if found.whole is not None or found.there < found.length:
+            return (*headers, *Link(), *_OTHER._replace(problem=CUT))
+        said = read(frame[found.at : found.at + found.there])
+        return (*headers, *Link(), *Network(said.kind, problem=said.problem))
     if not is_ndn:
         return (*headers, *Link(), *_OTHER)
     payload = frame[found.at : found.at + found.there]

@@ -27,7 +27,7 @@ COLUMNS = (
         "string",
         "",
         "what the frame was taken for, by its ports or Ethertype: `ndn`, another protocol that is known here"
-        " (`ssb`), `udp` or `tcp` of other ports; null if it is none of these",
+        " (`ssb`, `tiny`), `udp` or `tcp` of other ports; null if it is none of these",
     ),
     Column("transport", "string", "", "what carries it: `udp`, `tcp`, `websocket`, `ethernet` or `ppp`"),
     Column("src", "string", "", "sender's IPv4, IPv6 or, over Ethernet, MAC address"),
@@ -63,7 +63,9 @@ COLUMNS = (
         "",
         "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `idle` (an LpPacket without a"
         " Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream whose protocol is"
-        " known), `malformed` (bytes where NDN should be), `other` (none of these)",
+        " known), `malformed` (bytes where NDN or tinySSB should be), `other` (none of these); of tinySSB"
+        " `entry`, `tunnel` (an entry with another in it), `control` (a command of tinyISP), `chunk`, `want`,"
+        " `chunk_vector`, `novelty` and `claim`",
     ),
     Column("name", "string", "", "name, as a URI"),
     Column("name_length", "int64", "bytes", "length of the Name's TLV-VALUE"),

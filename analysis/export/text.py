@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from analysis.files import Rows
+from analysis.metrics.agreement import agreement, difference_text
 from analysis.metrics.registry import METRICS, shown, why_unranked
 from analysis.metrics.study import Estimate, Point, Study, has_star, studied
 
@@ -31,7 +32,7 @@ def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
         values = [by_layering[layering][metric.key] for layering in layerings]
         if any(value is not None for value in values):
             lines.append([metric.key, metric.unit, *map(number, values)])
-    return _aligned(lines, left=2)
+    return aligned(lines, left=2)
 
 
 HEADLINES = {
@@ -65,7 +66,7 @@ def headlines(comparison: Rows) -> str:
             told["latency_p50"] += "*"
         lines.append([layering, *told.values()])
     notes = "".join(f"* {layering}: {why}\n" for layering, why in whys.items())
-    return _aligned(lines, left=1) + notes
+    return aligned(lines, left=1) + notes
 
 
 def study_text(study: Study) -> str:
@@ -85,7 +86,7 @@ def study_text(study: Study) -> str:
                     for point in points
                 ]
                 lines.append([f"  {name}", *cells])
-        blocks.append(_aligned(lines, left=1))
+        blocks.append(aligned(lines, left=1))
     said = f"{study.title or study.scenario}, by {study.words.what}\n\n" if study.key else ""
     return said + "\n".join(blocks)
 
@@ -96,7 +97,32 @@ def _estimate(value: Estimate | None) -> str:
     return f"{number(value.mean)} ± {number(value.half, 2)}"
 
 
-def _aligned(lines: list[list[str]], left: int) -> str:
+def agreement_text(study: Study) -> str:
+    """Write how the emulator and Mininet compare, a line a layering and metric; "" if nobody asked that."""
+    judged = agreement(study)
+    if not judged:
+        return ""
+    lines = [["emulator against Mininet", "", "emulator", "Mininet", "differs by", "", ""]]
+    for each in judged:
+        name = ", ".join(filter(None, (each.layering, each.group)))
+        metric = f"{each.metric.title}, {each.metric.unit}"
+        verdict = "agrees" if each.agrees else "DISAGREES"
+        lines.append(
+            [
+                name,
+                metric,
+                number(each.emulated),
+                number(each.real),
+                difference_text(each),
+                each.bound,
+                verdict,
+            ]
+        )
+    return aligned(lines, left=2)
+
+
+def aligned(lines: list[list[str]], left: int) -> str:
+    """Write lines in columns; the first `left` of them begin at the left, the others end at the right."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "".join(
         "  ".join(

@@ -5,7 +5,7 @@ Spark each of these steps would be a job that costs more than all rows together.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 from statistics import median
 from typing import Any, TypeAlias
@@ -231,15 +231,19 @@ def fairness(flows: pa.Table) -> Totals:
     """Return throughput (mean of its flows, kbit/s) and fairness: Jain's index, 1 if all are equal.
 
     `flows` is analysis.metrics.bottleneck.flows. Of a layering with fewer than two flows both are undefined.
-    R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
     """
     totals = {}
     for layering, rows in by_layering(flows).items():
         rates = [row["bytes_per_s"] for row in rows if row["bytes_per_s"] is not None]
         if len(rates) > 1:
-            index = ratio(fsum(rates) ** 2, len(rates) * fsum(rate * rate for rate in rates))
-            totals[layering] = {"throughput": fsum(rates) / len(rates) * 8 / 1000, "fairness": index}
+            totals[layering] = {"throughput": fsum(rates) / len(rates) * 8 / 1000, "fairness": jain(rates)}
     return totals
+
+
+def jain(values: Sequence[float]) -> float | None:
+    """Return Jain's fairness index: 1 if all values are equal, 1/n if all but one are 0; None if there are
+    none, or all are 0. R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984."""
+    return ratio(fsum(values) ** 2, len(values) * fsum(value * value for value in values))
 
 
 def queue_totals(samples: pa.Table) -> Totals:

@@ -26,10 +26,11 @@ from pyspark.sql.types import StructType
 
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
+from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery, logs, moves, replication, state
+from analysis.metrics import aggregates, bottleneck, delivery, logs, moves, replication, state, tiny
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
@@ -333,6 +334,7 @@ def _measure(given: Prepared) -> pa.Table:
         *(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams, _moves))
     )
     table = given.collected
+    _tiny(given)
     queues = pc.unique(table["queue"]["layering"])
     contended = table["flows"].filter(pc.is_in(table["flows"]["layering"], queues))
     totals = [
@@ -356,6 +358,9 @@ def _measure(given: Prepared) -> pa.Table:
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
     ]
+    totals.append(
+        tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases)
+    )
     return given.write("measures", given.signed(measure(given.setting.runs, totals)))
 
 
@@ -411,6 +416,14 @@ def _moves(given: Prepared) -> None:
     given.collected["counters"] = _read_lines(given.cases, moves.COUNTERS, Run.counters)
     given.collected["told"] = moves.told(given.packets, given.runs).toArrow()
     given.write("found", moves.found(given.application_events, given.cases))
+
+
+def _tiny(given: Prepared) -> None:
+    runs = given.setting.runs.to_pylist()
+    is_there = any(run["protocol"] == TINY.name for run in runs)  # else no job for it
+    counted = tiny.sizes(given.packets).toArrow().to_pylist() if is_there else []
+    given.write("tiny_sent", tiny.sent(counted, given.cases))
+    given.write("tiny_stored", tiny.stored(given.collected["counters"], given.cases))
 
 
 def _connections(given: Prepared) -> DataFrame:

@@ -64,6 +64,8 @@ PHRASES = (
     Phrase("fib_entries_mean", "Routes at a node", "fewest", "fewer", "more"),
     Phrase("pit_entries_mean", "PIT entries at a node", "fewest", "fewer", "more"),
     Phrase("state_entries_mean", "State entries at a node", "fewest", "fewer", "more"),
+    Phrase("airtime_per_item", "Time on air for each item delivered", "shortest", "shorter", "longer"),
+    Phrase("asking_per_item", "Vectors and claims for each item delivered", "fewest", "fewer", "more"),
     Phrase("bytes_per_item", "Bytes on the wire for each item delivered", "fewest", "fewer", "more"),
     Phrase("queue_p99", "Queue at the busiest link", "shortest", "shorter", "longer"),
     Phrase("latency_p99", "99th percentile of latency", "lowest", "lower", "higher"),

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import binomtest
-
 from analysis.files import write_whole
 from analysis.report.figures.ladder import NAMES, figures
 from analysis.report.page import page as render_page
@@ -64,6 +62,8 @@ def _comparison(table: Mapping[str, Any]) -> str:
     told = [cell for cell in table["cells"] if cell["holds"] is not None]
     if not told:
         return "No figure of the paper is compared: its networks had another size, or seeds are too few."
+    from scipy.stats import binomtest
+
     held = sum(cell["holds"] for cell in told)
     text = f"{held} of the paper’s {len(told)} figures are in their intervals."
     if held < len(told):

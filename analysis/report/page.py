@@ -52,7 +52,15 @@ def page(
             css=resource("page.css"),
             scripts=[resource(name) for name in scripts],
             plotly=_packed_plotly(),
-            data=packed(_json({"figures": {item.id: item.spec for item in figures}} | data)),
+            data=packed(
+                _json(
+                    {
+                        "figures": {item.id: item.spec for item in figures},
+                        "captions": {item.id: [item.title, item.text] for item in figures},
+                    }
+                    | data
+                )
+            ),
             colours=COLOURS,
             dashes=[STROKES[dash] for dash in DASHES],
             places=places(context["layerings"]),

@@ -12,7 +12,7 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows, write_whole
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.registry import METRICS, Metric, is_time, shown
-from analysis.report.figures import delay, logs, replication, state, wire
+from analysis.report.figures import delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
@@ -129,6 +129,12 @@ def render(manifest: Manifest, tables: Tables) -> str:
             replication.popularity(tables["authors"], manifest),
         ]
         if tables["causes"]
+        else [],
+        "tiny": [
+            tiny.causes(tables["tiny_sent"], manifest),
+            tiny.storage(tables["tiny_stored"], manifest),
+        ]
+        if tables["tiny_sent"]
         else [],
         "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]
         if tables["queue"]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.files import write_whole
+from analysis.metrics.agreement import agreement, difference_text
 from analysis.metrics.registry import METRICS, Metric
 from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, studied
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
@@ -60,6 +61,10 @@ def render_study(study: Study) -> str:
         rows=lambda metric: list(_rows(study, metric)),
         findings=findings(study),
         caveats=list(caveats(study)),
+        judged=[
+            (each, pretty(each.emulated), pretty(each.real), difference_text(each))
+            for each in agreement(study)
+        ],
         has_extra=EXTRA in {metric.key for metric in shown},
         confidence=f"{CONFIDENCE:.0%}",
     )

@@ -53,6 +53,12 @@ WORDS = {
     "topology.rewired": Words("share of links that lead anywhere"),
     "topology.ports": Words("links of each forwarder of the fat tree", "links"),
     "topology.seed": Words("seed of the network"),
+    "topology.users.number": Words("users of the network", "users"),
+    "topology.users.at": Words("where users join the network"),
+    **{
+        f"topology.users.link.{name}": Words(each.title.replace("each", "each user’s"), each.unit)
+        for name, each in PARAMETERS_OF_LINKS.items()
+    },
     "routing.metric": Words("what makes a route good"),
     "routing.paths": Words("routes that forwarders get"),
     "routing.k": Words("paths that give next hops", "paths"),
@@ -78,6 +84,7 @@ WORDS = {
     "workload.fetch.interval_ms": Words("mean time between two requests", "ms"),
     "workload.fetch.segment_bytes": Words("size of a segment", "bytes"),
     "events": Words("what happens to the network"),
+    "programs": Words("programs of the user"),
     "arrivals.from_ms": Words("first arrival of the crowd", "ms"),
     "arrivals.to_ms": Words("last arrival of the crowd", "ms"),
     "sessions.online_ms": Words("mean time online", "ms"),

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 from analysis.decode.protocols.protocol import NDN
 from analysis.errors import AnalysisError
 from topologies.link import LinkParameters
+from topologies.radio import Radio
 
 MANIFEST = "manifest.json"
 FORMAT = 2
@@ -57,12 +58,14 @@ class Link(LinkParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class Medium(LinkParameters):
-    """A broadcast medium: its members, the interface of each, and the loss_percent of those with another."""
+    """A broadcast medium: its members, the interface of each, the loss_percent of those with another, and the
+    radio that makes it a cell, if it is one."""
 
     name: str
     members: list[str]
     interfaces: list[str]
     losses: dict[str, float]
+    radio: Radio | None = None
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 
@@ -167,12 +170,21 @@ class Sealed(BaseModel):
     sha256: str
 
 
+class Program(BaseModel):
+    """A program of the user's own, and its exit status; None if it ran until the end."""
+
+    node: str
+    run: list[str]
+    status: int | None
+
+
 class LayeringRun(BaseModel):
     """One layering's turn; times in ns.
 
     It starts; the first and the last item are published; when all that the scenario names has happened, what
     is under way has time to settle; subscriptions stop; what they leave drains, until the end. cpu_ns: what
-    each node's process took of a processor, where nodes are processes.
+    each node's process took of a processor, where nodes are processes. cells: what each member of each radio
+    cell did, as topologies.radio counts it.
     """
 
     start_ns: int
@@ -182,7 +194,9 @@ class LayeringRun(BaseModel):
     stop_ns: int
     end_ns: int
     sample_interval_ns: int = Field(gt=0)
+    cells: dict[str, dict[str, dict[str, int]]] = {}
     cpu_ns: dict[str, int] = {}
+    programs: list[Program] = []
     capture: CaptureCounts = CaptureCounts()
 
 
@@ -196,15 +210,20 @@ class _Head(BaseModel):
 class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
-    `command` repeats the run; `titles` say what layerings are, `protocols` what they use; `strategies` are
-    by name prefix, where they are not the usual one; `files` are by path in the run's directory.
+    `command` repeats the run; `about` says what to look at; `titles` say what layerings are, `protocols` what
+    they use; `strategies` are by name prefix, where they are not the usual one; `files` are by path in the
+    run's directory. `scripted`: whether a script has changed the network, `held`: whether somebody has said
+    when the run ends.
     """
 
     feednet: str
     commit: str | None = None
     command: str | None = None
+    scripted: bool = False
+    held: bool = False
     scenario: str
     title: str = ""
+    about: str = ""
     seed: int
     net: str
     net_reason: str = ""

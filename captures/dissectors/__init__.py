@@ -1,4 +1,4 @@
-"""Scapy layers for NDN, NDNLPv2 and the packets of controlled push, and a plugin for Wireshark.
+"""Scapy layers for NDN, NDNLPv2, the packets of controlled push and tinySSB, and a plugin for Wireshark.
 
     from captures.dissectors import Interest, Data, LpPacket
     bytes(Ether() / IP() / UDP() / Interest(name="/a/b", can_be_prefix=True))
@@ -24,6 +24,15 @@ from captures.dissectors.ndn import (
     SignatureInfo,
     ValidityPeriod,
 )
+from captures.dissectors.tiny import (
+    TinyChunk,
+    TinyChunkVector,
+    TinyClaim,
+    TinyEntry,
+    TinyNovelty,
+    TinySsb,
+    TinyWant,
+)
 
 WIRESHARK_PLUGIN = Path(__file__).with_name("feednet.lua")
 """The plugin for Wireshark and tshark."""
@@ -46,5 +55,12 @@ __all__ = [
     "Selectors",
     "SignatureInfo",
     "SsbItem",
+    "TinyChunk",
+    "TinyChunkVector",
+    "TinyClaim",
+    "TinyEntry",
+    "TinyNovelty",
+    "TinySsb",
+    "TinyWant",
     "ValidityPeriod",
 ]

@@ -1,4 +1,4 @@
--- NDN, NDNLPv2 and the packets of controlled push, and muxrpc, for Wireshark and tshark (3.6 or newer, Lua 5.2 to 5.4).
+-- NDN, NDNLPv2 and the packets of controlled push, muxrpc and tinySSB, for Wireshark and tshark (3.6 or newer, Lua 5.2 to 5.4).
 --
 -- SPDX-License-Identifier: MIT
 --
@@ -1184,3 +1184,217 @@ function ssb.dissector(tvb, pinfo, root)
 end
 
 DissectorTable.get("tcp.port"):add(8008, ssb)
+
+------------------------------------------------------------------------------------------------------------------
+-- tinySSB over UDP 1558: packets of at most 120 bytes, a CRC-32 behind each. Only who knows a feed knows its entries by
+-- their demultiplexers; here a packet is what its form says. captures/dissectors/tiny.py has the same rules and lines.
+
+local tiny = Proto("tinyssb", "tinySSB")
+local TINY_PACKET, TINY_DEMUX, TINY_CRC, TINY_INLINE, TINY_LONGEST = 120, 7, 4, 28, 16384
+local bxor, band, rshift
+if bit then
+    bxor, band, rshift = bit.bxor, bit.band, bit.rshift
+elseif bit32 then
+    bxor, band, rshift = bit32.bxor, bit32.band, bit32.rshift
+else
+    bxor = load("return function(a, b) return a ~ b end")()
+    band = load("return function(a, b) return a & b end")()
+    rshift = load("return function(a, b) return a >> b end")()
+end
+
+local S = {
+    demux = ProtoField.bytes("tinyssb.demultiplexer", "Demultiplexer"),
+    kind = ProtoField.string("tinyssb.kind", "Kind"),
+    type = ProtoField.uint8("tinyssb.type", "Type"),
+    length = ProtoField.uint32("tinyssb.length", "Length of the content"),
+    chunks = ProtoField.uint32("tinyssb.chunks", "Chunks of the side chain"),
+    command = ProtoField.string("tinyssb.command", "tinyISP command"),
+    signature = ProtoField.bytes("tinyssb.signature", "Signature"),
+    content = ProtoField.bytes("tinyssb.content", "Content"),
+    pointer = ProtoField.bytes("tinyssb.pointer", "Pointer to the next chunk"),
+    offset = ProtoField.uint32("tinyssb.offset", "First feed"),
+    wanted = ProtoField.uint32("tinyssb.wanted", "Wanted entry"),
+    missing = ProtoField.string("tinyssb.missing", "Missing chunk"),
+    key = ProtoField.bytes("tinyssb.key", "Key"),
+    lowest = ProtoField.bytes("tinyssb.lowest", "Lowest key"),
+    highest = ProtoField.bytes("tinyssb.highest", "Highest key"),
+    xor = ProtoField.bytes("tinyssb.xor", "XOR of the keys"),
+    count = ProtoField.uint8("tinyssb.count", "Keys"),
+    crc = ProtoField.uint32("tinyssb.crc32", "CRC-32", base.HEX),
+}
+local fields_of_tiny = {}
+for _, each in pairs(S) do fields_of_tiny[#fields_of_tiny + 1] = each end
+tiny.fields = fields_of_tiny
+local NO_TINY = ProtoExpert.new("tinyssb.malformed", "No packet of tinySSB", expert.group.MALFORMED, expert.severity.ERROR)
+tiny.experts = { NO_TINY }
+
+local crc_table = {}
+for at = 0, 255 do
+    local value = at
+    for _ = 1, 8 do
+        local is_odd = band(value, 1) == 1
+        value = rshift(value, 1)
+        if is_odd then value = bxor(value, 0xEDB88320) end
+    end
+    crc_table[at] = value
+end
+
+local function crc32(text)
+    local value = 0xFFFFFFFF
+    for at = 1, #text do
+        value = bxor(rshift(value, 8), crc_table[band(bxor(value, byte(text, at)), 0xFF)])
+    end
+    return bxor(value, 0xFFFFFFFF) % 4294967296
+end
+
+-- Returns the number at a place in seven bits a byte, and the place behind it; nil if there is none.
+local function tiny_varint(text, at, stop)
+    local number, factor, count = 0, 1, 0
+    while at <= stop and count < 5 do
+        local value = byte(text, at)
+        number = number + (value % 128) * factor
+        at, factor, count = at + 1, factor * 128, count + 1
+        if value < 128 then
+            if value == 0 and count > 1 then return nil end
+            return number, at
+        end
+    end
+end
+
+-- Returns a number or a list of them, and the place behind it; nil if there is neither.
+local function tiny_numbers(text, at, stop, depth)
+    local tag, start = tiny_varint(text, at, stop)
+    if not tag then return nil end
+    local kind, last = tag % 8, start + math.floor(tag / 8) - 1
+    if last > stop then return nil end
+    if kind == 2 and last >= start and last - start < 8 then
+        local number = 0
+        for place = last, start, -1 do number = number * 256 + byte(text, place) end
+        return number, last + 1
+    end
+    if kind ~= 4 or depth == 0 then return nil end
+    local parts = {}
+    while start <= last do
+        local part
+        part, start = tiny_numbers(text, start, last, depth - 1)
+        if not part then return nil end
+        parts[#parts + 1] = part
+    end
+    return parts, last + 1
+end
+
+-- Returns the length of an entry's content, how much of it is in the entry, and where that begins (from 1 in its payload);
+-- nil if a packet of 120 bytes is no entry.
+local function tiny_entry(text)
+    if not sub(text, 101):find("[^%z]") or byte(text, 8) > 1 then return nil end
+    if byte(text, 8) == 0 then return 48, 48, 9 end
+    local length, at = tiny_varint(text, 9, 8 + TINY_INLINE)
+    if not length or length > TINY_LONGEST then return nil end
+    local room = 9 + TINY_INLINE - at
+    local has_chain = length > room
+    local has_pointer = sub(text, 37, 56):find("[^%z]") ~= nil
+    if has_chain ~= has_pointer then return nil end
+    if not has_chain and sub(text, at + length, 8 + TINY_INLINE):find("[^%z]") then return nil end
+    return length, math.min(room, length), at
+end
+
+local function tiny_command(text, length, inline, at)
+    if byte(text, 8) == 1 and length > 0 and length % TINY_PACKET == 0 then return "tunnel" end
+    local stop = at + inline - 1
+    local _, start = tiny_varint(text, at, stop)
+    if not start or sub(text, start, math.min(start + 3, stop)) ~= "\x18ISP" then return "" end
+    local tag, first = tiny_varint(text, start + 4, stop)
+    if not tag or tag % 8 ~= 0 then return "" end
+    return sub(text, first, math.min(first + math.floor(tag / 8) - 1, stop))
+end
+
+local function hex(text)
+    return (text:gsub(".", function(each) return string.format("%02x", byte(each)) end))
+end
+
+-- Shows a packet; returns its line, or nil if it is none.
+local function show_tiny(text, tvb, tree)
+    local size = #text
+    local function kind(what)
+        tree:add(S.kind, tvb(0, size), what):set_generated()
+        return "tinySSB " .. what
+    end
+    if size == TINY_PACKET then
+        local length, inline, at = tiny_entry(text)
+        if not length then
+            tree:add(S.content, tvb(0, 100))
+            tree:add(S.pointer, tvb(100, 20))
+            return kind("chunk") .. (sub(text, 101):find("[^%z]") and "" or ", the last")
+        end
+        local chunks = math.ceil((length - inline) / 100)
+        local command = tiny_command(text, length, inline, at)
+        tree:add(S.demux, tvb(0, TINY_DEMUX))
+        tree:add(S.type, tvb(7, 1))
+        tree:add(S.length, tvb(8, 48), length)
+        tree:add(S.chunks, tvb(8, 48), chunks):set_generated()
+        if command ~= "" then tree:add(S.command, tvb(8, 48), command):set_generated() end
+        tree:add(S.signature, tvb(56, 64))
+        return kind("entry") .. " " .. hex(sub(text, 1, TINY_DEMUX)) .. " "
+            .. (command ~= "" and command or "of " .. length .. " bytes")
+            .. (chunks > 0 and ", " .. chunks .. " chunks" or "")
+    end
+    if size == 105 and sub(text, 8, 8) == "c" then
+        tree:add(S.demux, tvb(0, TINY_DEMUX))
+        for place, name in ipairs({ "lowest", "highest", "xor" }) do tree:add(S[name], tvb(32 * place - 24, 32)) end
+        tree:add(S.count, tvb(104, 1))
+        return kind("claim") .. " of " .. byte(text, 105) .. " keys, " .. hex(sub(text, 9, 12)) .. " to "
+            .. hex(sub(text, 41, 44))
+    end
+    if size == 40 and sub(text, 8, 8) == "n" then
+        tree:add(S.demux, tvb(0, TINY_DEMUX))
+        tree:add(S.key, tvb(8, 32))
+        return kind("novelty") .. " " .. hex(sub(text, 9, 12))
+    end
+    if size <= TINY_DEMUX or size >= TINY_PACKET then return nil end
+    local list, stop = tiny_numbers(text, TINY_DEMUX + 1, size, 2)
+    if type(list) ~= "table" or stop ~= size + 1 then return nil end
+    local body = tvb(TINY_DEMUX, size - TINY_DEMUX)
+    local are_numbers, are_triples = #list > 1, true
+    for _, each in ipairs(list) do
+        are_numbers = are_numbers and type(each) == "number"
+        are_triples = are_triples and type(each) == "table" and #each == 3
+        if are_triples then
+            for _, number in ipairs(each) do are_triples = are_triples and type(number) == "number" end
+        end
+    end
+    if are_numbers then
+        tree:add(S.demux, tvb(0, TINY_DEMUX))
+        tree:add(S.offset, body, list[1])
+        for place = 2, #list do tree:add(S.wanted, body, list[place]) end
+        return kind("want") .. " of " .. (#list - 1) .. " feeds from " .. string.format("%.0f", list[1])
+    elseif are_triples then
+        tree:add(S.demux, tvb(0, TINY_DEMUX))
+        for _, each in ipairs(list) do
+            tree:add(S.missing, body, string.format("%.0f.%.0f.%.0f", each[1], each[2], each[3]))
+        end
+        return kind("chunk vector") .. " of " .. #list .. " chunks"
+    end
+end
+
+function tiny.dissector(tvb, pinfo, root)
+    local size = tvb:len()
+    if size == 0 then return 0 end
+    pinfo.cols.protocol = "tinySSB"
+    local tree = root:add(tiny, tvb())
+    local is_whole = size > TINY_CRC and tvb:reported_len() == size
+    local text = is_whole and tvb:raw(0, size - TINY_CRC) or ""
+    local line
+    if is_whole and crc32(text) == tvb(size - TINY_CRC, TINY_CRC):uint() then
+        line = show_tiny(text, tvb, tree)
+        tree:add(S.crc, tvb(size - TINY_CRC, TINY_CRC))
+    end
+    if not line then
+        tree:add_proto_expert_info(NO_TINY, is_whole and "another CRC, or no packet of tinySSB" or "cut short")
+        line = "no packet of tinySSB, " .. size .. " bytes"
+    end
+    tree:append_text(", " .. line)
+    pinfo.cols.info = line
+    return size
+end
+
+DissectorTable.get("udp.port"):add(1558, tiny)

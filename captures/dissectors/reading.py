@@ -19,6 +19,7 @@ from captures.dissectors.fields import printable
 from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
 from captures.dissectors.summary import Fields, Whole, describe, fields_of, short_name
+from captures.dissectors.tiny import tiny_fields
 from captures.reassembly import Reassembler
 from forwarder.wire.lp import FRAGMENT, LP_PACKET
 from forwarder.wire.name import NAME, to_uri
@@ -118,6 +119,7 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
         fields.append(("frame.interface_name", interface))
     if IP in frame:
         fields += [("ip.src", src), ("ip.dst", dst), ("ip.addr", src), ("ip.addr", dst)]
+    fields += tiny_fields(frame)
     lines, wholes = [], []
     for packet in packets:
         whole = None

@@ -12,6 +12,7 @@ from captures.dissectors.element import Element
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
 from captures.dissectors.ndn import Data, Interest, SignatureInfo
+from captures.dissectors.tiny import TINY_FIELDS
 from captures.old_format import OLD_FORMAT
 from forwarder.wire.feed import is_item_name, split_fork, split_item
 from forwarder.wire.lp import LP_PACKET
@@ -336,6 +337,7 @@ def _signature(info: SignatureInfo) -> Iterator[tuple[str, Any]]:
 
 FIELD_NAMES = sorted(
     {"frame.number", "frame.interface_name", "ip.src", "ip.dst", "ip.addr"}
+    | TINY_FIELDS
     | {
         "ndn.type",
         "ndn.problem",

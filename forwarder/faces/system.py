@@ -54,7 +54,10 @@ class Faces(FaceTable):
 
     def listen_unix(self, path: Path, *, limit: int) -> FaceUri:
         """Take connections at a path, `limit` at a time; raise OSError with a line for the user."""
-        sock = unix.bind(path)
+        return self.take_unix(unix.bind(path), path, limit=limit)
+
+    def take_unix(self, sock: socket.socket, path: Path, *, limit: int) -> FaceUri:
+        """Take connections at a socket that unix.bind() has made."""
         inode = path.lstat().st_ino
         channel = StreamChannel(FaceUri("unix", path=str(path.absolute())), limit)
         listener = Listener(self.driver, sock, lambda accepted: self._accept(channel, accepted))

@@ -213,6 +213,11 @@ class FeedStore:
         self.bytes += cache.bytes - before
         return is_news
 
+    def forget(self, feed: bytes) -> None:
+        """Let go of all that is known of a feed that is not in use."""
+        if feed not in self._in_use and (cache := self._caches.pop(feed, None)) is not None:
+            self.bytes -= cache.bytes
+
     def forgive(self, face: int) -> None:
         """Forget that a face has failed, for any feed."""
         for cache in self._caches.values():

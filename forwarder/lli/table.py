@@ -17,7 +17,7 @@ from typing import Final
 from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_item, verify_run
-from forwarder.fib import Fib, NextHop
+from forwarder.fib import NextHop
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry, is_among
 from forwarder.lli.forks import Forks
@@ -52,7 +52,7 @@ class FeedTable:
     """All feeds of a forwarder.
 
     Args:
-        fib: where to find upstreams.
+        hops: called with (feed, whether for items of the past): the next hops it may come from, best first.
         send: called with (face, packet) for everything that goes out.
         fetch: called with (face, feed, seq, now) to send a classic Interest for an item.
         is_asked: tells whether a classic Interest waits for an item of this name.
@@ -69,7 +69,7 @@ class FeedTable:
 
     def __init__(
         self,
-        fib: Fib,
+        hops: Callable[[bytes, bool], Sequence[NextHop]],
         send: Callable[[int, bytes], None],
         fetch: Callable[[int, bytes, int, int], None],
         is_asked: Callable[[bytes], bool],
@@ -80,14 +80,14 @@ class FeedTable:
     ) -> None:
         self.store = FeedStore() if store is None else store
         self.counters: Counter[str] = Counter()
-        self._fib = fib
+        self._hops = hops
         self._is_asked = is_asked
         self._faces = faces
         self._repairs = recovery is Recovery.IN_NETWORK
         self._entries: dict[bytes, FeedEntry] = {}
         self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
         self._downstreams = Downstreams(send, faces, self.counters)
-        self._upstreams = Upstreams(fib, send, fetch, faces, rng, self.counters, recovery, self._downstreams)
+        self._upstreams = Upstreams(hops, send, fetch, faces, rng, self.counters, recovery, self._downstreams)
         self._forks = Forks(self.store, self._downstreams, faces, self.counters)
         self._timers: TimerWheel[FeedEntry] = TimerWheel()
 
@@ -343,6 +343,16 @@ class FeedTable:
         self.store.forget_hop(face)
         self._upstreams.forget(face)  # last: failing over notes that it was silent
 
+    def forget(self, feed: bytes, now: int) -> None:
+        """Let go of a feed: refuse those that follow it here, and keep none of its items."""
+        self.flush(now)
+        entry = self._entries.get(feed)
+        if entry is not None:
+            for face, granted in entry.ranges.items():
+                self._downstreams.refuse(entry, face, granted, NO_ROUTE, now)
+            self._settle(entry, now)
+        self.store.forget(feed)
+
     def face_up(self, face: int) -> None:
         """Note that a face may be tried again."""
         self._upstreams.heard(face)
@@ -387,7 +397,7 @@ class FeedTable:
             self.counters["loops"] += 1
             self._downstreams.send_nack(face, lli.wire, DUPLICATE)
             return None
-        if not can_answer and all(hop.face == face for hop in self._fib.lookup(feed)):
+        if not can_answer and all(hop.face == face for hop in self._hops(feed, False)):
             self._downstreams.send_nack(face, lli.wire, NO_ROUTE)
             return None
         cache = self.store.open(feed) if self._has_room(face) else None

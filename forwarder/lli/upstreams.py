@@ -1,13 +1,13 @@
 """What a relay asks of its upstreams: which way it goes, what it asks there, and what if that fails."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
 from forwarder.face import Face
 from forwarder.feedcache.cache import LiveHop
-from forwarder.fib import Fib
+from forwarder.fib import NextHop
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
@@ -34,7 +34,7 @@ class Upstreams:
 
     def __init__(
         self,
-        fib: Fib,
+        hops: Callable[[bytes, bool], Sequence[NextHop]],
         send: Callable[[int, bytes], None],
         fetch: Callable[[int, bytes, int, int], None],
         faces: Mapping[int, Face],
@@ -43,7 +43,7 @@ class Upstreams:
         recovery: Recovery,
         downstreams: Downstreams,
     ) -> None:
-        self._fib = fib
+        self._next_hops = hops
         self._send = send
         self._fetch = fetch
         self._faces = faces
@@ -220,7 +220,7 @@ class Upstreams:
     def _past_hops(self, entry: FeedEntry, first: int) -> list[int]:
         """Return the next hops that may have an item of the past."""
         has_no_past = entry.face if first < entry.upstream_first else None
-        return [face for face in self._hops(entry) if face != has_no_past]
+        return [hop.face for hop in self._next_hops(entry.feed, True) if hop.face != has_no_past]
 
     def _find_way(self, entry: FeedEntry, now: int) -> bool:
         """Settle on an upstream face; return whether an LLI may go there."""
@@ -266,7 +266,7 @@ class Upstreams:
         return _FEW_TRIES if entry.refused and self._shunned_until(face, now) else MAX_TRIES
 
     def _hops(self, entry: FeedEntry) -> list[int]:
-        return [hop.face for hop in self._fib.lookup(entry.feed)]
+        return [hop.face for hop in self._next_hops(entry.feed, False)]
 
     def _note_failure(self, entry: FeedEntry, face: int, now: int) -> None:
         """Prefer others for this feed, though the face may show life for the sake of another."""

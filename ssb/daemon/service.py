@@ -78,7 +78,7 @@ async def run(
     epoch_ms = time.time() * 1000 - clock() / 1e6
     media = _media() if announces else {}
     announcements = {
-        number: PeerAddress(group.attachment.ipv4, port, account.identity.ref)
+        number: PeerAddress(group.interface.ipv4, port, account.identity.ref)
         for number, group in media.items()
     }
     peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock(), announcements)

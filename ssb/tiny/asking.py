@@ -1,5 +1,7 @@
 """When a node asks for what it lacks: often while something comes, ever less often while nothing does."""
 
+from collections.abc import Callable
+from random import Random
 from typing import NamedTuple
 
 from ssb.tiny.vectors import CREDIT
@@ -16,6 +18,9 @@ class Timing(NamedTuple):
         retry: after which it asks again for what is known to be missing; doubles up to `round`.
         pause: of silence after which the packets of an answer count as over, and it asks for the next ones.
         spread: an answer waits for a random time up to this, so that one of those who know it gives it.
+        gap: the least time from one packet to the next that a node sends; at random up to twice as long.
+            With a gap questions, too, wait for a random time up to `spread`, and longer when another asks
+            the same. So what others say meanwhile is not said again.
     """
 
     round: int = 5000 * MS
@@ -23,20 +28,39 @@ class Timing(NamedTuple):
     retry: int = 500 * MS
     pause: int = 20 * MS
     spread: int = 5 * MS
+    gap: int = 0
 
 
 class Asking:
     """When to send the next vector of a kind.
 
+    Args:
+        timing: how often.
+        due: ns; None for never.
+        random: of the waits.
+        changed: called when `due` has changed.
+
     Attributes:
         due: ns; None for never.
     """
 
-    def __init__(self, timing: Timing, due: int | None) -> None:
+    def __init__(self, timing: Timing, due: int | None, random: Random, changed: Callable[[], None]) -> None:
         self._timing = timing
+        self._random = random
+        self._changed = changed
         self._interval = timing.retry
         self._come = 0
-        self.due = due
+        self._due = due
+
+    @property
+    def due(self) -> int | None:
+        """See above."""
+        return self._due
+
+    @due.setter
+    def due(self, due: int | None) -> None:
+        self._due = due
+        self._changed()
 
     def is_due(self, now: int) -> bool:
         """Whether to ask."""
@@ -46,11 +70,11 @@ class Asking:
         """Something has come: ask for more when the answer is over."""
         self._come += 1
         self._interval = self._timing.retry
-        self.due = now + (0 if self._come >= CREDIT else self._timing.pause)
+        self.due = now + (0 if self._come >= CREDIT else self._timing.pause) + self._wait()
 
     def hurry(self, now: int) -> None:
         """There is more to ask for than was known."""
-        soon = now + self._timing.pause
+        soon = now + self._timing.pause + self._wait()
         if self.due is None or soon < self.due:
             self._interval = self._timing.retry
             self.due = soon
@@ -58,10 +82,19 @@ class Asking:
     def remind(self, now: int) -> None:
         """Others lack what was written here: they learn it from what is wanted here."""
         self._interval = self._timing.retry
-        self.due = min(self.due if self.due is not None else now + self._interval, now + self._interval)
+        soon = now + self._interval + self._wait()
+        self.due = min(self.due if self.due is not None else soon, soon)
+
+    def yield_to(self, now: int) -> None:
+        """Another has asked for what is lacking here: the answer may serve both."""
+        if self._timing.gap and self.due is not None:
+            self.due = max(self.due, now + self._timing.pause + self._wait())
 
     def asked(self, now: int, *, is_lacking: bool) -> None:
         """Note that it has asked."""
         self._come = 0
-        self.due = now + (self._interval if is_lacking else self._timing.round)
+        self.due = now + (self._interval if is_lacking else self._timing.round) + self._wait()
         self._interval = min(2 * self._interval, self._timing.round)
+
+    def _wait(self) -> int:
+        return round(self._random.random() * self._timing.spread) if self._timing.gap else 0

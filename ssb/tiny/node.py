@@ -6,6 +6,9 @@ most `CREDIT` packets a vector. Who has asked for an entry that nobody has writt
 as soon as it is written, from the same credit. An answer waits for a random time, and is not sent if another
 node sends it first.
 
+A node may have several ports, to several media. What is said of an open set goes out of all of them. What is
+said of a fixed set goes where others have spoken of it; out of all, until somebody has.
+
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
 
@@ -16,14 +19,16 @@ disk fails, StoreError ends the call, and the node must be made again on its sto
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from heapq import heappop, heappush
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
+from ssb.tiny.outbox import Outbox
 from ssb.tiny.replica import Heard, Limit, Replica
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
@@ -34,8 +39,6 @@ PORT: Final = 1558
 """UDP multicast group and port of tinySSB nodes."""
 CHECKSUM: Final = 4
 """Bytes of the CRC-32 behind each packet over UDP, the most significant first."""
-MOST_QUEUED: Final = 256
-"""Packets that may wait to be sent; more answers are not given."""
 
 
 class Program(Protocol):
@@ -44,17 +47,14 @@ class Program(Protocol):
     def take(self, feed: bytes, now: int) -> None:
         """Take in new whole entries of a feed."""
 
+    def on_fork(self, feed: bytes, now: int) -> None:
+        """Take note that the author of a feed has forked it; the store has the proof."""
+
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
 
     def wake(self, now: int) -> None:
         """Act on a deadline."""
-
-
-class _Queued(NamedTuple):
-    due: int
-    priority: int
-    order: int
 
 
 class Node:
@@ -64,8 +64,9 @@ class Node:
         store: its feeds; sets and what is heard are in memory.
         random: for the times that answers wait.
         timing: how often it asks.
-        ports: numbers of its ports; everything goes out of all of them.
-        checksum: whether a CRC-32 follows each packet, as over UDP.
+        ports: numbers of its ports.
+        checksum: whether a CRC-32 follows each packet, as over UDP and LoRa.
+        is_server: whether it answers for feeds that others write, too.
 
     Attributes:
         taken: how many packets of each kind were taken.
@@ -82,24 +83,28 @@ class Node:
         *,
         ports: Collection[int] = (1,),
         checksum: bool = True,
+        is_server: bool = True,
     ) -> None:
         self.store = store
         self.taken: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
-        self.sent: Counter[str] = Counter()
         self.program: Program | None = None
         self._random = random
         self._timing = timing
         self._ports = tuple(ports)
         self._checksum = checksum
+        self._is_server = is_server
         self._sets: dict[str, Replica] = {}
         self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int], None], Replica]] = {}
         self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
         self._armed: dict[bytes, bytes] = {}  # and the other way round
-        self._queue: dict[bytes, _Queued] = {}
-        self._order = 0
+        self._outbox = Outbox(random, timing.gap)
+        self.sent = self._outbox.sent
         self._now = 0
+        self._agenda: list[tuple[int, int, Replica]] = []  # a heap; what is not so any more is passed over
+        self._planned = 0
+        self._changed: dict[Replica, None] = {}  # sets whose times are to be put there
 
     # Sets
 
@@ -158,7 +163,7 @@ class Node:
         for each in self._members.get(feed, ()):
             if each.waiting.get(feed, 0) > 0 and not is_sent:
                 each.waiting[feed] -= 1
-                self._send(entry.packet, "entry", each.priority, now)
+                self._send(entry.packet, "entry", each, now)
                 is_sent = True
             each.wants.remind(now)
         return entry
@@ -179,13 +184,16 @@ class Node:
         elif len(packet) <= DEMUX:
             self.dropped["truncated"] += 1
         else:
-            self._queue.pop(packet, None)  # another has said it
+            self._outbox.hush(packet, port)
             try:
-                self._take(packet, now)
+                self._take(packet, port, now)
             except InvalidEntry as error:
                 self.dropped[error.kind] += 1
-            except ForkedFeed:
+            except ForkedFeed as error:
                 self.dropped["forked"] += 1
+                if self.program is not None:
+                    with self.store.transaction():
+                        self.program.on_fork(error.feed, now)
             except (MalformedClaim, MalformedVector):
                 self.dropped["malformed"] += 1
 
@@ -194,20 +202,18 @@ class Node:
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint."""
-        due = sorted((queued, packet) for packet, queued in self._queue.items() if queued.due <= self._now)
-        due.sort(key=lambda item: (item[0].priority, item[0].order))
-        for _, packet in due:
-            del self._queue[packet]
-        packets = [packet for _, packet in due]
-        if self._checksum:
-            packets = [packet + zlib.crc32(packet).to_bytes(CHECKSUM) for packet in packets]
-        return [(port, packet, None) for packet in packets for port in self._ports]
+        outputs: list[tuple[int, bytes, Address | None]] = []
+        for packet, ports in self._outbox.take(self._now):
+            whole = packet + zlib.crc32(packet).to_bytes(CHECKSUM) if self._checksum else packet
+            outputs += [(port, whole, None) for port in ports]
+        return outputs
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines: list[int | None] = [queued.due for queued in self._queue.values()]
-        for each in self._sets.values():
-            deadlines += [each.wants.due, each.chunks.due, each.beacon_at]
+        deadlines: list[int | None] = [self._outbox.next_deadline()]
+        self._plan()
+        if self._agenda:
+            deadlines.append(self._agenda[0][0])
         if self.program is not None:
             deadlines.append(self.program.next_deadline())
         return min((due for due in deadlines if due is not None), default=None)
@@ -220,12 +226,19 @@ class Node:
             if due is not None and due <= now:
                 with self.store.transaction():
                     self.program.wake(now)
-        for each in list(self._sets.values()):
+        due_sets: dict[Replica, None] = {}
+        self._plan()
+        while self._agenda and self._agenda[0][0] <= now:
+            due_sets[heappop(self._agenda)[2]] = None
+            self._plan()
+        for each in due_sets:
+            self._changed[each] = None
             if each.beacon_at is not None and each.beacon_at <= now:
-                each.beacon_at = now + self._timing.claims
+                wait = self._timing.claims * self._random.random() if self._timing.gap else 0
+                each.beacon_at = now + self._timing.claims + round(wait)
                 for packet in each.keys.beacon():
                     kind = "novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"
-                    self._send(packet, kind, each.priority, now)
+                    self._send(packet, kind, each, now)
             if each.chunks.is_due(now):
                 self._ask_for_chunks(each, now)
             if each.wants.is_due(now):
@@ -233,7 +246,7 @@ class Node:
 
     # What comes
 
-    def _take(self, packet: bytes, now: int) -> None:
+    def _take(self, packet: bytes, port: int, now: int) -> None:
         demux = packet[:DEMUX]
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
@@ -245,6 +258,7 @@ class Node:
         elif demux in self._routes:
             take, which = self._routes[demux]
             take(which, packet, now)
+            which.ports[port] = None
         elif demux in self._expected:
             feed = self._expected[demux]
             self._check_limit(feed, packet)
@@ -252,6 +266,7 @@ class Node:
                 entry = self.store.append(feed, packet)
                 self._arm(feed)
                 for each in self._members[feed]:
+                    each.ports[port] = None
                     each.wants.progress(now)
                     if entry.chain is not None:
                         each.chunks.progress(now)
@@ -296,10 +311,12 @@ class Node:
     def _take_want(self, which: Replica, packet: bytes, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
+        has_less = True
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
             held = self.store.feeds[key]
-            while credit and sequence <= held.sequence:
+            answers = self._is_server or held.identity is not None
+            while answers and credit and sequence <= held.sequence:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: nobody needs it but who has come too late
@@ -311,13 +328,21 @@ class Node:
             if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
                 which.wants.hurry(now)  # there is more than is here
             which.heard.wanted[key] = first
+            has_less = has_less and first <= held.sequence + 1
         which.heard = which.heard._replace(time=now)
+        if has_less:
+            which.wants.yield_to(now)
         self.taken["want"] += 1
 
     def _take_chunk_vector(self, which: Replica, packet: bytes, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
+            waiting = self.store.feeds[keys[place]].waiting.get(sequence)
+            if waiting is not None and waiting.held == number:
+                which.chunks.yield_to(now)
+            if not self._is_server and self.store.feeds[keys[place]].identity is None:
+                continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
                 credit -= 1
@@ -326,6 +351,22 @@ class Node:
         self.taken["chunk vector"] += 1
 
     # What goes
+
+    def _plan(self) -> None:
+        """Put what has changed on the agenda, and take from its front what is not so any more."""
+        for each in self._changed:
+            if each.due is not None:
+                self._planned += 1
+                heappush(self._agenda, (each.due, self._planned, each))
+        self._changed.clear()
+        while self._agenda and not self._is_current(*self._agenda[0]):
+            heappop(self._agenda)
+
+    def _is_current(self, due: int, _: int, which: Replica) -> bool:
+        return which.due == due and self._sets.get(which.keys.name) is which
+
+    def _note(self, which: Replica) -> None:
+        self._changed[which] = None
 
     def _ask_for_entries(self, which: Replica, now: int) -> None:
         keys = which.keys.keys
@@ -339,7 +380,7 @@ class Node:
             which.keys.state, which.offset, (feeds[key].sequence + 1 for key in turned)
         )
         if keys:
-            self._send(packet, "want", which.priority, now)
+            self._send(packet, "want", which, now)
             which.offset = (which.offset + max(count, 1)) % len(keys)
         which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
@@ -361,27 +402,23 @@ class Node:
             which.chunks.due = None
             return
         packet, _ = vectors.make_chunk_vector(which.keys.state, missing)
-        self._send(packet, "chunk vector", which.priority, now)
+        self._send(packet, "chunk vector", which, now)
         which.chunks.asked(now, is_lacking=True)
 
     def _answer(self, packet: bytes, kind: str, which: Replica, now: int) -> None:
         wait = round(self._random.random() * self._timing.spread)
-        self._send(packet, kind, which.priority, now + wait)
+        self._send(packet, kind, which, now + wait)
 
-    def _send(self, packet: bytes, kind: str, priority: int, due: int) -> None:
-        if packet in self._queue:
-            return
-        if len(self._queue) >= MOST_QUEUED:
+    def _send(self, packet: bytes, kind: str, which: Replica, due: int) -> None:
+        ports = tuple(which.ports) if which.keys.is_fixed and which.ports else self._ports
+        if not self._outbox.put(packet, kind, which.priority, due, ports):
             self.dropped["not sent"] += 1
-            return
-        self._order += 1
-        self.sent[kind] += 1
-        self._queue[packet] = _Queued(due, priority, self._order)
 
     # Tables
 
     def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
-        new = Replica(keys, priority, limit, self._timing, now)
+        new = Replica(keys, priority, limit, self._timing, self._random, now, self._note)
+        self._note(new)
         self._sets[keys.name] = new
         with self.store.transaction():
             for key in keys.keys:

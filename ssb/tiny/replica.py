@@ -1,5 +1,8 @@
 """What a node knows of a set that it replicates."""
 
+from collections.abc import Callable
+from functools import partial
+from random import Random
 from typing import NamedTuple
 
 from ssb.tiny.asking import Asking, Timing
@@ -38,17 +41,32 @@ class Replica:
         offset: the place of the first feed of the next want vector.
         heard: what others have wanted.
         waiting: own feed -> how many entries that are not yet written somebody has asked for.
+        ports: where others have spoken of it.
     """
 
     def __init__(
-        self, keys: GrowOnlySet, priority: int, limit: Limit | None, timing: Timing, now: int
+        self,
+        keys: GrowOnlySet,
+        priority: int,
+        limit: Limit | None,
+        timing: Timing,
+        random: Random,
+        now: int,
+        changed: Callable[["Replica"], None],
     ) -> None:
         self.keys = keys
         self.limit = limit
         self.priority = priority
-        self.wants = Asking(timing, now)
-        self.chunks = Asking(timing, None)
+        self.wants = Asking(timing, now, random, partial(changed, self))
+        self.chunks = Asking(timing, None, random, partial(changed, self))
         self.beacon_at: int | None = None if keys.is_fixed else now
         self.offset = 0
         self.heard = Heard(now, {})
         self.waiting: dict[bytes, int] = {}
+        self.ports: dict[int, None] = {}
+
+    @property
+    def due(self) -> int | None:
+        """When something is to be said of it, ns."""
+        times = (self.wants.due, self.chunks.due, self.beacon_at)
+        return min((time for time in times if time is not None), default=None)

@@ -12,28 +12,27 @@ again with other content. After an exception in a transaction nothing has change
 Records are values by names, for the programs above: the state of a contract, for example.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Final, Self
+from types import MappingProxyType
+from typing import Final
 
 from ssb.keys import Identity
-from ssb.store.database import Database, make_private
 from ssb.tiny import entry as entries
-from ssb.tiny.bipf import Value, decode, encode
 from ssb.tiny.entry import CHUNK, DEMUX, END, Entry, InvalidEntry, first_previous
 from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
+from ssb.tiny.records import Records
 
 MOST_AHEAD: Final = 64
 """Entries of a feed that may wait for their side chains, or for those of entries before them."""
 
 
-class TinyStore(Database):
+class TinyStore(Records):
     """Feeds and records in one file, made if there is none; the file has secrets, and is its owner's alone.
 
     Args:
         path: the file; None for a store in memory, for simulations.
+        image: what a store in memory begins with: what `image()` of another one has returned.
 
     Raises StoreError, as all methods do if the disk fails.
     """
@@ -41,7 +40,9 @@ class TinyStore(Database):
     APPLICATION_ID = 0x53534254  # "SSBT"
     VERSION = 1
     KIND = "store of tinySSB feeds"
-    SCHEMA = """
+    SCHEMA = (
+        Records.SCHEMA
+        + """
 CREATE TABLE feeds (
     feed INTEGER PRIMARY KEY AUTOINCREMENT,
     key BLOB NOT NULL UNIQUE,
@@ -70,41 +71,12 @@ CREATE TABLE chunks (
     PRIMARY KEY (feed, sequence, number)
 ) WITHOUT ROWID;
 CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB NOT NULL);
-CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
+    )
 
-    def __init__(self, path: str | Path | None = None) -> None:
-        if path is not None:
-            make_private(path)
-        self._depth = 0
+    def __init__(self, path: str | Path | None = None, image: bytes = b"") -> None:
+        self._image = image
         super().__init__(path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Change all or nothing; transactions in it are parts of it."""
-        if self._depth:
-            yield
-            return
-        self._depth = 1
-        changes = self._database.total_changes
-        try:
-            with self._transaction():
-                yield
-        except BaseException as error:
-            # What is malformed is refused before anything changes: a flood of it must cost little.
-            if not isinstance(error, ValueError) or self._database.total_changes != changes:
-                self._load()
-            raise
-        finally:
-            self._depth = 0
 
     # Feeds
 
@@ -215,15 +187,9 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
             raise InvalidEntry("there is no entry at this place")
         key, sequence, first = held
         feed = self._feeds[key]
-        if sequence == 1:
-            previous = first_previous(key)
-        else:
-            rows = self._query(
-                "SELECT id FROM entries WHERE feed = ? AND sequence = ?", (feed.row, sequence - 1)
-            )
-            if not rows:
-                raise InvalidEntry("the entry before is pruned")
-            previous = rows[0][0]
+        previous = self.previous(key, sequence)
+        if previous is None:
+            raise InvalidEntry("the entry before is pruned")
         entries.parse(packet, key, sequence, previous)
         with self.transaction():
             feed.condition = FORKED
@@ -244,6 +210,14 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
         """Return the two packets that prove that a feed is forked; None if it is not."""
         rows = self._query("SELECT first, second FROM forks WHERE feed = ?", (self._feeds[key].row,))
         return (rows[0][0], rows[0][1]) if rows else None
+
+    def previous(self, key: bytes, sequence: int) -> bytes | None:
+        """Return the id of the entry before an entry, or what stands for it; None if that is pruned."""
+        if sequence == 1:
+            return first_previous(key)
+        place = (self._feeds[key].row, sequence - 1)
+        rows = self._query("SELECT id FROM entries WHERE feed = ? AND sequence = ?", place)
+        return bytes(rows[0][0]) if rows else None
 
     def packet(self, key: bytes, sequence: int) -> bytes | None:
         """Return an entry's packet; None if it is not held."""
@@ -313,39 +287,15 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
     def size(self, keys: Collection[bytes] | None = None) -> int:
         """Bytes of packets in feeds, of all if none are named."""
         total = 0
-        for key in self._feeds if keys is None else keys:
+        if keys is None:
+            counted = "SELECT (SELECT count(*) FROM entries) + (SELECT count(*) FROM chunks)"
+            return entries.PACKET * int(self._query(counted)[0][0])
+        for key in keys:
             if key in self._feeds:
                 for table in ("entries", "chunks"):
                     counted = f"SELECT count(*) FROM {table} WHERE feed = ?"
                     total += entries.PACKET * self._query(counted, (self._feeds[key].row,))[0][0]
         return total
-
-    # Records
-
-    def get(self, name: str) -> Value:
-        """Return a record; None if there is none."""
-        rows = self._query("SELECT value FROM records WHERE name = ?", (name,))
-        return decode(rows[0][0]) if rows else None
-
-    def put(self, name: str, value: Value) -> None:
-        """Write a record; None deletes it."""
-        with self.transaction():
-            if value is None:
-                self._database.execute("DELETE FROM records WHERE name = ?", (name,))
-            else:
-                self._database.execute("INSERT OR REPLACE INTO records VALUES (?, ?)", (name, encode(value)))
-
-    def records(self, prefix: str) -> dict[str, Value]:
-        """Return all records whose names begin with a prefix, sorted."""
-        rows = self._query(
-            "SELECT name, value FROM records WHERE substr(name, 1, ?) = ? ORDER BY name",
-            (len(prefix), prefix),
-        )
-        return {name: decode(value) for name, value in rows}
-
-    def names(self) -> set[str]:
-        """Return the names of all records."""
-        return {name for (name,) in self._query("SELECT name FROM records")}
 
     def check(self) -> None:
         """Check the file, every signature and every chain. Raises StoreError at the first fault."""
@@ -379,7 +329,13 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 
     # Inside
 
+    def image(self) -> bytes:
+        """Return all of it, as a file would have it."""
+        return self._database.serialize()
+
     def _open(self) -> None:
+        if self._image:
+            self._database.deserialize(self._image)
         super()._open()
         self._database.execute("PRAGMA synchronous = FULL")
         self._database.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten

@@ -13,7 +13,10 @@ def main() -> None:
     from testbed.errors import UserError
 
     try:
+        from testbed.cli.main import feednet
         from testbed.cli.main import main as run
+
+        feednet.load(sys.argv[1:])
     except UserError as error:  # a layering of another distribution
         sys.exit(f"feednet: {error}")
     run()

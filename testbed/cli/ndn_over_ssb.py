@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
-from testbed.cli.ssb import Settings, commands_of, ssb
+from testbed.cli.ssb import Settings, commands_of
 from testbed.errors import UserError
 
 
-@ssb.group()
+@click.group()
 def contract() -> None:
     """Contracts with NDN forwarding providers."""
 
@@ -84,7 +84,7 @@ def _state(each: Any, now_ms: float) -> str:
     return "in force" if each.holds(now_ms) else "its term is over"
 
 
-@ssb.group()
+@click.group()
 def name() -> None:
     """The NDN name space that logs allocate."""
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from analysis.files import write_whole
+from testbed.cli.progress import counted
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
 from testbed.verify.mapping.world import CATCH_UP_NS as MAPPING_CATCH_UP_NS
@@ -172,25 +172,17 @@ def _replay(family: _Family, seed: int, *, shrinking: bool, save: Path | None) -
 def _search(first: int, seeds: int, jobs: int, family: _Family, *, keep_going: bool) -> SearchResult:
     result = SearchResult()
     begun = time.monotonic()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-    )
     with (
-        Progress(*columns, console=_console, transient=True, disable=not _console.is_terminal) as progress,
+        counted(_console, "simulating", seeds) as show,
         closing(search(first, seeds, jobs, family.play)) as batches,
     ):
-        task = progress.add_task("simulating", total=seeds, speed="")
         said = begun
         try:
             for batch in batches:
                 result.add(batch)
                 now = time.monotonic()
                 so_far = f"{result.seeds / (now - begun):.0f} seeds/s, {len(result.failures)} failed"
-                progress.update(task, completed=result.seeds, speed=so_far)
+                show(result.seeds, seeds, so_far)
                 if not _console.is_terminal and now > said + _SAY_EVERY:
                     said = now
                     _console.print(f"{result.seeds} of {seeds} seeds, {so_far}")
@@ -218,12 +210,13 @@ def _explore(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path 
     """Search for what no story has done before; return whether an invariant failed."""
     result = ExplorationResult()
     begun = time.monotonic()
-    with closing(explore_all(seed, stories, jobs)) as parts:
+    with counted(_console, "exploring", stories) as show, closing(explore_all(seed, stories, jobs)) as parts:
         for part in parts:
             result.stories += part.stories
             result.features |= part.features
             result.failures += part.failures
             result.slowest = max(result.slowest, part.slowest)
+            show(result.stories, stories, f"{len(result.features)} different steps")
             if result.failures:
                 break
     rate = result.stories / (time.monotonic() - begun)

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from testbed.cli.group import LazyGroup
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
 
@@ -32,7 +33,13 @@ class Settings:
         self.path = path.expanduser()
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    places={
+        "contract": "testbed.cli.ndn_over_ssb:contract",
+        "name": "testbed.cli.ndn_over_ssb:name",
+    },
+)
 @click.option(
     "--path",
     type=click.Path(path_type=Path),

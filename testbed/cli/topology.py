@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from analysis.files import write_whole
+from testbed.cli.completion import network
 from testbed.errors import UserError, shown
 from testbed.scenario import model as scenarios
 from topologies import library
@@ -18,7 +19,7 @@ from topologies.routing import path_delay_ns, routes
 
 
 @click.command()
-@click.argument("source", metavar="NETWORK")
+@click.argument("source", metavar="NETWORK", shell_complete=network)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="File to write: GraphML (.graphml), or Mini-NDN's (.conf)."
 )
@@ -34,7 +35,7 @@ def topology(source: str, out: Path | None) -> None:
         text = None if out is None else _text(found, out)
     except TopologyError as error:
         raise UserError(str(error)) from error
-    for line in _described(found):
+    for line in summary(found):
         click.echo(line)
     if out is not None and text is not None:
         write_whole(out, text)
@@ -67,7 +68,8 @@ def _text(found: Topology, out: Path) -> str:
     raise UserError(f"--out {shown(str(out))}: its name must end in .conf or .graphml")
 
 
-def _described(found: Topology) -> Iterator[str]:
+def summary(found: Topology) -> Iterator[str]:
+    """Say what a network is like: nodes, links, degrees, delays, the longest ways."""
     degrees = Counter(end.node for end in found.interfaces)
     media = f", {len(found.media)} media" if found.media else ""
     yield f"network   {len(found.nodes)} nodes, {len(found.links)} links{media}"
@@ -84,6 +86,15 @@ def _described(found: Topology) -> Iterator[str]:
     if len(found.nodes) in range(2, _MOST_ENDS + 1):
         delay, a, b = max((path_delay_ns(found, a, b), a, b) for a, b in combinations(found.nodes, 2))
         yield f"far       {a} and {b}: {delay / 1e6:g} ms apart, one way"
+    if found.links and not found.media:
+        yield f"diameter  {_diameter(found)} links"
+
+
+def _diameter(found: Topology) -> int:
+    """Return the links of the longest of all shortest ways, in a network that is not apart."""
+    from networkx import Graph, diameter
+
+    return int(diameter(Graph([(link.a, link.b) for link in found.links]), usebounds=True))
 
 
 _MOST_ENDS = 100

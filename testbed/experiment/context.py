@@ -49,6 +49,7 @@ def build(
         state=state or AppState(),
         since=since,
         routing=scenario.routing.routing,
+        prefixes=scenario.prefixes,
     )
     kind = LAYERINGS[layering]
     if since is not None and (routes := timeline.routes_at(since)) is not None:

@@ -1,5 +1,6 @@
 """Running one layering of a scenario in the emulator."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from testbed.experiment.files import (
     write_rows,
     write_secrets,
 )
+from testbed.experiment.live import LiveRun, Script, State, check_node, report_of, state_of
 from testbed.layerings.node import AppState, Rerouted, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
@@ -22,6 +24,30 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Awaited, Timeline, change_row, described, sample_times
 from topologies.emulator.network import EmulatedNetwork
+
+
+class EmulatedLiveRun(LiveRun):
+    """See LiveRun: time goes on only while the script waits."""
+
+    def __init__(self, emulation: "Emulation", scenario: Scenario, layering: str, load: Workload) -> None:
+        super().__init__(scenario, layering, load)
+        self._emulation = emulation
+        emulation.run(0)
+
+    @property
+    def time_s(self) -> float:
+        """See LiveRun."""
+        return self._emulation.network.now / 1e9
+
+    def state(self) -> State:
+        """See LiveRun."""
+        return state_of(self._emulation.state(), self._emulation.network.now, self._expected)
+
+    def _advance(self, until_s: float) -> None:
+        self._emulation.run(max(round(until_s * 1e9), self._emulation.network.now))
+
+    def _apply(self, change: Change) -> None:
+        self._emulation.apply(change)
 
 
 class Emulation:
@@ -78,6 +104,18 @@ class Emulation:
         events, self._events = self._events, []
         return events
 
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Return the report of each node that runs (testbed.experiment.live.report_of)."""
+        for node in self.nodes.values():
+            self._events += node.take_events()
+        return {name: report_of(node, self.network.now) for name, node in self.nodes.items()}
+
+    def apply(self, change: Change) -> None:
+        """Let something happen now that the timeline does not have. Raises UserError."""
+        check_node(change, self.nodes)
+        self.happened.append((self.network.now, change))
+        self._apply(change)
+
     def take_secrets(self) -> list[Secret]:
         """Return the secrets of all nodes."""
         for node in self.nodes.values():
@@ -98,6 +136,9 @@ class Emulation:
         now = self.network.now
         topology = self._scenario.network
         self._events.append(change_row(change, topology, now))
+        if change.membership is not None:
+            self.network.set_present(topology.attachment_of(*change.membership), change.join is not None)
+            return
         if change.node is None:
             link = topology.link_between(*change.ends)
             if change.link_change is not None:
@@ -128,8 +169,18 @@ class Emulation:
                 self.network.settle(name)
 
 
-def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> dict[str, Any]:
-    """Run a layering and write its files; return its entry in the manifest."""
+def run(
+    scenario: Scenario,
+    layering: str,
+    load: Workload,
+    directory: Path,
+    script: Script | None = None,
+    advance: Callable[[float], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Run a layering and write its files; return its entry in the manifest.
+
+    `advance` is told the share of the run's time that has passed, whenever states are sampled.
+    """
     samples: list[dict[str, Any]] = []
     with (directory / CAPTURE).open("wb") as file:
         capture = pcapng.Writer(file, capture_interfaces(scenario.network), application="feednet")
@@ -138,9 +189,12 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
 
         def observe() -> None:
             samples.extend(sample(node, network.now) for node in emulation.nodes.values())
+            advance(network.now / timeline.end)
 
         for time in sample_times(scenario, timeline):
             network.observe(time, observe)
+        if script is not None:
+            script(EmulatedLiveRun(emulation, scenario, layering, load))
         emulation.run(timeline.end)
         network.write_statistics()
     write_secrets(directory, emulation.take_secrets())
@@ -151,4 +205,5 @@ def run(scenario: Scenario, layering: str, load: Workload, directory: Path) -> d
         "sample_interval_ns": round(scenario.sample_interval_ms * 1e6),
         "capture": {"frames": network.frames, "dropped": 0},
         "happened": described(emulation.happened, timeline.start, scenario.network),
+        "cells": network.air_counters(),
     }

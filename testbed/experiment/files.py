@@ -19,6 +19,8 @@ FORMAT = 2
 """Of the manifest: analysis.run.manifest reads this one, and names any other in a line."""
 
 SCENARIO = "scenario.json"
+INPUTS = "inputs"
+"""Copies of the files that the scenario names."""
 FEED = "feed.jsonl"
 """All feeds that are published, one after the other, a fork's other branch last."""
 
@@ -78,6 +80,7 @@ def sealed(directory: Path, layerings: Sequence[str]) -> dict[str, dict[str, Any
     names += [f"{layering}/{name}" for layering in layerings for name in (CAPTURE, EVENTS, COUNTERS)]
     keys = (f"{layering}/{KEY_LOG}" for layering in layerings)
     names += [name for name in keys if (directory / name).exists()]
+    names += sorted(path.relative_to(directory).as_posix() for path in (directory / INPUTS).glob("*"))
     seals: dict[str, dict[str, Any]] = {}
     for name in names:
         with (directory / name).open("rb") as file:

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +20,10 @@ from captures.key_log import Secret
 from captures.netns import inside
 from forwarder.faces.driver import steady_clock
 from testbed.experiment.context import build, processes
+from testbed.experiment.live import report_of
+from testbed.experiment.local_faces import FORWARDER, LocalFaces
 from testbed.experiment.processes import ProcessEnded, Running, running
+from testbed.layerings.ndn_node import NdnNode
 from testbed.layerings.node import AppState, Node, Rerouted, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
@@ -67,16 +70,22 @@ def one(
     netns: str,
     home: Path,
     connection: Connection,
+    is_held: bool,
 ) -> None:
-    """Be one node: the process that is forked for it, until the end of the run or its next restart."""
+    """Be one node: the process that is forked for it, until the end of the run or its next restart.
+
+    If the run is held, it goes on after its end, until the parent says so.
+    """
     _leave_signals()
+    line = _Line(connection, is_held)
     try:
         with inside(netns), running(processes(scenario, layering, name), home) as beside:
             connection.send(("ready", None))
             timeline, state, since = connection.recv()
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
-            watch = _Watch(node, Awaited(timeline, load), connection, {})
-            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since, watch))
+            watch = _Watch(node, Awaited(timeline, load), line)
+            socket_path = home / FORWARDER
+            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since, watch, socket_path))
             beside.check()
         events = [*watch.events, *node.take_events()]
         report = Report(events, samples, cpu_ns, node.state, node.take_secrets())
@@ -93,14 +102,15 @@ def pack(
     names: Sequence[str],
     load: Workload,
     netns: Callable[[str], str],
-    _home: Path,
+    home: Path,
     connection: Connection,
+    is_held: bool,
 ) -> None:
     """Be many nodes: the process that is forked for them, until the end of the run."""
     _leave_signals()
     cpu_before = 0
     report = Report([], [], 0, AppState(), [])
-    listeners: dict[str, Listener] = {}
+    line = _Line(connection, is_held)
 
     async def live(name: str, timeline: Timeline) -> None:
         """Be one of the nodes, as often as it starts."""
@@ -111,8 +121,9 @@ def pack(
             if since is not None:
                 await asyncio.sleep((since - time.time_ns()) / 1e9)
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
-            watch = _Watch(node, Awaited(timeline, load), connection, listeners)
-            samples, _ = await _drive(node, Running(()), scenario, timeline, since, watch, within)
+            watch = _Watch(node, Awaited(timeline, load), line)
+            at = home.with_name(name) / FORWARDER
+            samples, _ = await _drive(node, Running(()), scenario, timeline, since, watch, at, within)
             report.events.extend([*watch.events, *node.take_events()])
             report.samples.extend(samples)
             report.secrets.extend(node.take_secrets())
@@ -134,8 +145,36 @@ def pack(
         connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
-Listener = Callable[[Change], None]
-"""What takes in that a link of a node is down, or up again."""
+class _Line:
+    """The connection of a process to its parent, which its nodes share.
+
+    Args:
+        connection: to the parent.
+        is_held: whether the run goes on after its end.
+
+    Attributes:
+        watches: of the nodes that run, by name.
+    """
+
+    def __init__(self, connection: Connection, is_held: bool) -> None:
+        self.connection = connection
+        self.is_held = is_held
+        self.watches: dict[str, _Watch] = {}
+
+    def hear(self) -> None:
+        """Take in what the parent says: what has happened, what it asks, or that it is over."""
+        said = self.connection.recv()
+        if said == "state":
+            self.connection.send(("state", {name: watch.report() for name, watch in self.watches.items()}))
+        elif said == "end":
+            for watch in self.watches.values():
+                watch.end_now()
+        elif said.node is not None:
+            self.watches[said.node].end_now()
+        else:
+            for end in said.ends:
+                if end in self.watches:
+                    self.watches[end].listener(said)
 
 
 class _Watch:
@@ -144,42 +183,66 @@ class _Watch:
     Args:
         node: the node.
         awaited: what waits.
-        connection: to the parent.
-        listeners: of all nodes of this process, by name.
+        line: to the parent.
 
     Attributes:
         events: of the node, as far as they have been looked at.
+        listener: takes in that a link of the node is down, or up again.
     """
 
-    def __init__(
-        self, node: Node, awaited: Awaited, connection: Connection, listeners: dict[str, Listener]
-    ) -> None:
+    def __init__(self, node: Node, awaited: Awaited, line: _Line) -> None:
         self.events: list[dict[str, Any]] = []
-        self._node, self._awaited = node, awaited
-        self._connection, self._listeners = connection, listeners
+        self.listener: Callable[[Change], None] = lambda _: None
+        self._node, self._awaited, self._line = node, awaited, line
+        self._has_ended = False
+        self._sleeping: asyncio.Future[None] | None = None
 
-    def begin(self, listener: Listener) -> None:
+    @property
+    def is_held(self) -> bool:
+        """Whether the run goes on after its end."""
+        return self._line.is_held
+
+    def begin(self, listener: Callable[[Change], None]) -> None:
         """Let the node hear what happens to its links besides the timeline."""
-        self._listeners[self._node.name] = listener
-        # In a pack, of each node the same: who hears first tells whom it concerns.
-        asyncio.get_running_loop().add_reader(self._connection, self._hear)
+        self.listener = listener
+        self._line.watches[self._node.name] = self
+        asyncio.get_running_loop().add_reader(self._line.connection, self._line.hear)
 
     def end(self) -> None:
         """Let the node hear nothing more."""
-        self._listeners.pop(self._node.name, None)
+        self._line.watches.pop(self._node.name, None)
 
     def look(self) -> None:
         """Look at what has been delivered."""
         if self._awaited:
             self.events += self._node.take_events()
             if self._awaited.take(self._node.state.delivered):
-                self._connection.send(("delivered", dict(self._node.state.delivered)))
+                self._line.connection.send(("delivered", dict(self._node.state.delivered)))
 
-    def _hear(self) -> None:
-        change = self._connection.recv()
-        for end in change.ends:
-            if end in self._listeners:
-                self._listeners[end](change)
+    def report(self) -> dict[str, Any]:
+        """Return the node's state."""
+        self.events += self._node.take_events()
+        return report_of(self._node, time.time_ns())
+
+    def end_now(self) -> None:
+        """Let the node end before its time, or a run that is held."""
+        self._has_ended = True
+        self._wake()
+
+    async def sleep(self, until: int | None) -> bool:
+        """Sleep until a time, ns, or without one for ever; return whether the node is to end before."""
+        loop = asyncio.get_running_loop()
+        if not self._has_ended:
+            self._sleeping = loop.create_future()
+            late = None if until is None else loop.call_later((until - time.time_ns()) / 1e9, self._wake)
+            await self._sleeping
+            if late is not None:
+                late.cancel()
+        return self._has_ended
+
+    def _wake(self) -> None:
+        if self._sleeping is not None and not self._sleeping.done():
+            self._sleeping.set_result(None)
 
 
 async def _drive(
@@ -189,13 +252,14 @@ async def _drive(
     timeline: Timeline,
     since: int | None,
     watch: _Watch,
+    forwarder: Path,
     within: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> tuple[list[dict[str, Any]], int]:
     """Run a node in real time until the run's end, its next restart or stop; `within` is that of Sockets.
 
-    `since` is when it was started anew, ns; None if it was not. Returns samples of its state and counters,
-    and the processor time that it took since it was started, or since the timeline's start if that is later,
-    ns.
+    `forwarder` is the socket at which programs find the forwarder of a node over NDN. `since` is when it was
+    started anew, ns; None if it was not. Returns samples of its state and counters, and the processor time
+    that it took since it was started, or since the timeline's start if that is later, ns.
     """
     loop = asyncio.get_running_loop()
     failures: list[Exception] = []
@@ -204,6 +268,7 @@ async def _drive(
     )
     sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock(), within)
     samples: list[dict[str, Any]] = []
+    closing = ExitStack()
     cpu_before = 0
 
     def begin() -> None:
@@ -242,15 +307,19 @@ async def _drive(
     try:
         await sockets.start()
         watch.begin(apply)
+        if isinstance(node, NdnNode):
+            closing.callback(LocalFaces(node.host, sockets, forwarder).close)
         for at, action in sorted(agenda, key=lambda entry: entry[0]):
-            if at > end:
+            if at > end or await watch.sleep(at):
                 break
-            await asyncio.sleep((at - time.time_ns()) / 1e9)
             action()
-        await asyncio.sleep((end - time.time_ns()) / 1e9)
+        await watch.sleep(end)
         cpu_ns = time.process_time_ns() + beside.cpu_ns - cpu_before
+        if watch.is_held and end == timeline.end:
+            await watch.sleep(None)
     finally:
         watch.end()
+        closing.close()
         sockets.close()
     if failures:
         raise failures[0]
@@ -258,6 +327,8 @@ async def _drive(
 
 
 def _leave_signals() -> None:
-    """Let signals end this process: its parent's handlers are not for it."""
+    """Let signals end this process: its parent's handlers are not for it, and a terminal's Ctrl-C is for the
+    parent alone, which may have nodes report before they end."""
+    os.setsid()
     for interrupt in (signal.SIGINT, signal.SIGTERM):
         signal.signal(interrupt, signal.SIG_DFL)

@@ -1,11 +1,12 @@
 """Running one layering of a scenario over Mininet: the program in the box.
 
-    python -m testbed.experiment.mininet_run DIRECTORY LAYERING [auto|netem|relay]
+    python -m testbed.experiment.mininet_run DIRECTORY LAYERING [auto|netem|relay] [hold]
 
 The directory is that of the run, with scenario.json, from which the load follows; what comes of it goes
 into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
 namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
-new process in the same namespace. Many nodes are packed into few processes (testbed.experiment.host_process).
+new process in the same namespace. With `hold` nodes go on after the run's end, until they are told to end or
+SIGINT comes. Many nodes are packed into few processes (testbed.experiment.host_process).
 """
 
 import gc
@@ -16,16 +17,20 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
+from socket import socket
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
 from captures.key_log import Secret
+from testbed.errors import UserError
 from testbed.experiment import host_process
+from testbed.experiment.control import ControlServer
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,
@@ -39,13 +44,16 @@ from testbed.experiment.files import (
     write_secrets,
 )
 from testbed.experiment.host_process import Report
+from testbed.experiment.live import check_node
+from testbed.experiment.surroundings import Surroundings, surroundings
+from testbed.experiment.user_programs import UserPrograms
 from testbed.layerings.node import AppState
 from testbed.layerings.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
-from testbed.scenario.timeline import Awaited, Timeline, change_row, described
+from testbed.scenario.timeline import MS, Awaited, Timeline, change_row, described
 from topologies.mininet import sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork
@@ -60,12 +68,15 @@ class RunError(Exception):
     """The run failed; the message is one line."""
 
 
-def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "relay"]) -> None:
+def run(
+    directory: Path, layering: str, impairment: Literal["auto", "netem", "relay"], *, is_held: bool = False
+) -> None:
     """Run a layering; raises RunError, or OSError from bringing the network up."""
     scenario = Scenario.model_validate_json((directory / SCENARIO).read_text(encoding="utf-8"))
     load = workload.load(scenario)
     output = directory / layering
     with (
+        ControlServer(output) as control,
         MininetNetwork(
             scenario.network,
             scenario.seed,
@@ -76,7 +87,7 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         _recording(scenario, network, output) as capture,
         TemporaryDirectory() as homes,
     ):
-        nodes = _Nodes(scenario, layering, load, network, Path(homes))
+        nodes = _Nodes(scenario, layering, load, network, Path(homes), control, is_held=is_held)
         timeline = nodes.run(output)
     write_secrets(output, nodes.secrets)
     result = {
@@ -89,6 +100,8 @@ def run(directory: Path, layering: str, impairment: Literal["auto", "netem", "re
         "processes": nodes.most_processes,
         "capture": capture,
         "happened": described(nodes.happened, timeline.start, scenario.network),
+        "programs": nodes.programs,
+        "cells": (network.relay_counters or {}).pop("cells", {}),
     }
     write_json(output / RESULT, result)
 
@@ -135,17 +148,29 @@ class _Nodes:
         cpu_ns: processor time, user and system, of each process from the timeline's start to its end, by the
             node, or the first of the nodes that are packed into it.
         most_processes: how many there were at the start.
-        happened: what has happened besides the timeline, as it was awaited, each with its time, ns.
+        happened: what has happened besides the timeline, as it was awaited or asked for, each with its time,
+            ns.
+        programs: what became of the user's own, in the end.
     """
 
     def __init__(
-        self, scenario: Scenario, layering: str, load: Workload, network: MininetNetwork, homes: Path
+        self,
+        scenario: Scenario,
+        layering: str,
+        load: Workload,
+        network: MininetNetwork,
+        homes: Path,
+        control: ControlServer,
+        *,
+        is_held: bool,
     ) -> None:
         self._scenario = scenario
         self._homes = homes
         self._layering = layering
         self._load = load
         self._network = network
+        self._control = control
+        self._is_held = is_held
         self._fork = multiprocessing.get_context("fork")
         self._processes: dict[str, _Process] = {}  # of a node alone, or of several, by the first of them
         self._packs = host_process.packs(scenario, layering)
@@ -155,7 +180,9 @@ class _Nodes:
         self.secrets: list[Secret] = []
         self.cpu_ns: Counter[str] = Counter()
         self.happened: list[tuple[int, Change]] = []
+        self.programs: list[dict[str, Any]] = []
         self._heard: dict[str, tuple[str, Any]] = {}  # what has been said and is yet to be expected
+        self._copies: list[dict[str, int]] = []  # what nodes have got, and nobody has looked at
         self.most_processes = len(self._packs)
 
     def run(self, output: Path) -> Timeline:
@@ -164,28 +191,38 @@ class _Nodes:
             next_hops(self._scenario.network, source, self._scenario.routing.routing)
         gc.collect()
         gc.freeze()  # pages that no collection touches stay shared
+        programs = UserPrograms(self._scenario.programs, output, self._place, self._network.popen)
         try:
             for name in self._packs:
                 self._start(name)
             for name in self._processes:
                 self._expect(name, "ready", _START_S)
-            timeline = Timeline.of(self._scenario, self._load, time.time_ns() + _LEAD_NS)
+            timeline = self._timeline = Timeline.of(self._scenario, self._load, time.time_ns() + _LEAD_NS)
             for name in self._processes:
                 self._processes[name].connection.send((timeline, None, None))
             awaited = Awaited(timeline, self._load)
-            agenda: list[tuple[int, Change | Routes]] = [*timeline.changes]
+            agenda: list[tuple[int, Change | Routes | int]] = [*timeline.changes]
             agenda += [(routes.time, routes) for routes in timeline.routes]
+            agenda += [
+                (timeline.start + round(program.at_ms * MS), number)
+                for number, program in enumerate(self._scenario.programs)
+            ]
             for at, due in sorted(agenda, key=lambda entry: entry[0]):
                 self._wait(at, awaited)
                 if isinstance(due, Change):
-                    self._apply(due, at, timeline)
+                    self._apply(due, at, is_planned=True)
+                elif isinstance(due, int):
+                    programs.start(due)
                 else:
                     self._network.reroute(due.network, due.ip)
-            if awaited:
-                self._wait(timeline.end, awaited)
+            self._wait(timeline.end, awaited)
+            if self._is_held:
+                timeline = replace(timeline, end=self._hold(awaited))
+            self.programs = programs.end()
             for name in self._processes:
                 self._collect(name, max(timeline.end - time.time_ns(), 0) / 1e9 + _GRACE_S)
         finally:
+            programs.end()
             for process, _ in self._processes.values():
                 process.kill()
                 process.join()
@@ -193,22 +230,77 @@ class _Nodes:
         write_rows(output / COUNTERS, self._samples)
         return timeline
 
-    def _wait(self, until: int, awaited: Awaited) -> None:
-        """Wait until a time, ns, and let happen what is due as nodes tell what they have got."""
-        while awaited and (seconds := (until - time.time_ns()) / 1e9) > 0:
+    def _hold(self, awaited: Awaited) -> int:
+        """Let all go on until somebody says that it is over; return when that was, ns."""
+        with suppress(KeyboardInterrupt):
+            self._wait(None, awaited)
+        for name in self._processes:
+            self._tell(name, "end")
+        return time.time_ns()
+
+    def _wait(self, until: int | None, awaited: Awaited) -> None:
+        """Wait until a time, ns; let happen what is due as nodes tell what they have got, and answer those
+        who ask."""
+        while until is None or until > time.time_ns():
+            if until is None and not self._is_held:
+                return
             names = {each.connection: name for name, each in self._processes.items()}
             quiet = [connection for connection, name in names.items() if name not in self._heard]
-            for connection in wait(quiet, seconds):
-                assert isinstance(connection, Connection)
-                kind, content = self._receive(names[connection])
-                if kind != "delivered":
-                    self._heard[names[connection]] = kind, content
-                    continue
-                for change in awaited.take(content):
+            seconds = None if until is None else max(until - time.time_ns(), 0) / 1e9
+            for ready in wait([*quiet, *self._control.sockets], seconds):
+                if isinstance(ready, socket):
+                    self._control.serve(ready, self._answer)
+                elif isinstance(ready, Connection) and names[ready] not in self._heard:
+                    self._hear(names[ready])
+            for copies in self._copies:
+                for change in awaited.take(copies):
                     now = time.time_ns()
                     self.happened.append((now, change))
-                    self._apply(change, now, None)
-        time.sleep(max(until - time.time_ns(), 0) / 1e9)
+                    self._apply(change, now, is_planned=False)
+            self._copies.clear()
+
+    def _answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
+        """Answer a request (testbed.experiment.control). Raises UserError."""
+        if request["ask"] == "state":
+            time_ns = time.time_ns() - self._timeline.start
+            return {"time_ns": time_ns, "nodes": self._state()}
+        if request["ask"] == "change":
+            change = Change.model_validate(request["change"])
+            if change.node is not None and self._packs.get(change.node, ()) is not None:
+                raise UserError(
+                    f"{change.event}: {change.node} is packed into a process with others; set hosts = "
+                    '"processes" in the scenario'
+                )
+            check_node(change, self._processes)
+            now = time.time_ns()
+            self.happened.append((now, change))
+            self._apply(change, now, is_planned=False)
+            return {}
+        if request["ask"] == "node":
+            return self._place(request["node"])._asdict()
+        if request["ask"] == "end":
+            self._is_held = False
+            return {}
+        raise UserError(f"{request['ask']}: nobody knows what that asks")
+
+    def _state(self) -> dict[str, Any]:
+        """Return the reports of all nodes that run."""
+        found: dict[str, Any] = {}
+        asked = [name for name in self._processes if name not in self._heard and self._tell(name, "state")]
+        for name in asked:
+            while name not in self._heard:
+                state = self._hear(name)
+                if state is not None:
+                    found |= state
+                    break
+        return found
+
+    def _place(self, node: str) -> Surroundings:
+        """Return where a node is, for a program that is to run there. Raises UserError."""
+        if node not in self._scenario.network.nodes:
+            known = ", ".join(self._scenario.network.nodes)
+            raise UserError(f"{node}: there is no such node; there are {known}")
+        return surroundings(self._homes / node, node, self._network.netns(node))
 
     def _start(self, name: str) -> None:
         """Fork a node's process, or a pack's, which says that it is ready and waits for a timeline."""
@@ -224,6 +316,7 @@ class _Nodes:
                 self._network.netns(name) if pack is None else self._network.netns,
                 self._homes / name,
                 there,
+                self._is_held,
             ),
             name=name,
         )
@@ -231,10 +324,14 @@ class _Nodes:
         there.close()
         self._processes[name] = _Process(process, here)
 
-    def _apply(self, change: Change, at: int, timeline: Timeline | None) -> None:
-        """Let a change happen; without a timeline, the nodes do not know of it yet."""
+    def _apply(self, change: Change, at: int, *, is_planned: bool) -> None:
+        """Let a change happen; if it is not planned, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
         name = change.node
+        if change.membership is not None:
+            interface = self._scenario.network.attachment_of(*change.membership)
+            self._network.set_present(interface, change.join is not None)
+            return
         if name is None:
             network = self._scenario.network
             link = network.link_between(*change.ends)
@@ -242,20 +339,21 @@ class _Nodes:
                 self._network.change_link(link, change.changed(network.links[link]))
             else:
                 self._network.set_link(link, change.link_up is not None)
-            if timeline is None and change.is_signalled:
-                for first in {self._first(end) for end in change.ends} & self._processes.keys():
-                    with suppress(BrokenPipeError):  # it has just ended
-                        self._processes[first].connection.send(change)
+                if not is_planned and change.is_signalled:
+                    for first in {self._first(end) for end in change.ends} & self._processes.keys():
+                        self._tell(first, change)
             return
         if name not in self._packs or self._packs[name] is not None:
             return  # in a pack it happens by the timeline
         if change.ends_programs:
+            if not is_planned:
+                self._tell(name, change)
             self._kept[name] = self._collect(name, _GRACE_S)
             self._processes.pop(name).process.join()
         if not change.stop:
             self._start(name)
             self._expect(name, "ready", _START_S)
-            self._processes[name].connection.send((timeline, self._kept.pop(name), at))
+            self._processes[name].connection.send((self._timeline, self._kept.pop(name), at))
 
     def _first(self, node: str) -> str:
         """Return the first node of a node's pack; of a node alone, itself."""
@@ -278,30 +376,44 @@ class _Nodes:
             left = max(until - time.monotonic(), 0)
             if not self._processes[name].connection.poll(left):
                 raise RunError(f"node {name}: nothing heard for {seconds:.0f} s")
-            got, content = self._receive(name)
-            if got != "delivered":  # nobody waits for that any more
-                self._heard[name] = got, content
+            self._hear(name)
         got, content = self._heard.pop(name)
         if got != kind:
             raise RunError(f"node {name}: {content}")
         return content
 
-    def _receive(self, name: str) -> tuple[str, Any]:
-        """Return a node's next message, its kind and its content."""
+    def _tell(self, name: str, what: object) -> bool:
+        """Say something to a node; return whether it runs."""
+        try:
+            self._processes[name].connection.send(what)
+        except BrokenPipeError:  # it has just ended
+            return False
+        return True
+
+    def _hear(self, name: str) -> dict[str, Any] | None:
+        """Take in a node's next message; return its content if it is the state that was asked for."""
         try:
             kind, content = self._processes[name].connection.recv()
         except EOFError:
             raise RunError(f"node {name}: ended unexpectedly") from None
-        return kind, content
+        if kind == "state":
+            state: dict[str, Any] = content
+            return state
+        if kind == "delivered":
+            self._copies.append(content)
+        else:
+            self._heard[name] = kind, content
+        return None
 
 
 def main() -> int:
     """Run as the first program in a box; return the exit status."""
-    directory, layering, impairment = sys.argv[1:]
+    directory, layering, impairment, *hold = sys.argv[1:]
     sandbox.prepare()
     try:
-        run(Path(directory), layering, cast(Literal["auto", "netem", "relay"], impairment))
-    except (RunError, OSError, subprocess.SubprocessError) as error:
+        chosen = cast(Literal["auto", "netem", "relay"], impairment)
+        run(Path(directory), layering, chosen, is_held=hold == ["hold"])
+    except (RunError, UserError, OSError, subprocess.SubprocessError) as error:
         print(f"feednet: {layering} over Mininet: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -14,6 +14,8 @@ from testbed.layerings.node import Process
 _READY_S = 60.0
 _POLL_S = 0.05
 _OUTPUT = "output.txt"
+FIRST_PROCESS = "0"
+"""The directory of the first program, in the directory of a node; of further ones 1, 2, ..."""
 
 
 class ProcessEnded(Exception):

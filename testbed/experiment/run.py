@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from analysis.errors import of_system
 from analysis.files import whole_directory
-from testbed.errors import UserError
-from testbed.experiment import emulated_run, provenance
+from testbed.errors import UserError, shown
+from testbed.experiment import emulated_run, inputs, provenance
+from testbed.experiment.control import MininetLiveRun, RunEnded, wait_for
 from testbed.experiment.files import (
     FEED,
     FORMAT,
@@ -26,6 +27,7 @@ from testbed.experiment.files import (
     write_json,
     write_load,
 )
+from testbed.experiment.live import Script
 from testbed.layerings import stock_peer
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
@@ -44,8 +46,16 @@ class _InBox(UserError):
     """A run over Mininet has failed: what there is of it is kept."""
 
 
-def choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
-    """Decide how to bring a network up; return it and why, in a few words. Raises UserError."""
+def choose_net(asked: Net | Literal["auto"], impairment: Impairment = "auto") -> tuple[Net, str]:
+    """Decide how to bring a network up; return it and why, in a few words. Raises UserError, also if an
+    impairment is asked for that the emulator would not heed."""
+    net, why = _choose_net(asked)
+    if net == "emulated" and impairment != "auto":
+        raise UserError(f"--impairment {impairment}: for Mininet only, and this would be emulated: {why}")
+    return net, why
+
+
+def _choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
     if asked == "emulated":
         return "emulated", "asked for"
     why_not = sandbox.why_not()
@@ -77,11 +87,17 @@ def run(
     *,
     impairment: Impairment = "auto",
     command: str | None = None,
+    script: Script | None = None,
+    is_held: bool = False,
     progress: Callable[[str], None] = lambda _: None,
+    advance: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Run all layerings of a scenario into a new directory; raise UserError.
 
-    `command` is what the user would type to have this run again, None if nothing would do.
+    `command` is what the user would type to have this run again, None if nothing would do. `script` is called
+    for each layering, once its nodes run. A run over Mininet that is held goes on after its end, until it is
+    told to end (testbed.experiment.control) or interrupted. `progress` is told the layering that begins,
+    `advance` how much of it is done, from 0 to 1, in the emulator only.
     The directory appears under its name only when it is complete; until then, and after a failure over
     Mininet, it is `<directory>.partial`.
     """
@@ -93,11 +109,27 @@ def run(
             raise UserError(
                 f"nodes.{node}.peer: {stock_peer.SSB_SERVER} runs in real time, in Mininet only; {net_reason}"
             )
+    if scenario.programs and net == "emulated":
+        words = " ".join(scenario.programs[0].run)
+        raise UserError(f"[[programs]]: {shown(words)} runs in real time, in Mininet only; {net_reason}")
+    if is_held and (net == "emulated" or len(scenario.layerings) > 1):
+        why = "emulated nodes are not there to be entered" if net == "emulated" else "choose one --layering"
+        raise UserError(f"--hold: {why}; {net_reason if net == 'emulated' else 'it is held till Ctrl-C'}")
     if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     try:
         with whole_directory(directory, keep=(_InBox,)) as partial:
-            _run(scenario, load, net, net_reason, partial, impairment, command, progress)
+            manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
+            manifest |= {"scripted": script is not None, "held": is_held}
+
+            def run_one(layering: str) -> dict[str, Any]:
+                if net == "emulated":
+                    return emulated_run.run(scenario, layering, load, partial / layering, script, advance)
+                return _run_over_mininet(
+                    partial, layering, impairment, is_held, script, (scenario, layering, load)
+                )
+
+            _run(scenario, load, partial, manifest, run_one, progress)
     except OSError as error:
         raise UserError(f"{of_system(error)}; or choose another --out") from error
 
@@ -105,42 +137,49 @@ def run(
 def _run(
     scenario: Scenario,
     load: Workload,
-    net: Net,
-    net_reason: str,
     partial: Path,
-    impairment: Impairment,
-    command: str | None,
+    manifest: dict[str, Any],
+    run_one: Callable[[str], dict[str, Any]],
     progress: Callable[[str], None],
 ) -> None:
-    write_json(partial / SCENARIO, scenario.model_dump(mode="json", by_alias=True))
+    table = scenario.model_dump(mode="json", by_alias=True)
+    write_json(partial / SCENARIO, table)
+    inputs.keep(table, partial)
     write_load(partial / FEED, load)
-    manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
     for layering in scenario.layerings:
         progress(layering)
         (partial / layering).mkdir()
-        if net == "emulated":
-            result = emulated_run.run(scenario, layering, load, partial / layering)
-        else:
-            result = _run_over_mininet(partial, layering, impairment)
-            manifest["impairment"] = result.pop("impairment")
-            manifest["impairment_reason"] = result.pop("impairment_reason")
+        result = run_one(layering)
+        manifest |= {key: result.pop(key) for key in ("impairment", "impairment_reason") if key in result}
         manifest["timeline"] += [row | {"layering": layering} for row in result.pop("happened")]
         manifest["runs"][layering] = result
     manifest["files"] = sealed(partial, scenario.layerings)
     write_json(partial / MANIFEST, manifest)
 
 
-def _run_over_mininet(partial: Path, layering: str, impairment: Impairment) -> dict[str, Any]:
-    program = [
-        sys.executable,
-        "-m",
-        "testbed.experiment.mininet_run",
-        str(partial.resolve()),
-        layering,
-        impairment,
-    ]
+def _run_over_mininet(
+    partial: Path,
+    layering: str,
+    impairment: Impairment,
+    is_held: bool,
+    script: Script | None,
+    what: tuple[Scenario, str, Workload],
+) -> dict[str, Any]:
+    program = [sys.executable, "-m", "testbed.experiment.mininet_run"]
+    program += [str(partial.resolve()), layering, impairment, *(["hold"] if is_held else [])]
+
+    def meanwhile(is_running: Callable[[], bool]) -> None:
+        if script is None:
+            return
+        try:
+            with MininetLiveRun(wait_for(partial / layering, is_running), *what) as live:
+                script(live)
+        except RunEnded:
+            if is_running():
+                raise  # else the box has said why
+
     try:
-        status = sandbox.box(program)
+        status = sandbox.box(program, meanwhile)
     except OSError as error:
         raise UserError(str(error)) from error
     result = partial / layering / RESULT
@@ -162,6 +201,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "commit": provenance.commit(),
         "scenario": scenario.name,
         "title": scenario.title,
+        "about": scenario.about,
         "seed": scenario.seed,
         "net": net,
         "net_reason": net_reason,

@@ -1,14 +1,13 @@
 """Random networks of peers, as arrays.
 
-The tables of the paper come from three kinds of networks, though its text reads as if there was one.
+The tables of the paper come from three kinds of networks, though its text reads as if there was one. scipy
+is imported on use: it takes a second, which other commands need not wait for.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import breadth_first_order
 
 Numbers = NDArray[np.integer]
 
@@ -38,6 +37,8 @@ class Network(NamedTuple):
 
 def linked(opened: Numbers, called: Numbers) -> Network:
     """Return the network in which peer p calls the next opened[p] of `called`, whose links lead both ways."""
+    from scipy.sparse import csr_matrix
+
     peers = len(opened)
     ends = np.zeros(peers + 1, np.int64)
     np.cumsum(opened, out=ends[1:])
@@ -118,6 +119,9 @@ def rows(starts: Numbers, values: Numbers, chosen: Numbers) -> Numbers:
 
 def depths(network: Network, source: int = 0) -> Numbers:
     """Return the number of links from the source to each peer, -1 for those that cannot be reached."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import breadth_first_order
+
     links = csr_matrix(
         (np.ones(len(network.neighbours)), network.neighbours, network.starts), (network.peers, network.peers)
     )

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import zeta
 
 from testbed.ladder.networks import Numbers
 
@@ -51,6 +49,9 @@ def fit(values: Numbers) -> Fit | None:
 
 def _from(numbers: Numbers, counts: Numbers) -> Fit:
     """Return the fit of a tail, of numbers in ascending order with their counts."""
+    from scipy.optimize import minimize_scalar
+    from scipy.special import zeta
+
     least, tail = int(numbers[0]), int(counts.sum())
     logarithms = float(counts @ np.log(numbers))
 

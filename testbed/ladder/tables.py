@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from testbed.errors import UserError
 from testbed.ladder.networks import growing_network, random_network
@@ -263,6 +262,8 @@ def _values(name: str, peers: int, row: str, column: str, trials: Sequence[Trial
 
 
 def _cell(name: str, row: str, column: str, values: np.ndarray, paper: float | None) -> Cell:
+    from scipy import stats
+
     runs, mean = len(values), float(values.mean())
     spread = float(values.std(ddof=1)) if runs > 1 else 0.0
     error = float(stats.t.ppf(_TAILS[1], runs - 1)) * spread / math.sqrt(runs) if runs > 1 else 0.0

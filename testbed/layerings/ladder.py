@@ -77,7 +77,7 @@ class RungLayering(NamedTuple):
     title: str
     parameters: type[Parameters]
     protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING})
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

@@ -183,10 +183,10 @@ class LinkNode(NdnNode):
 
     def _publish(self, feed: Feed) -> int:
         context, parameters = self._context, self._context.parameters
-        assert feed.author is not None  # testbed.scenario.model checks that
+        assert feed.identity is not None  # testbed.scenario.model checks that
         device = Device(
             feed.key,
-            feed.author.sign,
+            feed.identity.sign,
             [*self.services.servers],
             rng=self._rng,
             lifetime=parameters["record_ms"] * _MS,

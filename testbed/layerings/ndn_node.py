@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, Protocol
 
 from captures.key_log import Secret
 from forwarder import strategies
+from forwarder.face import FIRST_FACE
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from forwarder.lli.upstream import Recovery
 from forwarder.strategies.multicast import Multicast as MulticastStrategy
-from forwarder.wire.name import from_uri
+from forwarder.wire.name import from_uri, to_uri
 from ssb.application import Event, Plan
 from ssb.message import Message
 from ssb_over_ndn.archive import Archivist
@@ -158,7 +159,7 @@ class NdnNode:
         restart = "" if context.since is None else f" {context.since}"
         self._rng = Random(f"{context.seed} {context.layering} {context.name}{restart}")
         self._applications: list[Reporter] = []
-        self.host = Host(self._forwarder())
+        self.host = Host(self._forwarder(), FIRST_FACE)
         faces = {
             self.host.add_link(rate_mbit=context.network.links[interface.link].bw_mbit): interface
             for interface in context.network.link_ends
@@ -176,6 +177,8 @@ class NdnNode:
         self._follower: int | None = None
         self._add_feeds()
         self._add_bulk()
+        for prefix, nodes in context.prefixes.items():
+            self._sources.append(((from_uri(prefix),), dict.fromkeys(nodes, 0)))
         self.reroute(context.network, context.routing)
         if context.since is None:
             self._route_changes = RouteChanges()  # what is there from the start is no change
@@ -355,6 +358,16 @@ class NdnNode:
         return self._rows.of(
             event for application in self._applications for event in application.take_events()
         )
+
+    def routes(self) -> dict[str, dict[str, int]]:
+        """See Routed."""
+        peers = {face: peer for peer, face in self._face_toward.items()}
+        found: dict[str, dict[str, int]] = {}
+        for prefix, hops in self.host.forwarder.fib.items():
+            known = found.setdefault(to_uri(prefix), {})
+            for hop in reversed(hops):  # the best last: of several applications it counts
+                known[peers.get(hop.face, "")] = hop.cost
+        return found
 
     def take_secrets(self) -> list[Secret]:
         """Return no secrets: nothing is encrypted."""

@@ -33,12 +33,14 @@ class AppState:
         delivered: feed key -> items that the subscriber has.
         clocks: peer -> how far it said it was, of a Scuttlebutt peer.
         log: the messages of the node's own feed, if its peer writes one besides the workload's.
+        store: the disk of a tinySSB node.
     """
 
     published: Counter[str] = field(default_factory=Counter)
     delivered: Counter[str] = field(default_factory=Counter)
     clocks: dict[str, dict[str, int]] = field(default_factory=dict)
     log: list[bytes] = field(default_factory=list)
+    store: bytes = b""
 
 
 class EventRows:
@@ -123,6 +125,7 @@ class Context:
         state: what the node's applications know from before a restart, and are to keep.
         since: when the node was restarted, ns; None at the run's start.
         routing: how routes over the network are chosen, and what of it is down.
+        prefixes: names, as URIs, that programs besides the run's own serve -> their nodes.
     """
 
     name: str
@@ -141,6 +144,7 @@ class Context:
     state: AppState = field(default_factory=AppState)
     since: int | None = None
     routing: Routing = BY_DELAY
+    prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Held(NamedTuple):
@@ -187,6 +191,15 @@ class Rerouted(Protocol):
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Take the routes that are best now."""
+        ...
+
+
+@runtime_checkable
+class Routed(Protocol):
+    """A node that tells its routes by names."""
+
+    def routes(self) -> dict[str, dict[str, int]]:
+        """Return them: name prefix, a URI -> {neighbour: cost}; "" stands for applications of the node."""
         ...
 
 

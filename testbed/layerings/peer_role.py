@@ -59,7 +59,7 @@ class Role:
         self.is_everywhere = parameters.get("connect") == "neighbours"
         self.replicated: list[str] = []
         if self.follows and not self.is_everywhere:
-            self.replicated = [feed.key for feed in workload.within(context.name, parameters["hops"])]
+            self.replicated = [feed.key for feed in workload.within(context.name, parameters.get("hops", 1))]
         if home is not None:
             self.called = [home]
         elif self.is_everywhere:

@@ -12,7 +12,10 @@ from testbed.layerings.link import LINK
 from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
 from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
+from testbed.layerings.social import SOCIAL_LAYERINGS
 from testbed.layerings.ssb import SsbLayering
+from testbed.layerings.tiny import TINY_LAYERINGS
+from testbed.layerings.tiny_isp import TinyIspLayering
 
 ENTRY_POINTS = "feednet.layerings"
 _PARTS = ("title", "parameters", "protocol", "carries", "build")
@@ -37,9 +40,12 @@ _OWN: dict[str, Layering] = {
     **NDN_LAYERINGS,
     "link": LINK,
     "ndn": PLAIN_NDN,
+    **SOCIAL_LAYERINGS,
     **RUNGS,
     "ssb": SsbLayering(),
     "ndn-over-ssb": NdnOverSsbLayering(),
+    **TINY_LAYERINGS,
+    "tiny-isp": TinyIspLayering(),
 }
 
 LAYERINGS: dict[str, Layering] = _OWN | {

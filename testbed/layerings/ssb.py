@@ -57,7 +57,7 @@ class SsbLayering(NamedTuple):
     title: str = "SSB: peers with EBT over TCP"
     parameters: type[SsbParameters] = SsbParameters
     protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING})
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""

@@ -4,6 +4,7 @@ The node's own program only tells it what to do: by calls at its port, as its ow
 between a stock peer and one of ours.
 """
 
+import json
 import shutil
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -61,7 +62,10 @@ def process(network: Topology, seed: int, node: str) -> Process:
     words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     return Process(
         argv=(program, "start", "--", "--path", ".", *words),
-        files={"secret": key_file.text_of(peer_identity(seed, node))},
+        files={
+            "secret": key_file.text_of(peer_identity(seed, node)),
+            "config": json.dumps({"host": address, "port": PORT}),  # for clients, which read it in ~/.ssb
+        },
         ready=(address, PORT),
     )
 

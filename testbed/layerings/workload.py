@@ -18,13 +18,13 @@ class Feed:
         publisher: the node.
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
-        author: whose feed it is; None if nobody here has the key, as of a feed that was exported elsewhere.
+        identity: its author's keys; None if nobody here has them.
     """
 
     publisher: str
     messages: tuple[Message, ...]
     times: tuple[int, ...]
-    author: Identity | None = None
+    identity: Identity | None = field(default=None, compare=False, repr=False)
 
     @property
     def key(self) -> str:
@@ -45,8 +45,10 @@ class Feature(Enum):
     PAUSES = "subscribers that pause"
     SLOW_SUBSCRIBERS = "slow subscribers"
     MEDIUM = "a broadcast medium"
+    RADIO = "a radio cell"
     FOLLOWING = "items that come into being while a feed is followed"
     REQUESTS = "objects that are asked for one by one"
+    EXPORT = "an exported feed"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Workload:
             are complete by then. Empty if feeds are followed as they grow.
         idle: node -> prefixes of feeds that nobody writes or reads meanwhile, and that lead there.
         idle_feeds: how many feeds these are.
+        blocks: node -> feeds whose authors the node's user blocks.
     """
 
     feeds: tuple[Feed, ...]
@@ -79,6 +82,7 @@ class Workload:
     requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     idle: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
     idle_feeds: int = 0
+    blocks: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
 
     @property
     def items(self) -> int:
@@ -104,7 +108,7 @@ class Workload:
 
     def within(self, node: str, hops: int) -> list[Feed]:
         """Return the feeds that so many follows lead to from a node: those that it follows, those that their
-        publishers follow, and so on; not its own."""
+        publishers follow, and so on; not its own, and none that it blocks."""
         follows = self.replicated or self.follows
         found: dict[str, Feed] = {}
         asked: set[str] = set()
@@ -114,7 +118,8 @@ class Workload:
             feeds = [feed for each in sorted(nodes) for feed in follows.get(each, ())]
             found |= {feed.key: feed for feed in feeds if feed.publisher != node}
             nodes = {feed.publisher for feed in feeds} - asked
-        return list(found.values())
+        blocked = {feed.key for feed in self.blocks.get(node, ())}
+        return [feed for key, feed in found.items() if key not in blocked]
 
     def followers(self, feed: Feed) -> list[str]:
         """Return the nodes that follow a feed."""

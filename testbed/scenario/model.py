@@ -5,8 +5,11 @@ the network, all before anything is written.
 """
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from copy import deepcopy
+from difflib import get_close_matches
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -17,6 +20,7 @@ from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import parse_toml, problem_of
 from testbed.errors import UserError, shown
+from testbed.layerings.ladder import hub_of
 from testbed.layerings.link import candidates
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
@@ -44,6 +48,7 @@ from testbed.scenario.sections import (
     Mobility,
     NodeSpec,
     PlanSpec,
+    ProgramSpec,
     RoutingSpec,
     Section,
     Sessions,
@@ -58,6 +63,11 @@ from topologies.model import Topology, TopologyError
 from topologies.routing import coordinates, routes
 
 BUILT_IN = Path(__file__).parent / "files"
+STARTING_FILE = Path(__file__).with_name("starting_file.toml")
+"""A scenario with a comment at every line, for `feednet new scenario`."""
+
+OTHER = "others"
+"""The group of scenarios that name none."""
 
 
 class Scenario(Section):
@@ -65,44 +75,73 @@ class Scenario(Section):
 
     Times: subscribers start at 0, the publishers after `warmup_ms`; subscriptions end `settle_ms` after
     the last item and the last thing that `events` and `plans` name, and the run another `drain_ms` later.
-
-    `subscribers` may be "all", or a number: as many nodes from all over the network, the same for every seed.
-    Left out, they are the nodes with one link. Publishers, archive and a fork's second device do not count.
-
-    `strategies` are those of all nodes' forwarders: name prefix -> strategy and parameters, as
-    forwarder.strategies.parse() reads them. `strategy_files` define more of them than there are.
-
-    `hosts` says how nodes run in Mininet: each as a process of its own, or many packed into one process a
-    processor, each with its sockets in its own network namespace; "auto" packs more than 64 nodes.
     """
 
     name: str = Field(min_length=1, pattern=r"^[^/\x00]*$")
+    """What the scenario is called. Left out: its file's name without the ending."""
     title: str
+    """What it is about, in a few words: `feednet list`, and the title of its report."""
+    group: str = OTHER
+    """The heading under which `feednet list` has it."""
+    about: str = ""
+    """What it asks, and what to look at. Left out: the comment at the beginning of the file."""
     layerings: tuple[str, ...]
+    """The layerings that are compared, in this order: `feednet list` has their names."""
     seed: int = Field(default=1, ge=0)
+    """Seed of all that is drawn at random, but for a generator's own."""
     topology: TopologySpec
+    """The network."""
     routing: RoutingSpec = RoutingSpec()
+    """How routes are chosen."""
     hosts: Literal["auto", "processes", "packed"] = "auto"
+    """How nodes run in Mininet: each as a process of its own, or many packed into one process a processor,
+    each with its sockets in its own network namespace; "auto" packs more than 64 nodes."""
     publisher: str = "pub"
+    """The node that publishes. Left out: `pub`, or the network's first node if it has no `pub`."""
     publishers: tuple[str, ...] = ()
+    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A node
+    that also subscribes is a peer."""
     subscribers: tuple[str, ...] = ()
+    """The nodes that follow feeds: names, "all", or a number: as many nodes from all over the network, the
+    same for every seed. Left out: the nodes with one link; if there are none, all. Publishers, the archive
+    and a fork's second device do not count."""
     workload: Workload = Workload()
+    """What is published, and who follows it."""
     events: tuple[Change, ...] = ()
+    """What happens to links and nodes."""
     plans: dict[str, PlanSpec] = Field(default_factory=dict)
+    """How single subscribers go about it."""
     arrivals: Arrivals | None = None
+    """A crowd that joins."""
     sessions: Sessions | None = None
+    """People who come and go."""
     mobility: Mobility | None = None
+    """Nodes that move."""
     nodes: dict[str, NodeSpec] = Field(default_factory=dict)
+    """What runs on single nodes."""
+    programs: tuple[ProgramSpec, ...] = ()
+    """Programs of your own on nodes, in Mininet only."""
     fork: Fork | None = None
+    """A feed that forks."""
     archive: Archive | None = None
+    """A node that keeps what the publisher forgets."""
     cross_traffic: tuple[CrossTraffic, ...] = ()
+    """Bulk fetches beside the feeds."""
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Parameters of layerings, by layering."""
     strategy_files: tuple[str, ...] = ()
+    """Python files with forwarding strategies of your own; relative to the scenario."""
     strategies: dict[str, str] = Field(default_factory=dict)
+    """The forwarding strategies of all nodes: name prefix to strategy and parameters, such as
+    "/" = "asf" or "random/seed~3"."""
     warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
+    """Time from the run's start, when subscribers subscribe, to the first item."""
     settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    """Time from the last item, and the last thing that happens, to the end of subscriptions."""
     drain_ms: int = Field(default=1500, ge=0, le=DAY_MS)
+    """Time from the end of subscriptions to that of the run."""
     sample_interval_ms: float = Field(default=20.0, ge=0.1, le=DAY_MS, allow_inf_nan=False)
+    """Time between two samples of every node's state. Many nodes make many samples: raise it for them."""
 
     @field_validator("layerings")
     @classmethod
@@ -153,6 +192,15 @@ class Scenario(Section):
         return frozenset(node for node, spec in self.nodes.items() if spec.peer == SSB_SERVER)
 
     @cached_property
+    def prefixes(self) -> dict[str, tuple[str, ...]]:
+        """The names that programs serve, as URIs, each with the nodes of those programs."""
+        found: dict[str, tuple[str, ...]] = {}
+        for program in self.programs:
+            for prefix in program.prefixes:
+                found[prefix] = (*found.get(prefix, ()), program.node)
+        return found
+
+    @cached_property
     def roles(self) -> dict[str, str]:
         """Every node's role: publisher, subscriber, peer (which is both), archive, gateway or forwarder."""
         roles = dict.fromkeys(self.network.nodes, "forwarder")
@@ -184,8 +232,41 @@ def available() -> dict[str, Path]:
     return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
 
 
-def load(
-    name_or_path: str,
+def first_comment(text: bytes) -> str:
+    """Return the comment at the beginning of a TOML file, as one paragraph; "" if there is none."""
+    lines = takewhile(lambda line: line.startswith("#"), text.decode(errors="replace").splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in lines).strip()
+
+
+def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
+    """Read a scenario's file by name or path; return its table, with paths as they are from here, and where
+    it is. Raises UserError."""
+    known = available()
+    path = known.get(name_or_path, Path(name_or_path))
+    try:
+        text = path.read_bytes()
+    except (OSError, ValueError) as error:
+        near = get_close_matches(name_or_path, known, 3) or sorted(known)[:3]
+        raise UserError(
+            f"{shown(name_or_path)}: no such scenario; there are {', '.join(near)} and others"
+            " (feednet list), or give a .toml file's path"
+        ) from error
+    try:
+        table = {"name": path.stem, "about": first_comment(text), **parse_toml(text)}
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+    _resolve_files(table, path.parent)
+    return table, path
+
+
+def load(name_or_path: str, **options: Any) -> Scenario:
+    """Read a scenario by name or path and check all of it; raise UserError. Options are those of check()."""
+    return check(*read(name_or_path), **options)
+
+
+def check(
+    said: Mapping[str, Any],
+    path: Path,
     *,
     seed: int | None = None,
     layerings: tuple[str, ...] | None = None,
@@ -200,11 +281,11 @@ def load(
     strategy_files: tuple[str, ...] = (),
     changes: dict[str, Any] | None = None,
 ) -> Scenario:
-    """Read a scenario by name or path and check all of it; raise UserError.
+    """Return the scenario of a table that read() has returned, all of it checked; raise UserError.
 
-    What is given besides replaces what the file says; `subscribers` is "all", a number or names with commas
-    between, `parameters` {layering: {name: value}}, `strategy` that of all names for which the file has no
-    other, `changes` {key path or "strategy": value}, such as {"topology.depth": 2}.
+    `path` is named in errors. What is given besides replaces what the table says; `subscribers` is "all", a
+    number or names with commas between, `parameters` {layering: {name: value}}, `strategy` that of all names
+    for which the table has no other, `changes` {key path or "strategy": value}, as {"topology.depth": 2}.
     """
     options: dict[Key, tuple[str, Any]] = {
         ("seed",): ("seed", seed),
@@ -217,20 +298,7 @@ def load(
         STRATEGY: ("strategy", strategy),
     }
     wanted = overrides(options, layerings, parameters or {}, changes or {})
-    known = available()
-    path = known.get(name_or_path, Path(name_or_path))
-    try:
-        text = path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{shown(name_or_path)}: no such scenario; there are {', '.join(known)},"
-            " or give a .toml file's path"
-        ) from error
-    try:
-        table = {"name": path.stem, **parse_toml(text)}
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from error
-    _resolve_files(table, path.parent)
+    table = deepcopy({**said})
     if topology_file is not None:
         table["topology"] = {}
     if publisher is not None:
@@ -350,6 +418,8 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_providers(whole)
     _check_services(whole)
     _check_hub(whole)
+    for number, program in enumerate(whole.programs, start=1):
+        _check_nodes(f"[[programs]] number {number}:", [program.node], nodes, ("programs",))
     if whole.sessions is not None and whole.network.media:
         said = "sessions: people go offline with their links, and a broadcast medium has none"
         raise InvalidScenario(said, ("sessions",), ("topology", "media"))
@@ -418,10 +488,19 @@ def _check_services(scenario: Scenario) -> None:
 
 
 def _check_hub(scenario: Scenario) -> None:
+    """Check the node in the middle of layerings: it is there, and a provider has no other part."""
     for layering in scenario.layerings:
         at = scenario.parameters.get(layering, {}).get("at")
-        if layering == "hub" and isinstance(at, str) and at:
-            _check_nodes("hub", [at], scenario.network.nodes, ("parameters", layering, "at"))
+        place = ("parameters", layering, "at")
+        if "at" in LAYERINGS[layering].parameters.model_fields and isinstance(at, str) and at:
+            _check_nodes(
+                "hub" if layering == "hub" else f"{layering}: at", [at], scenario.network.nodes, place
+            )
+        if layering == "tiny-isp":
+            provider = hub_of(scenario.network, {"at": at})
+            if scenario.roles[provider] != "forwarder":
+                said = f"tiny-isp: {provider!r} is the provider, and can neither publish nor follow"
+                raise InvalidScenario(said, place, ("layerings",), ("publishers",), ("subscribers",))
 
 
 def _check_feeds(scenario: Scenario) -> None:
@@ -505,6 +584,12 @@ def _check_events(scenario: Scenario) -> None:
             if not any((link.a in some) != (link.b in some) for link in scenario.network.links):
                 said = f"{place}: partition: no link joins {' '.join(some) or 'nothing'} with the others"
                 raise InvalidScenario(said, ("events",), ("topology",))
+        elif change.membership is not None:
+            try:
+                scenario.network.attachment_of(*change.membership)
+            except TopologyError as error:
+                said = f"{place}: {change.event}: {error}"
+                raise InvalidScenario(said, ("events",), ("topology",)) from None
         elif not change.heal:
             try:
                 link = scenario.network.links[scenario.network.link_between(*change.ends)]
@@ -543,7 +628,9 @@ def _check_features(scenario: Scenario) -> None:
             (("plans", node, "drain_per_s") for node, plan in plans if plan.drain_per_s), None
         ),
         Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
+        Feature.RADIO: ("topology", "radio") if any(each.radio for each in scenario.network.media) else None,
         Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
+        Feature.EXPORT: ("workload", "feed") if scenario.workload.feed is not None else None,
         Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
     }
     for layering in scenario.layerings:

@@ -4,19 +4,22 @@ other.
 Every number has bounds, so that none can make a run that never ends or that no memory holds.
 """
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from forwarder.wire.name import from_uri
 from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
 from topologies.graphs import is_graphml, read_graphml
 from topologies.link import PARAMETERS, LinkParameters
 from topologies.model import Link, Medium, Topology, TopologyError
+from topologies.radio import RADIO_PARAMETERS, Radio, RadioError
 from topologies.routing import Metric, Paths, Routing
 
 DAY_MS = 86_400_000
@@ -26,21 +29,25 @@ Milliseconds = Annotated[float, Field(ge=0, le=DAY_MS, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
-    """A table: its keys are known, and what is read stays as it is."""
+    """A table: its keys are known, and what is read stays as it is.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    Each key has its words below it; `feednet describe KEY` and docs/reference.md show them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 def table_keys(table: type) -> dict[str, Any]:
-    """Return the keys of a table, a Section or LinkParameters, each with the type of its value."""
+    """Return the keys of a table, a Section or LinkParameters or Radio, each with the type of its value."""
     if issubclass(table, Section):
         return {field.alias or name: field.annotation for name, field in table.model_fields.items()}
-    return {name: LinkParameters.__annotations__[name] for name in PARAMETERS}
+    names = RADIO_PARAMETERS if table is Radio else PARAMETERS
+    return {name: table.__annotations__[name] for name in names}
 
 
 def tables_in(annotation: Any) -> Iterator[type]:
     """Yield the tables that a key's type allows, one or many of each."""
-    if isinstance(annotation, type) and issubclass(annotation, Section | LinkParameters):
+    if isinstance(annotation, type) and issubclass(annotation, Section | LinkParameters | Radio):
         yield annotation
     for inner in get_args(annotation):
         yield from tables_in(inner)
@@ -53,27 +60,87 @@ def _is_texts(value: Any) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
+class Users(Section):
+    """Users of a network: nodes with one link each, to a node of the network.
+
+    They are called u1, u2 ... and join the nodes in turn.
+    """
+
+    number: int = Field(ge=1, le=10_000)
+    """How many."""
+    at: tuple[str, ...] = ()
+    """The nodes that they join. Left out: all, in the network's order."""
+    link: LinkParameters = LinkParameters()
+    """What their links are like."""
+
+    def join(self, network: Topology) -> Topology:
+        """Return the network with the users. Raises TopologyError."""
+        for node in self.at:
+            if node not in network.nodes:
+                known = ", ".join(network.nodes)
+                raise TopologyError(f"[topology.users] at: {node!r} is not a node; there are {known}")
+        places = self.at or network.nodes
+        names = [f"u{number}" for number in range(1, self.number + 1)]
+        taken = next((name for name in names if name in network.nodes), None)
+        if taken is not None:
+            raise TopologyError(f"[topology.users] the network has a node {taken} already")
+        links = (Link(places[at % len(places)], name, **asdict(self.link)) for at, name in enumerate(names))
+        return replace(network, nodes=(*network.nodes, *names), links=(*network.links, *links))
+
+
 class TopologySpec(Section):
     """The network: a generator with its own numbers, a file, a network of the library, or links and media one
     by one.
 
-    A file is Mini-NDN's, or GraphML if its name ends in `.graphml` or `.xml`. What `link` says replaces what
-    a GraphML file or the library says of links. Each of `links` has `a`, `b`, `cost`, `cost_back`, and what
-    differs from `link`; each of `media` has `name`, `members`, what differs from `link`, and `losses`: the
-    loss_percent of receivers that have another.
+    A generator's own numbers are keys of this table, too.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
     generator: str | None = None
+    """The kind of a network that is made by numbers, which are keys of this table, too."""
     file: str | None = None
+    """A file of Mini-NDN, or GraphML if its name ends in `.graphml` or `.xml`; relative to the scenario."""
     library: str | None = None
+    """A real network of the library: `feednet list` has their names."""
     links: tuple[dict[str, Any], ...] = ()
+    """Links one by one. Each has `a` and `b`, the two nodes that it joins, `cost` and `cost_back` for routing
+    by cost, and what differs from `link`."""
     media: tuple[dict[str, Any], ...] = ()
+    """Broadcast media. Each has `name`, `members`, what differs from `link`, and `losses`: the loss_percent
+    of receivers that have another."""
+    attributes: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """What is said of single nodes, such as their coordinates. It also puts them in another order than that
+    in which links name them, which decides on addresses."""
     link: LinkParameters = LinkParameters()
+    """What all links and media are like. It replaces what a GraphML file or the library says of links."""
+    users: Users | None = None
+    """Nodes that are added to the network, as users are to a backbone."""
+
+    radio: Radio | None = None
+    """What makes all media radio cells, but those that say `radio = false`; one whose `radio` is a table has
+    what differs."""
+
+    @field_validator("radio", mode="before")
+    @classmethod
+    def _in_range(cls, value: Any) -> Any:
+        return _radio(Radio(), value) if isinstance(value, dict) else value
+
+    @classmethod
+    def listed(cls, topology: Topology) -> dict[str, Any]:
+        """Return the table [topology] that describes a topology link by link."""
+        plain = asdict(LinkParameters())
+        links = [_differing(asdict(link), plain) for link in topology.links]
+        media = [_differing(asdict(medium), plain) for medium in topology.media]
+        attributes = {node: dict(topology.attributes.get(node, {})) for node in topology.nodes}
+        return {"links": links, "media": media, "attributes": attributes}
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
+        network = self._network()
+        return network if self.users is None else self.users.join(network)
+
+    def _network(self) -> Topology:
         shape = dict(self.__pydantic_extra__ or {})
         given = [key for key in ("generator", "file", "library") if getattr(self, key)]
         given += ["links"] if self.links or self.media else []
@@ -81,6 +148,10 @@ class TopologySpec(Section):
             names = ", ".join(GENERATORS)
             said = f"one of generator ({names}), file, library ({', '.join(library.networks())})"
             raise TopologyError(f"[topology] needs {said}, or links and media")
+        if self.attributes and given != ["links"]:
+            raise TopologyError("[topology] attributes: belongs to links and media")
+        if self.radio is not None and not self.media:
+            raise TopologyError("[topology.radio]: there are no media that could be radio cells")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
         changed = {
@@ -114,11 +185,26 @@ class TopologySpec(Section):
                 raise TopologyError(f"{place}: name must be a text, and members name the nodes on it")
             if not isinstance(losses, dict):
                 raise TopologyError(f"{place}: losses must be a table of members and percentages")
-            known = f"{place}: it has name, members, losses"
-            media.append(self._made(Medium, {**fields, "members": tuple(members)}, known))
+            known = f"{place}: it has name, members, losses, radio"
+            radio = self.radio
+            if fields.get("radio") is False:
+                radio = None
+            elif isinstance(fields.get("radio"), dict):
+                try:
+                    radio = _radio(self.radio or Radio(), fields["radio"])
+                except RadioError as error:
+                    raise TopologyError(f"{place}: radio: {error}") from None
+            elif "radio" in fields:
+                raise TopologyError(f"{place}: radio must be a table, or false")
+            own = fields
+            if radio is not None:  # a rate that links have is not meant for it
+                own = {"bw_mbit": None, "mark_threshold": None, **fields}
+            media.append(self._made(Medium, {**own, "members": tuple(members), "radio": radio}, known))
         joined = [node for link in links for node in (link.a, link.b)]
         joined += [node for medium in media for node in medium.members]
-        return Topology(tuple(dict.fromkeys(joined)), tuple(links), tuple(media))
+        nodes = tuple(dict.fromkeys([*self.attributes, *joined]))
+        attributes = {node: said for node, said in self.attributes.items() if said}
+        return Topology(nodes, tuple(links), tuple(media), attributes=attributes)
 
     def _made(self, kind: type[_Carrier], fields: dict[str, Any], known: str) -> _Carrier:
         try:
@@ -127,122 +213,171 @@ class TopologySpec(Section):
             raise TopologyError(f"{known} and the parameters {', '.join(PARAMETERS)}") from None
 
 
+def _differing(fields: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a link or a medium has that others have not; no None, which TOML does not know."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in fields.items()
+        if value is not None and (name not in plain or value != plain[name])
+    }
+
+
+def _radio(common: Radio, different: dict[str, Any]) -> Radio:
+    """Return a radio with what differs from another. Raises RadioError."""
+    for name in different:
+        if name not in RADIO_PARAMETERS:
+            raise RadioError(f"{name}: unknown key; there are {', '.join(RADIO_PARAMETERS)}")
+    return replace(common, **different)
+
+
 class Schedule(Section):
-    """When messages are published: by their own timestamps, `speed` times as fast, no silence longer
-    than `idle_limit_ms`."""
+    """When messages are published: by their own timestamps, faster, with long silences cut short."""
 
     speed: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """How many times as fast as their timestamps say."""
     idle_limit_ms: float = Field(default=1000.0, gt=0, le=DAY_MS, allow_inf_nan=False)
+    """The longest silence between two messages of the first feed."""
 
 
 class NodeSpec(Section):
-    """What runs on a node, where that does not follow from its role.
-
-    Attributes:
-        peer: the program that is its Scuttlebutt peer: feednet's, or npm's ssb-server, in Mininet only.
-        gateway: the node by which this one, a Scuttlebutt peer, reaches an NDN network; without effect under
-            layerings that are not over NDN.
-    """
+    """What runs on a node, where that does not follow from its role."""
 
     peer: Literal["feednet", "ssb-server"] = "feednet"
+    """The program that is its Scuttlebutt peer: feednet's, or npm's ssb-server, in Mininet only."""
     gateway: str | None = None
+    """The node by which this one, a Scuttlebutt peer, reaches an NDN network; without effect under layerings
+    that are not over NDN."""
+
+
+class ProgramSpec(Section):
+    """A program of the user's own on a node, in Mininet only.
+
+    It runs in the node's network namespace, in the directory in which the run was started, with a HOME of the
+    node's own, and finds the node's forwarder. What it prints is in LAYERING/programs/NODE-NUMBER.txt.
+    """
+
+    node: str
+    """Where it runs."""
+    run: tuple[str, ...] = Field(min_length=1)
+    """Its words; a text is cut into words as a shell does."""
+    at_ms: Milliseconds = 0.0
+    """When it is started, from the run's start; it is ended with the run."""
+    prefixes: tuple[str, ...] = ()
+    """Names that it serves: the forwarders of all other nodes have routes for them to its node."""
+
+    @field_validator("run", mode="before")
+    @classmethod
+    def _words(cls, run: Any) -> Any:
+        return tuple(shlex.split(run)) if isinstance(run, str) else run
+
+    @field_validator("prefixes")
+    @classmethod
+    def _names(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in prefixes:
+            from_uri(prefix)
+        return prefixes
 
 
 class FollowGraph(Section):
-    """Who follows whom among people: a graph that grows, by testbed.scenario.follow_graph.
-
-    Attributes:
-        follows: whom each follows who joins; all who are there, if they are fewer.
-        closure: probability that a follow goes to somebody whom the one chosen before follows: a friend of a
-            friend. Else it goes to anybody.
-        mutual: probability that a follow is returned.
-        hubs: probability that anybody is the more likely chosen the more followers they have; else all are
-            equally likely.
-    """
+    """Who follows whom among people: a graph that grows, by testbed.scenario.follow_graph."""
 
     follows: int = Field(default=2, ge=1, le=10_000)
+    """People whom each follows who joins; all who are there, if they are fewer."""
     closure: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+    """Probability that a follow goes to somebody whom the one chosen before follows: a friend of a friend.
+    Else it goes to anybody."""
     mutual: float = Field(default=0.5, ge=0, le=1, allow_inf_nan=False)
+    """Probability that a follow is returned."""
     hubs: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+    """Probability that anybody is the more likely chosen the more followers they have; else all are equally
+    likely."""
+    blocks: int = Field(default=0, ge=0, le=10_000)
+    """People whom each blocks, of those whom they do not follow."""
+    stated: bool = False
+    """Whether feeds begin with messages of type contact, by which their authors follow and block. They come
+    on top of the workload's items. Without them nobody can learn the graph from feeds."""
 
 
 class Fetch(Section):
-    """Feeds that are complete from the start: objects, which subscribers ask for one by one.
-
-    Attributes:
-        requests: objects that each subscriber asks for, none of them twice; all, if there are fewer.
-        popularity_exponent: the k-th object is chosen with a probability in proportion to 1 / k ** exponent
-            (Zipf's law). With a graph, the objects of those who have most followers come first.
-        interval_ms: mean time from one request of a subscriber to its next; drawn exponentially.
-        segment_bytes: of content in each message.
-    """
+    """Feeds that are complete from the start: objects, which subscribers ask for one by one."""
 
     requests: int = Field(default=10, ge=1, le=10_000)
+    """Objects that each subscriber asks for, none of them twice; all, if there are fewer."""
     popularity_exponent: float = Field(default=0.8, ge=0, le=10, allow_inf_nan=False)
+    """The k-th object is chosen with a probability in proportion to 1 / k ** exponent (Zipf's law). With a
+    graph, the objects of those who have most followers come first."""
     interval_ms: float = Field(default=500.0, gt=0, le=DAY_MS, allow_inf_nan=False)
+    """Mean time from one request of a subscriber to its next; drawn exponentially."""
     segment_bytes: int = Field(default=4_000, ge=1, le=7_000)
+    """Content in each message."""
 
 
 class Workload(Section):
-    """What is published, and who follows it.
-
-    Attributes:
-        feed: an export, which is published whole; else feeds are made.
-        items: of all made feeds together.
-        feeds: how many; they go to the publishers in turn.
-        activity_exponent: the k-th feed has 1 / k ** activity_exponent of the first one's items, and is as
-            much slower, so that all go on for about the same time.
-        follows: how many feeds each subscriber follows, chosen by the seed; all if it is left out.
-        graph: who follows whom instead, by the feeds' publishers. With `fetch`: whose feeds a node may hold
-            anyway.
-        fetch: who asks for what instead; all is published at the end of the warm-up.
-        schedule: when items are published.
-        idle_feeds: how many feeds there are besides, at the publishers in turn, that nobody writes or reads
-            meanwhile. NDN's forwarders have routes to them as to all others; under `link` the name service
-            has their records; IP knows no feeds.
-    """
+    """What is published, and who follows it."""
 
     feed: str | None = None
+    """A feed's export (`ssb-server log`), which is published whole; relative to the scenario. Else feeds are
+    made."""
     items: int = Field(default=235, ge=1, le=1_000_000)
+    """Items of all made feeds together."""
     feeds: int | None = Field(default=None, ge=1, le=10_000)
+    """How many feeds there are; they go to the publishers in turn. Left out: one for each publisher."""
     activity_exponent: float = Field(default=1.0, ge=0, le=10, allow_inf_nan=False)
+    """The k-th feed has 1 / k ** activity_exponent of the first one's items, and is as much slower, so that
+    all go on for about the same time."""
     follows: int | None = Field(default=None, ge=1)
+    """How many feeds each subscriber follows, chosen by the seed; all if it is left out."""
     graph: FollowGraph | None = None
+    """Who follows whom instead, by the feeds' publishers. With `fetch`: whose feeds a node may hold
+    anyway."""
     fetch: Fetch | None = None
+    """Who asks for what instead; all is published at the end of the warm-up."""
     schedule: Schedule = Schedule()
+    """When items are published."""
     idle_feeds: int = Field(default=0, ge=0, le=1_000_000)
+    """How many feeds there are besides, at the publishers in turn, that nobody writes or reads meanwhile.
+    NDN's forwarders have routes to them as to all others; under `link` the name service has their records;
+    IP knows no feeds."""
 
 
 class Change(Section):
     """One thing that happens to the network: to a link, to a node, or to many links at once.
 
-    Attributes:
-        at_ms, at_item: when: from the run's start, or as the first feed's item of that number is published.
-        at_copy: or when the first follower has that item: this differs between layerings. It is looked for
-            whenever states are sampled (sample_interval_ms), and may never happen.
-        link_down, link_up: a link breaks or is mended; it is named by its two nodes with a space between.
-        link_change: from now on a link has the parameters in `set`, in both directions.
-        restart: a node starts anew; it loses all but what its applications have published and delivered.
-        stop, start: a node's programs end, and start anew later. The node goes on forwarding IP meanwhile.
-        partition: nodes, with spaces between: all links from them to the others break.
-        heal: all links that partitions have broken are mended.
-        set: parameters of the link, as in [topology.link].
-        signalled: whether a link's two nodes notice that it breaks, or is mended; else frames just vanish.
+    It has one of `at_ms`, `at_item` and `at_copy`, and one thing that happens.
     """
 
     at_ms: Milliseconds | None = None
+    """When: from the run's start."""
     at_item: int | None = Field(default=None, ge=1)
+    """When: as the first feed's item of that number is published."""
     at_copy: int | None = Field(default=None, ge=1)
+    """When: as the first follower has that item, which differs between layerings. It is looked for whenever
+    states are sampled (sample_interval_ms), and may never happen."""
     link_down: str | None = None
+    """A link breaks; it is named by its two nodes with a space between."""
     link_up: str | None = None
+    """A link is mended."""
     link_change: str | None = None
+    """From now on a link has the parameters in `set`, in both directions."""
     restart: str | None = None
+    """A node starts anew; it loses all but what its applications have published and delivered."""
     stop: str | None = None
+    """A node's programs end. The node goes on forwarding IP."""
     start: str | None = None
+    """The programs of a node that has stopped start anew."""
     partition: str | None = None
+    """Nodes, with spaces between: all links from them to the others break."""
     heal: Literal[True] | None = None
+    """All links that partitions have broken are mended."""
+    join: str | None = None
+    """A member of a medium comes into its reach: "node medium"."""
+    leave: str | None = None
+    """A member of a medium goes out of its reach: "node medium"."""
     set: dict[str, float | str] | None = None
+    """Parameters of the link, as in [topology.link]; belongs to `link_change`."""
     signalled: bool | None = None
+    """Whether a link's two nodes notice that it breaks, or is mended; else frames just vanish. Left out: they
+    notice."""
 
     @model_validator(mode="after")
     def _one_of_each(self) -> "Change":
@@ -261,6 +396,8 @@ class Change(Section):
             raise ValueError("set belongs to link_change, and says what the link is like from then on")
         if name.startswith("link_") and len(getattr(self, name).split()) != 2:
             raise ValueError(f'{getattr(self, name)!r} is no link; write it as "a b"')
+        if name in ("join", "leave") and len(getattr(self, name).split()) != 2:
+            raise ValueError(f'{getattr(self, name)!r} is no member of a medium; write it as "node medium"')
         return self
 
     @property
@@ -270,7 +407,7 @@ class Change(Section):
 
     @property
     def node(self) -> str | None:
-        """The node that starts anew, stops or starts; None if it is about links."""
+        """The node that starts anew, stops or starts; None if it is about links or media."""
         return self.restart or self.stop or self.start
 
     @property
@@ -287,6 +424,15 @@ class Change(Section):
         """Tell whether it is about a link of a node that the node's link layer would notice."""
         is_break = self.link_down is not None or self.link_up is not None
         return is_break and self.is_signalled and node in self.ends
+
+    @property
+    def membership(self) -> tuple[str, str] | None:
+        """The node and the medium that it joins or leaves; None if it is about something else."""
+        said = self.join or self.leave
+        if said is None:
+            return None
+        node, medium = said.split()
+        return node, medium
 
     @property
     def ends(self) -> tuple[str, str]:
@@ -311,27 +457,28 @@ class Change(Section):
         return replace(link, **whole)  # type: ignore[arg-type]
 
 
-_EVENTS = ("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal")
+_EVENTS = (
+    *("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal"),
+    *("join", "leave"),
+)
 """The keys of a Change that say what happens."""
 
 
 class RoutingSpec(Section):
-    """How routes are chosen, as topologies.routing explains it.
-
-    Attributes:
-        metric: what makes a way good.
-        paths: which of the ways forwarders get; `k` is for "k-shortest".
-        converge_ms: how long after each thing that happens all nodes have the routes that are best then, as a
-            routing protocol would make them; without it, routes stay as they are.
-        idle_names: what leads to idle feeds. Ids are "flat": a route a feed. If names began with their
-            publisher's place, routes would be "aggregated": one a publisher.
-    """
+    """How routes are chosen, as topologies.routing explains it."""
 
     metric: Metric = "delay"
+    """What makes a way good."""
     paths: Paths = "all"
+    """Which of the ways forwarders get."""
     k: int = Field(default=3, ge=1, le=100)
+    """How many paths, if `paths` is "k-shortest"."""
     converge_ms: Milliseconds | None = None
+    """How long after each thing that happens all nodes have the routes that are best then, as a routing
+    protocol would make them; without it, routes stay as they are."""
     idle_names: Literal["flat", "aggregated"] = "flat"
+    """What leads to idle feeds. Ids are "flat": a route a feed. If names began with their publisher's place,
+    routes would be "aggregated": one a publisher."""
 
     @property
     def routing(self) -> Routing:
@@ -340,35 +487,31 @@ class RoutingSpec(Section):
 
 
 class Mobility(Section):
-    """Nodes that move: of the topology's links, those are up whose ends are near each other.
-
-    Attributes:
-        trace: a file of CSV with the columns time_s, node, x_m and y_m: where nodes are at a time. Between
-            two such times a node goes straight on; before the first and after the last it stands. A link
-            between two nodes of the trace is down while they are further apart than `range_m`.
-        every_ms: how often that is looked at.
-        signalled: whether nodes notice.
-    """
+    """Nodes that move: of the topology's links, those are up whose ends are near each other."""
 
     trace: str
+    """A file of CSV with the columns time_s, node, x_m and y_m: where nodes are at a time; relative to the
+    scenario. Between two such times a node goes straight on; before the first and after the last it
+    stands."""
     range_m: float = Field(gt=0, allow_inf_nan=False)
+    """A link between two nodes of the trace is down while they are further apart than this."""
     every_ms: float = Field(default=100.0, ge=1, le=DAY_MS, allow_inf_nan=False)
+    """How often that is looked at."""
     signalled: bool = True
+    """Whether nodes notice that links break and are mended."""
 
 
 class PlanSpec(Section):
-    """How one subscriber goes about it; times from the run's start.
-
-    Attributes:
-        start_ms, stop_ms: when it subscribes and unsubscribes, if not with all others.
-        pauses_ms: [from, to] in which its application takes nothing.
-        drain_per_s: items that its application takes a second, at most.
-    """
+    """How one subscriber goes about it; times from the run's start."""
 
     start_ms: Milliseconds = 0.0
+    """When it subscribes."""
     stop_ms: Milliseconds | None = None
+    """When it unsubscribes, if not with all others."""
     pauses_ms: tuple[tuple[Milliseconds, Milliseconds], ...] = ()
+    """Pairs [from, to] of times between which its application takes nothing."""
     drain_per_s: float | None = Field(default=None, ge=0.001, le=1e6, allow_inf_nan=False)
+    """Items that its application takes a second, at most. Left out: as many as come."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "PlanSpec":
@@ -386,14 +529,12 @@ class PlanSpec(Section):
 
 
 class Arrivals(Section):
-    """A crowd: each subscriber without a plan of its own joins at a time drawn uniformly by the seed.
-
-    Attributes:
-        from_ms, to_ms: the bounds of the times, from the run's start.
-    """
+    """A crowd: each subscriber without a plan of its own joins at a time drawn uniformly by the seed."""
 
     from_ms: Milliseconds = 0.0
+    """The earliest time, from the run's start."""
     to_ms: Milliseconds
+    """The latest time, from the run's start."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "Arrivals":
@@ -407,22 +548,19 @@ class Sessions(Section):
 
     The links of a node that is offline are down. Both kinds of times are drawn from the seed, exponentially,
     from the first item to the last; before and after them all are online.
-
-    Attributes:
-        online_ms, offline_ms: means.
-        day_ms: the length of a day, at whose end people are offline for a night; left out, there are no
-            nights.
-        zones: time zones, evenly around the world. The n-th person, publishers first, is in zone n modulo
-            their number; those of a zone have their nights together. In zone 0 a day begins with the first
-            item.
-        night: the share of a day that is night.
     """
 
     online_ms: float = Field(ge=1, le=DAY_MS, allow_inf_nan=False)
+    """Mean time online."""
     offline_ms: float = Field(ge=1, le=DAY_MS, allow_inf_nan=False)
+    """Mean time offline."""
     day_ms: float | None = Field(default=None, ge=1, le=DAY_MS, allow_inf_nan=False)
+    """The length of a day, at whose end people are offline for a night; left out, there are no nights."""
     zones: int = Field(default=1, ge=1, le=1000)
+    """Time zones, evenly around the world. The n-th person, publishers first, is in zone n modulo their
+    number; those of a zone have their nights together. In zone 0 a day begins with the first item."""
     night: float = Field(default=1 / 3, ge=0, le=0.99, allow_inf_nan=False)
+    """The share of a day that is night."""
 
     @model_validator(mode="after")
     def _days_have_a_length(self) -> "Sessions":
@@ -433,28 +571,39 @@ class Sessions(Section):
 
 
 class Fork(Section):
-    """A second device with the feed's key, at node `publisher`: after item `after` it goes its own way."""
+    """A second device with the feed's key, which from some item on goes its own way."""
 
     publisher: str
+    """The node of the second device."""
     after: int = Field(ge=1)
+    """The last item that both devices have in common."""
 
 
 class Archive(Section):
-    """A node that subscribes, keeps all, and serves it under the feed's own name; the publisher, and its
-    node's caches, hold only the newest `retain` items. Routes lead to both, to the publisher first."""
+    """A node that subscribes, keeps all, and serves it under the feed's own name.
+
+    Routes lead to the publisher and to it, to the publisher first.
+    """
 
     node: str
+    """The node that keeps all."""
     retain: int = Field(ge=1)
+    """The newest items, which are all that the publisher, and its node's caches, hold."""
 
 
 class CrossTraffic(Section):
-    """A classic bulk fetch of `items` from node `from`, whose window of Interests follows congestion."""
+    """A classic bulk fetch, whose window of Interests follows congestion."""
 
     source: str = Field(alias="from")
+    """The node that has what is fetched."""
     to: str
+    """The node that fetches it."""
     start_ms: Milliseconds = 0.0
+    """When it begins, from the run's start."""
     stop_ms: Milliseconds | None = None
+    """When it ends, if not when all is there."""
     items: int = Field(default=2000, ge=1, le=100_000)
+    """Items of 800 bytes of text."""
 
     @model_validator(mode="after")
     def _in_order(self) -> "CrossTraffic":

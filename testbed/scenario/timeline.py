@@ -176,14 +176,16 @@ def described(changes: Iterable[tuple[int, Change]], start: int, network: Topolo
 
 
 def _breaks_signalled(change: Change) -> bool:
-    """Whether the ends of a link notice that it breaks or is mended."""
-    return change.link_change is None and change.is_signalled
+    """Whether the ends of a link notice that it breaks or is mended; members of media never do."""
+    return change.link_change is None and change.membership is None and change.is_signalled
 
 
 def place(change: Change, network: Topology) -> str:
-    """Return the node, or the link as "a--b", that a change is about."""
+    """Return the node, the link as "a--b", or the member as "node--medium", that a change is about."""
     if change.node is not None:
         return change.node
+    if change.membership is not None:
+        return "--".join(change.membership)
     link = network.links[network.link_between(*change.ends)]
     return f"{link.a}--{link.b}"
 

@@ -9,7 +9,7 @@ from random import Random
 from forwarder.wire.feed import feed_name
 from forwarder.wire.name import GENERIC, component, from_uri
 from ssb.export import read_export
-from ssb.generate import generate_feed
+from ssb.generate import FIRST_TIMESTAMP, generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import LOGS
@@ -38,8 +38,9 @@ def load(scenario: Scenario) -> Workload:
         shares = shares_by_rank(
             scenario.workload.items, scenario.feed_count, scenario.workload.activity_exponent
         )
-        feeds = [_made(scenario, index, items) for index, items in enumerate(shares)]
-    follows = _follows(scenario, feeds)
+        stated = _statements(scenario)
+        feeds = [_made(scenario, index, items, stated) for index, items in enumerate(shares)]
+    follows, blocks = _follows(scenario, feeds)
     replicated: dict[str, tuple[Feed, ...]] = {}
     if scenario.workload.fetch is not None:
         replicated = follows if scenario.workload.graph is not None else {}
@@ -66,6 +67,7 @@ def load(scenario: Scenario) -> Workload:
         requests=requests,
         idle=_idle(scenario),
         idle_feeds=scenario.workload.idle_feeds,
+        blocks=blocks,
     )
 
 
@@ -117,15 +119,62 @@ def _following(scenario: Scenario) -> tuple[str, ...]:
     return (*((scenario.archive.node,) if scenario.archive else ()), *scenario.subscribers)
 
 
-def _follows(scenario: Scenario, feeds: Sequence[Feed]) -> dict[str, tuple[Feed, ...]]:
-    """Return the feeds that each node follows."""
+_Feeds = dict[str, tuple[Feed, ...]]
+
+
+def _follows(scenario: Scenario, feeds: Sequence[Feed]) -> tuple[_Feeds, _Feeds]:
+    """Return the feeds that each node follows, and those that it blocks."""
     following = _following(scenario)
+    if scenario.workload.graph is None:
+        return {node: _followed(scenario, feeds, node) for node in following}, {}
+
+    def of(chosen: Mapping[str, Sequence[str]]) -> _Feeds:
+        return {node: tuple(feed for feed in feeds if feed.publisher in chosen[node]) for node in following}
+
+    follows, blocks = _graph(scenario)
+    return of(follows), of(blocks) if scenario.workload.graph.blocks else {}
+
+
+def _graph(scenario: Scenario) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return whom each person follows, and whom they block, by their nodes."""
     graph = scenario.workload.graph
-    if graph is None:
-        return {node: _followed(scenario, feeds, node) for node in following}
-    authors = list(dict.fromkeys(feed.publisher for feed in feeds))
-    chosen = grow(authors, following, graph, Random(f"{scenario.seed} graph"))
-    return {node: tuple(feed for feed in feeds if feed.publisher in chosen[node]) for node in following}
+    assert graph is not None
+    authors = list(dict.fromkeys(_publisher(scenario, index) for index in range(scenario.feed_count)))
+    follows = grow(authors, _following(scenario), graph, Random(f"{scenario.seed} graph"))
+    random = Random(f"{scenario.seed} blocks")
+    blocks = {}
+    for person, whom in follows.items():
+        others = [other for other in authors if other not in whom and other != person]
+        blocks[person] = random.sample(others, min(graph.blocks, len(others)))
+    return follows, blocks
+
+
+def _publisher(scenario: Scenario, index: int) -> str:
+    """Return the node that publishes a made feed."""
+    return scenario.sources[index % len(scenario.sources)]
+
+
+def _statements(scenario: Scenario) -> dict[int, list[dict[str, str | bool]]]:
+    """Return the contents by which authors follow and block, by the number of their first feeds."""
+    graph = scenario.workload.graph
+    if graph is None or not graph.stated:
+        return {}
+    follows, blocks = _graph(scenario)
+    feeds: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
+    for index in range(scenario.feed_count):
+        publisher = _publisher(scenario, index)
+        first.setdefault(publisher, index)
+        feeds.setdefault(publisher, []).append(_identity(scenario, index)[1].ref)
+    stated: dict[int, list[dict[str, str | bool]]] = {}
+    for person, index in first.items():
+        stated[index] = [
+            {"type": "contact", "contact": feed, kind: True}
+            for kind, whom in (("following", follows[person]), ("blocking", blocks[person]))
+            for other in whom
+            for feed in feeds[other]
+        ]
+    return stated
 
 
 def _followed(scenario: Scenario, feeds: Sequence[Feed], node: str) -> tuple[Feed, ...]:
@@ -178,21 +227,33 @@ def shares_by_rank(items: int, feeds: int, exponent: float) -> list[int]:
     return shares
 
 
-def _made(scenario: Scenario, index: int, items: int) -> Feed:
-    publisher = scenario.sources[index % len(scenario.sources)]
+def _identity(scenario: Scenario, index: int) -> tuple[Random, Identity]:
+    """Return the source of a made feed's messages, and its author."""
+    rng = Random(f"feed {scenario.seed}" if index == 0 else f"feed {scenario.seed} {index}")
+    return rng, Identity.from_seed(rng.randbytes(32))
+
+
+def _made(
+    scenario: Scenario, index: int, items: int, stated: Mapping[int, Sequence[Mapping[str, str | bool]]]
+) -> Feed:
+    publisher = _publisher(scenario, index)
     if scenario.workload.fetch is not None:
         size = scenario.workload.fetch.segment_bytes
         segments = _bulk(f"{scenario.seed} object {index}", items, "." * size)
         return Feed(publisher, segments, (scenario.warmup_ms * MS,) * items)
-    rng = Random(f"feed {scenario.seed}" if index == 0 else f"feed {scenario.seed} {index}")
-    author = Identity.from_seed(rng.randbytes(32))
-    messages = tuple(generate_feed(rng, items, author))
+    rng, identity = _identity(scenario, index)
+    messages: list[Message] = []
+    for content in stated.get(index, ()):
+        tip = messages[-1] if messages else None
+        messages.append(Message.create(identity, tip, content, FIRST_TIMESTAMP))
+    messages += generate_feed(rng, items, identity, messages[-1] if messages else None)
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
     first = scenario.warmup_ms * MS
     if index:
         # Feeds do not begin at once: each somewhere in its first, longest gap.
         first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
-    return Feed(publisher, messages, _times(messages, scenario.workload.schedule, first, slowness), author)
+    times = _times(messages, scenario.workload.schedule, first, slowness)
+    return Feed(publisher, tuple(messages), times, identity)
 
 
 def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:

@@ -40,16 +40,21 @@ LONGER = {
 
 ONLY = {
     "bottleneck": ("pull", "lli"),
+    "commuter": ("poll", "lli"),
     "cut-tree": ("ebt",),
-    "hot-author": ("gossip-skip",),
+    "flash-crowd": ("poll",),
+    "geant-news": ("lli",),
+    "hot-author": ("append-poll", "gossip-skip"),
     "intermittent": ("gossip-skip",),
-    "ladder": ("append-poll", "gossip", "flood", "ebt", "hub"),
+    "ladder": ("gossip", "flood", "ebt", "hub"),
     "many-feeds": ("poll", "persistent", "sync", "sync-log", "lli"),
     "mobile": ("poll", "link", "ssb"),
     "offline-author": ("gossip",),
+    "testbed-pubsub": ("lli",),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
-bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs."""
+bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs.
+Polls make a thousand connections there, and few in `hot-author`."""
 
 LOSSY, REPAIRS = "line", ("lli-go-back-n", "lli-selective")
 """Other ways to repair are measured only where there is loss; elsewhere they do as lli does."""

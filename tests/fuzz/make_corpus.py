@@ -28,7 +28,7 @@ from ssb.tiny.bipf import encode
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.commands import command
-from testbed.verify.fuzz import corpus, management, mapping, ssb, tiny
+from testbed.verify.fuzz import corpus, events, management, mapping, ssb, tiny
 from testbed.verify.fuzz.node import (
     APPLICATION,
     CACHED,
@@ -273,44 +273,47 @@ def for_ssb() -> dict[str, bytes]:
     feed, other, blob = ssb.AUTHOR.ref, ssb.OTHER.ref, blob_ref(hashlib.sha256(ssb.BLOB.encode()).digest())
     absent = blob_ref(bytes(32))
     messages = [stringify(parse(message.text), indent=0).encode() for message in ssb.FEED]
-    ebt = ssb.Event(ssb.REQUEST, 20, b'[{"version":3,"format":"classic"}]')
+    ebt = events.Event(ssb.REQUEST, 20, b'[{"version":3,"format":"classic"}]')
     history, wants, get, has, ping = (ssb.NAMES.index(name) + 10 * form for name, form in _CALLS)
 
-    def part(value: object, call: int = 1) -> ssb.Event:
-        return ssb.Event(ssb.PART, call - 1, json.dumps(value).encode())
+    def part(value: object, call: int = 1) -> events.Event:
+        return events.Event(ssb.PART, call - 1, json.dumps(value).encode())
 
-    def asked(call: int, *options: object) -> list[ssb.Event]:
-        return [ssb.Event(ssb.REQUEST, call, json.dumps(options).encode())]
+    def asked(call: int, *options: object) -> list[events.Event]:
+        return [events.Event(ssb.REQUEST, call, json.dumps(options).encode())]
 
     unasked = Message.create(ssb.OTHER, None, {"type": "post"}, 1.0)
     fork = Message.create(ssb.AUTHOR, ssb.FEED[2], {"type": "post", "text": "other"}, 1.0)
-    events = {
+    inputs = {
         "notes": [ebt, part({feed: 16}), part({feed: 17, other: 0}), part({feed: -1}), part({})],
-        "messages": [ebt, part({feed: 16}), *(ssb.Event(ssb.PART, 0, body) for body in messages[4:])],
-        "gap": [ebt, part({feed: 16}), ssb.Event(ssb.PART, 0, messages[6])],
-        "fork": [ebt, part({feed: 16}), ssb.Event(ssb.PART, 0, fork.encoded)],
+        "messages": [ebt, part({feed: 16}), *(events.Event(ssb.PART, 0, body) for body in messages[4:])],
+        "gap": [ebt, part({feed: 16}), events.Event(ssb.PART, 0, messages[6])],
+        "fork": [ebt, part({feed: 16}), events.Event(ssb.PART, 0, fork.encoded)],
         "other": [ebt, part({other: 16}), part(3), part([]), part({feed: "x"})],
         "unasked": [
             ebt,
-            ssb.Event(ssb.PART, 0, unasked.encoded),
+            events.Event(ssb.PART, 0, unasked.encoded),
         ],
         "history": asked(history, {"id": feed, "seq": 2, "limit": 2, "keys": False}),
-        "history-live": [*asked(history, {"id": feed, "live": True, "old": False}), ssb.Event(ssb.PAUSE, 2)],
+        "history-live": [
+            *asked(history, {"id": feed, "live": True, "old": False}),
+            events.Event(events.PAUSE, 2),
+        ],
         "history-none": asked(history, {"id": feed, "seq": "x"}) + asked(history, {"id": 3}) + asked(history),
-        "wants": [*asked(wants), ssb.Event(ssb.ANSWER, 0, json.dumps({blob: -1, absent: -1}).encode())],
-        "wants-none": [ssb.Event(ssb.ANSWER, 0, json.dumps({blob: "x"}).encode())],
+        "wants": [*asked(wants), events.Event(ssb.ANSWER, 0, json.dumps({blob: -1, absent: -1}).encode())],
+        "wants-none": [events.Event(ssb.ANSWER, 0, json.dumps({blob: "x"}).encode())],
         "blob": asked(get, blob)
         + asked(get, {"key": blob, "max": 5})
         + asked(get, absent)
         + asked(has, blob),
-        "ping": [*asked(ping, {"timeout": 3}), part(1), ssb.Event(ssb.END, 0, b"true")],
-        "idle": [ssb.Event(ssb.PAUSE, which) for which in range(5)],
-        "goodbye": [ssb.Event(ssb.RAW, 0, bytes(9))],
-        "no-list": [ssb.Event(ssb.REQUEST, history, b"3"), ssb.Event(ssb.REQUEST, 20, b"{}")],
-        "handshake": [ssb.Event(ssb.HANDSHAKE, 0, bytes(64)), ssb.Event(ssb.HANDSHAKE, 1, bytes(80))],
-        "boxes": [ssb.Event(ssb.BOXES, 0, Boxer(b"k" * 32, bytes(24)).box(b"x" * 50))],
+        "ping": [*asked(ping, {"timeout": 3}), part(1), events.Event(ssb.END, 0, b"true")],
+        "idle": [events.Event(events.PAUSE, which) for which in range(5)],
+        "goodbye": [events.Event(ssb.RAW, 0, bytes(9))],
+        "no-list": [events.Event(ssb.REQUEST, history, b"3"), events.Event(ssb.REQUEST, 20, b"{}")],
+        "handshake": [events.Event(ssb.HANDSHAKE, 0, bytes(64)), events.Event(ssb.HANDSHAKE, 1, bytes(80))],
+        "boxes": [events.Event(ssb.BOXES, 0, Boxer(b"k" * 32, bytes(24)).box(b"x" * 50))],
     }
-    return {name: b"".join(event.encode() for event in of) for name, of in events.items()}
+    return {name: b"".join(event.encode() for event in of) for name, of in inputs.items()}
 
 
 def for_tiny() -> dict[str, bytes]:
@@ -319,26 +322,29 @@ def for_tiny() -> dict[str, bytes]:
     control, data, root = range(3)
     ref, other = tiny.REF, tiny.OTHER.public_key
     every = tiny.genuine()[1]
-    prev, tunnelled = tiny.Event(signed, data, say(tinyisp.HopPrev(None))), bytes(range(240))
-    in_order = [tiny.Event(tiny.GENUINE, at) for at in range(len(every))]
-    events = {
+    prev, tunnelled = events.Event(signed, data, say(tinyisp.HopPrev(None))), bytes(range(240))
+    in_order = [events.Event(tiny.GENUINE, at) for at in range(len(every))]
+    inputs = {
         "genuine": in_order,
         "backwards": in_order[::-1],
-        "forged": [tiny.Event(tiny.GENUINE, 4, bytes((119, 1))), tiny.Event(tiny.GENUINE, 4, b"\x14\x01")],
-        "want": [tiny.Event(tiny.WANT, which, encode([0, 1, 1])) for which in range(8)],
-        "chunks": [tiny.Event(tiny.CHUNKS, which, encode([[0, 2, 0], [1, 1, 1]])) for which in range(8)],
-        "novelty": [tiny.Event(tiny.CLAIM, which, b"n" + key) for which in range(8)],
+        "forged": [
+            events.Event(tiny.GENUINE, 4, bytes((119, 1))),
+            events.Event(tiny.GENUINE, 4, b"\x14\x01"),
+        ],
+        "want": [events.Event(tiny.WANT, which, encode([0, 1, 1])) for which in range(8)],
+        "chunks": [events.Event(tiny.CHUNKS, which, encode([[0, 2, 0], [1, 1, 1]])) for which in range(8)],
+        "novelty": [events.Event(tiny.CLAIM, which, b"n" + key) for which in range(8)],
         "claim": [
-            tiny.Event(tiny.CLAIM, which, b"c" + key + bytes(range(1, 33)) + key + b"\x09")
+            events.Event(tiny.CLAIM, which, b"c" + key + bytes(range(1, 33)) + key + b"\x09")
             for which in range(8)
         ]
-        + [tiny.Event(tiny.PAUSE, 2)],
+        + [events.Event(events.PAUSE, 2)],
         "values": [
-            tiny.Event(tiny.PAYLOAD, 0, encode(value))
+            events.Event(tiny.PAYLOAD, 0, encode(value))
             for value in (None, True, -1, 2.5, "text", key, [1, [2]], {"a": 1})
         ],
         "requests": [
-            tiny.Event(signed, control, say(message))
+            events.Event(signed, control, say(message))
             for message in (
                 tinyisp.SubRequest(other, key),
                 tinyisp.SubRequest(key, other),
@@ -349,27 +355,27 @@ def for_tiny() -> dict[str, bytes]:
             )
         ],
         "control": [
-            tiny.Event(signed, control, say(message))
+            events.Event(signed, control, say(message))
             for message in (tinyisp.OnboardAck(key), tinyisp.HopFin(key), tinyisp.FarewellFin())
         ],
         "farewell": [
-            tiny.Event(signed, control, say(tinyisp.FarewellInit())),
+            events.Event(signed, control, say(tinyisp.FarewellInit())),
             prev,
-            tiny.Event(signed, data, say(tinyisp.HopNext(None))),
-            tiny.Event(signed, control, say(tinyisp.FarewellFin())),
-            tiny.Event(tiny.PAUSE, 3),
+            events.Event(signed, data, say(tinyisp.HopNext(None))),
+            events.Event(signed, control, say(tinyisp.FarewellFin())),
+            events.Event(events.PAUSE, 3),
         ],
-        "line": [prev, *[tiny.Event(signed, data, tunnelled)] * 6],
-        "hop": [prev, tiny.Event(signed, data, say(tinyisp.HopNext(key)))],
-        "hop-back": [prev, tiny.Event(signed, data, say(tinyisp.HopNext(other)))],
-        "short-key": [prev, tiny.Event(signed, data, encode(["ISP", "feedhopping_next", key[:31]]))],
+        "line": [prev, *[events.Event(signed, data, tunnelled)] * 6],
+        "hop": [prev, events.Event(signed, data, say(tinyisp.HopNext(key)))],
+        "hop-back": [prev, events.Event(signed, data, say(tinyisp.HopNext(other)))],
+        "short-key": [prev, events.Event(signed, data, encode(["ISP", "feedhopping_next", key[:31]]))],
         "onboard": [
-            tiny.Event(signed, root, say(tinyisp.OnboardRequest(tiny.ISP.public_key, key))),
-            tiny.Event(tiny.PAUSE, 2),
+            events.Event(signed, root, say(tinyisp.OnboardRequest(tiny.ISP.public_key, key))),
+            events.Event(events.PAUSE, 2),
         ],
-        "idle": [tiny.Event(tiny.PAUSE, which) for which in range(4)],
+        "idle": [events.Event(events.PAUSE, which) for which in range(4)],
     }
-    return {name: b"".join(event.encode() for event in of) for name, of in events.items()}
+    return {name: b"".join(event.encode() for event in of) for name, of in inputs.items()}
 
 
 _CALLS = (

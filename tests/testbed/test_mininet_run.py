@@ -88,7 +88,7 @@ def assert_complete(run: Path, items: int, subscribers: int) -> None:
 
 def test_what_processes_of_one_node_took_of_a_processor_adds_up() -> None:
     here, there = multiprocessing.Pipe()
-    nodes = _Nodes(load("line"), "lli", None, None, Path())
+    nodes = _Nodes(load("line"), "lli", None, None, Path(), None, is_held=False)
     nodes._processes["r1"] = _Process(None, here)
     for spent in (5, 7):
         there.send(("report", Report([], [], spent, AppState(), [])))

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import run as running
 from testbed.scenario import workload
@@ -107,7 +109,7 @@ BAD = [
     ),
     (GOOD + "[arrivals]\nfrom_ms = 5\nto_ms = 4", r"arrivals: to_ms must not be before from_ms"),
     (GOOD + "[arrivals]\nfrom_ms = 5", r"arrivals\.to_ms: is missing"),
-    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up, .* and heal"),
+    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up, .* and leave"),
     (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"events\.0\.at_ms: .*(finite|less)"),
     (GOOD + '[[events]]\nat_ms = 1\nlink_up = "pub"', r"events\.0: 'pub' is no link; write it as \"a b\""),
     (
@@ -174,6 +176,14 @@ BAD = [
     (GOOD + '[archive]\nnode = "r1"\nretain = 0', r"archive\.retain: .*equal to 1 \(got 0\)"),
     (GOOD + '[[cross_traffic]]\nfrom = "s1"\nto = "s1"', r"cross_traffic\.0: from and to are both s1"),
     (GOOD + '[[cross_traffic]]\nfrom = "s1"\nto = "s2"', r"cross_traffic\]\] number 1: 's2' is not a node"),
+    (GOOD + "[topology.users]\nnumber = 0", r"topology\.users\.number: .*equal to 1 \(got 0\)"),
+    (GOOD + '[topology.users]\nnumber = 1\nat = ["x"]', r"users\] at: 'x' is not a node; there are pub, r1"),
+    (
+        GOOD.replace('"line"', '"ring"').replace(
+            "length = 2", "nodes = 3\nusers = { number = 2, at = ['u1'] }"
+        ),
+        r"\[topology\.users\] at: 'u1' is not a node",
+    ),
     (
         GOOD.split("[topology]", maxsplit=1)[0] + '[topology]\nlinks = [{ a = "pub" }]',
         r"\[\[topology.links\]\] number 1: a and b must name the two nodes",
@@ -193,9 +203,9 @@ def test_a_bad_scenario_is_one_line(tmp_path: Path, text: str, message: str) -> 
     assert "mine.toml" in str(error.value)
 
 
-def test_an_unknown_name_lists_the_known() -> None:
-    with pytest.raises(UserError, match=r"nosuch: no such scenario; there are .*fanout.*"):
-        load("nosuch")
+def test_an_unknown_name_gets_those_that_are_like_it() -> None:
+    with pytest.raises(UserError, match=r"fanot: no such scenario; there are fanout.* and others"):
+        load("fanot")
 
 
 def test_a_bad_topology_file_is_named_with_its_line(tmp_path: Path) -> None:
@@ -270,6 +280,18 @@ def test_a_loss_that_some_links_would_not_have_is_refused(tmp_path: Path) -> Non
     ):
         load(write(tmp_path, links), loss_percent=1.0)
     assert load(write(tmp_path, links.replace("loss", "duplicate")), loss_percent=1.0)
+
+
+def test_users_join_a_network_in_turn(tmp_path: Path) -> None:
+    text = GOOD + '[topology.users]\nnumber = 3\nat = ["r1", "s1"]\nlink = { delay_ms = 9.0 }'
+    mine = load(write(tmp_path, text))
+    assert [str(link) for link in mine.network.links] == ["pub:r1", "r1:s1", "r1:u1", "s1:u2", "r1:u3"]
+    assert {link.delay_ms for link in mine.network.links[2:]} == {9.0}
+    assert mine.subscribers == ("u1", "u2", "u3")
+    taken = GOOD.split("[topology]", maxsplit=1)[0]
+    taken += '[topology]\nlinks = [{ a = "pub", b = "u1" }]\nusers = { number = 1 }'
+    with pytest.raises(UserError, match=r"mine\.toml: \[topology\.users\] the network has a node u1 already"):
+        load(write(tmp_path, taken))
 
 
 MESH = "[nodes]\n" + "".join(f"n_{k}: _\n" for k in range(6)) + "[links]\n"
@@ -347,7 +369,7 @@ members = ["a", "b"]
         (
             'name = "cell"',
             'name = "cell"\nloss = 3',
-            "number 1: it has name, members, losses and the",
+            "number 1: it has name, members, losses, radio and the",
         ),
         ('name = "cell"', 'name = "cell"\nlosses = { c = 3 }', "medium cell: losses: 'c' is no member"),
         ('"append-poll"', '"poll"', "poll cannot carry a broadcast medium, which the scenario has"),
@@ -357,3 +379,21 @@ def test_a_bad_medium_is_one_line(tmp_path: Path, old: str, new: str, message: s
     assert load(write(tmp_path, CELL)).network.media[0].members == ("a", "b")
     with pytest.raises(UserError, match=message):
         load(write(tmp_path, CELL.replace(old, new)))
+
+
+def test_a_new_scenario_runs_as_it_is_and_replaces_nothing(tmp_path: Path) -> None:
+    made = CliRunner().invoke(feednet, ["new", "scenario", str(tmp_path / "mine")])
+    path = tmp_path / "mine.toml"
+    assert made.output == f"{path}: edit it, then: feednet run {path}\n"
+    chosen = load(str(path))
+    running.run(chosen, workload.load(chosen), "emulated", "", tmp_path / "run")
+    events = [json.loads(line) for line in (tmp_path / "run" / "lli" / "events.jsonl").open()]
+    assert sum(event["event"] == "delivered" for event in events) == 2 * 60
+    path.write_text("mine")
+    for name in ("mine", "mine.toml"):
+        again = CliRunner().invoke(feednet, ["new", "scenario", str(tmp_path / name)])
+        assert str(again.exception) == f"{path}: exists already; choose another name"
+    assert path.read_text() == "mine"
+    nowhere = CliRunner().invoke(feednet, ["new", "scenario", str(tmp_path / "no" / "where")])
+    assert str(nowhere.exception).endswith("/no/where.toml': No such file or directory")
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

@@ -292,6 +292,8 @@ def test_people_have_words_for_all_that_can_be_set():
     known = {*keys(Scenario)} - {
         "name",
         "title",
+        "group",
+        "about",
         "layerings",
         "seed",
         "parameters",

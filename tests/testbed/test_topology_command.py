@@ -24,6 +24,7 @@ def test_a_network_of_the_library() -> None:
         "degree    2 to 3, 0 leaves",
         "delay     1.327 to 11.037 ms a link, median 5.209 ms",
         "far       seattle and washington: 24.139 ms apart, one way",
+        "diameter  5 links",
     ]
 
 

@@ -386,7 +386,7 @@ def test_what_waits_for_a_slow_reader_is_bounded_and_resumed() -> None:
     town.run(20)
     assert town.clients["c1"]._backlog(town.clients["c1"].subscriptions[ref].other) <= terms.held
     (route,) = town.provider.routes.values()
-    assert town.provider._backlog(route.a.feed) <= terms.held
+    assert town.provider._waiting(route.a) <= terms.held
     assert town.clients["c0"].subscriptions[ref].is_paused
     assert town.clients["c0"]._backlog(town.clients["c0"].subscriptions[ref].own) > 40, (
         "the rest waits at its author"

@@ -11,7 +11,8 @@ from tiny_cell import SECOND, cell, identity, node
 from ssb.tiny.entry import first_previous, pointer_to, sign
 from ssb.tiny.feed import FORKED
 from ssb.tiny.goset import Claim, make_claim, make_novelty
-from ssb.tiny.node import MOST_QUEUED, Node
+from ssb.tiny.node import Node
+from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import make_want
 
@@ -144,7 +145,7 @@ def snapshot(one: Node) -> object:
     tables = [
         store._query(f"SELECT * FROM {table}") for table in ("feeds", "entries", "chunks", "forks", "records")
     ]
-    return tables, dict(one._expected), dict(store._pointers), list(one._queue), one.next_deadline()
+    return tables, dict(one._expected), dict(store._pointers), list(one._outbox._queue), one.next_deadline()
 
 
 def test_packets_that_do_not_fit_are_counted_and_change_nothing() -> None:
@@ -263,7 +264,7 @@ def test_what_waits_to_be_sent_is_bounded() -> None:
     state, place = one._sets["pair"].keys.state, one.keys("pair").index(A.public_key)
     for number in range(1, 400):
         give(one, make_want(state, place, [number])[0])
-    assert len(one._queue) == MOST_QUEUED
+    assert len(one._outbox) == MOST_QUEUED
     assert one.dropped["not sent"]
 
 

@@ -65,7 +65,7 @@ def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> Non
 def test_the_command() -> None:
     ran = CliRunner().invoke(simulate, ["--tiny", "--seeds", "3", "--jobs", "1", "--first", "10"])
     assert ran.exit_code == 0, ran.output
-    assert ran.output.startswith("3 seeds from 10, ")
+    assert "3 seeds from 10, " in ran.output
     ran = CliRunner().invoke(simulate, ["--tiny", "--seed", "11"])
     assert ran.output.startswith("seed 11: everything holds (")
 
@@ -83,7 +83,8 @@ def dialogue(kill: Kill | None) -> Story:
     steps += [Step(5 * SECOND, "send", (*pair, (10, 120, 10, 10, 10))) for pair in (clients, clients[::-1])]
     steps += [Step(9 * SECOND, "leave", ("c0",)), Step(9 * SECOND, "dismiss", ("c1",))]
     terms = Terms(size=4, unread=2, backlog=2, linger=20 * SECOND)
-    return Story(1, {"delay_ms": 1.0}, terms, clients, {}, tuple(steps), (kill,) if kill else ())
+    home = dict.fromkeys(clients, ISP)
+    return Story(1, {"delay_ms": 1.0}, terms, clients, {}, tuple(steps), (kill,) if kill else (), home)
 
 
 PACKETS = {ISP: 140, "c0": 70, "c1": 70}

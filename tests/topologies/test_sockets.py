@@ -91,6 +91,23 @@ def act(world: World, client: Quiet, *actions: Any) -> None:
     world.client.settle()
 
 
+def test_small_pieces_do_not_wait_for_acknowledgements() -> None:
+    """Neither end has Nagle's algorithm, as in the emulator: over long paths it would cost a round trip."""
+
+    async def test() -> None:
+        client, server = Quiet(), Quiet()
+        async with World(client, server) as world:
+            act(world, client, Connect(1, (HERE, world.port)))
+            await until(lambda: bool(client.events and server.events))
+            for end in (world.client, world.server):
+                (stream,) = end._streams.values()
+                assert stream._transport is not None
+                sock = stream._transport.get_extra_info("socket")
+                assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+    run(test())
+
+
 def test_what_is_broken_off_before_it_is_open_is_never_seen() -> None:
     async def test() -> None:
         client, server = Quiet(), Quiet()

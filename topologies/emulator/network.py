@@ -7,14 +7,16 @@ byte for byte.
 
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
+from typing import NamedTuple
 
 from captures.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, group_mac, ipv4_frame, udp_frame
 from captures.pcapng import Direction, Writer
-from topologies.emulator.underlay import Packet, Station
+from topologies.emulator.underlay import UDP, Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 from topologies.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
-from topologies.model import Hop, Interface, Link, Topology
+from topologies.model import Hop, Interface, Link, Medium, Topology
 from topologies.pipe import Pipe, mark, pipe_rng
+from topologies.radio import Cell
 from topologies.routing import BY_DELAY, Routing
 
 _MOST_ALARMS = 1000
@@ -50,6 +52,11 @@ class EmulatedNetwork(VirtualTime):
             carrier = topology.carrier(out)
             pipe = Pipe(carrier.towards(into.node), pipe_rng(seed, carrier, out.node, into.node))
             self._by_name[out.name].pipes.append((self._by_name[into.name], pipe))
+        self._airs = {
+            medium.name: _Air(self, medium, seed) for medium in topology.media if medium.radio is not None
+        }
+        for attachment in topology.attachments:
+            self._by_name[attachment.name].air = self._airs.get(topology.media[attachment.medium].name)
         self._nodes = {
             node: _Node(node, Station(topology, node, Random(f"{seed} {node}"))) for node in topology.nodes
         }
@@ -65,6 +72,10 @@ class EmulatedNetwork(VirtualTime):
         """Frames written to the capture."""
         return sum(self._captured)
 
+    def air_counters(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Return what the members of each radio cell have done: see topologies.radio.Cell.counters."""
+        return {name: air.cell.counters() for name, air in self._airs.items()}
+
     def observe(self, time: int, observer: Callable[[], None]) -> None:
         """Call `observer` at a time (ns), after everything else that happens at that instant."""
         self.at(time, OBSERVER, observer)
@@ -72,7 +83,8 @@ class EmulatedNetwork(VirtualTime):
     def change(self, time: int, action: Callable[[], None]) -> None:
         """Call `action` at a time (ns), before anything else that happens at that instant.
 
-        It may call set_link(), change_link(), reroute(), replace(), and settle() after talking to programs.
+        It may call set_link(), set_present(), change_link(), reroute(), replace(), and settle() after talking
+        to programs.
         """
         self.at(time, CHANGE, action)
 
@@ -91,6 +103,17 @@ class EmulatedNetwork(VirtualTime):
                 for endpoint, port in end.ports.values():
                     endpoint.set_link(port, up, self.now)
                 self._settle(self._nodes[end.interface.node])
+
+    def set_present(self, interface: int, present: bool) -> None:
+        """Let a member leave a medium now, or come back; `interface` is its place in Topology.interfaces.
+
+        What it has sent and what is under way to it is lost. Its programs are not told.
+        """
+        end = self._ends[interface]
+        end.up = present
+        end.breaks += not present
+        if end.air is not None:
+            end.air.cell.set_present(end.interface.node, present)
 
     def change_link(self, link: int, to: Link) -> None:
         """Let a link have other parameters for the frames that are sent from now on."""
@@ -145,7 +168,7 @@ class EmulatedNetwork(VirtualTime):
                 if isinstance(port, LinkPort):
                     self._by_name[port.interface.name].ports[port.number] = endpoint, number
                 elif isinstance(port, GroupPort):
-                    groups = self._by_name[port.attachment.name].groups
+                    groups = self._by_name[port.interface.name].groups
                     groups.setdefault((port.group, port.number), []).append((endpoint, number))
 
     def _wake(self, node: "_Node") -> None:
@@ -165,7 +188,7 @@ class EmulatedNetwork(VirtualTime):
                     if isinstance(port, LinkPort):
                         self._send_on_link(self._by_name[port.interface.name], port, payload)
                     elif isinstance(port, GroupPort):
-                        self._send_to_group(self._by_name[port.attachment.name], port, payload)
+                        self._send_to_group(self._by_name[port.interface.name], port, payload)
                     elif isinstance(port, DatagramPort) and to is not None:
                         station.send(port, payload, to)
             is_busy = station.is_used and station.settle(self.now)
@@ -199,8 +222,8 @@ class EmulatedNetwork(VirtualTime):
             self._settle(self._nodes[end.interface.node])
 
     def _send_to_group(self, end: "_End", port: GroupPort, payload: bytes) -> None:
-        """Send a datagram to all members of a medium."""
-        here, group, number = port.attachment, port.group, port.number
+        """Send a datagram to all that an interface reaches."""
+        here, group, number = port.interface, port.group, port.number
         end.sent += 1
         frame = b""
         if self._capture is not None:
@@ -217,7 +240,9 @@ class EmulatedNetwork(VirtualTime):
             )
         size = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER + len(payload)
         sender = here.ipv4, number
-        self._transmit(end, frame, size, lambda to: self._receive_of_group(to, group, sender, payload))
+        self._transmit(
+            end, frame, size, lambda to: self._receive_of_group(to, group, sender, payload), air=len(payload)
+        )
 
     def _receive_of_group(self, end: "_End", group: str, sender: Address, payload: bytes) -> None:
         listeners = end.groups.get((group, sender[1]), ())
@@ -243,7 +268,12 @@ class EmulatedNetwork(VirtualTime):
         size = ETHERNET_HEADER + IPV4_HEADER + len(packet.content)
         only = self._by_name[hop.into.name]
         self._transmit(
-            self._by_name[hop.out.name], frame, size, lambda _: self._receive(node, packet), only=only
+            self._by_name[hop.out.name],
+            frame,
+            size,
+            lambda _: self._receive(node, packet),
+            only=only,
+            air=len(packet.content) - UDP_HEADER if packet.protocol == UDP else None,
         )
 
     def _receive(self, node: "_Node", packet: Packet) -> None:
@@ -258,15 +288,29 @@ class EmulatedNetwork(VirtualTime):
         deliver: "Callable[[_End], None]",
         *,
         only: "_End | None" = None,
+        air: int | None = None,
     ) -> None:
-        """Send a frame to all that an interface reaches, or to one of them only."""
+        """Send a frame to all that an interface reaches, or to one of them only.
+
+        `air` is what of it goes on air in a radio cell, bytes of payload; None for nothing.
+        """
         self._record(end, frame, Direction.OUT)
-        if end.up:
+        if end.air is not None:
+            end.air.send(end, air, _Sent(end, frame, size, deliver, only), self.now)
+        elif end.up:
             for to, pipe in end.pipes:
                 arrivals = pipe.send(self.now, size)
                 if only is None or to is only:
                     carried = mark(frame) if pipe.is_marked else frame
                     self._arrange(end, to, arrivals, carried, deliver)
+
+    def _come_down(self, sent: "_Sent", receiver: str) -> None:
+        """Let a frame that has been on air go on to one that has heard it."""
+        for to, pipe in sent.end.pipes:
+            if to.interface.node == receiver:
+                arrivals = pipe.send(self.now, sent.size)
+                if sent.only is None or to is sent.only:
+                    self._arrange(sent.end, to, arrivals, sent.frame, sent.deliver)
 
     def _arrange(
         self,
@@ -276,10 +320,10 @@ class EmulatedNetwork(VirtualTime):
         frame: bytes,
         deliver: "Callable[[_End], None]",
     ) -> None:
-        breaks = end.breaks
+        breaks = end.breaks, to.breaks
 
         def arrive() -> None:
-            if end.breaks == breaks:
+            if (end.breaks, to.breaks) == breaks and to.up:
                 self._record(to, frame, Direction.IN)
                 deliver(to)
 
@@ -310,10 +354,10 @@ _Listener = tuple[Endpoint, int]
 
 
 class _End:
-    """One interface: the pipe to each that it reaches, who listens, whether its link is up, and how often it
-    has broken."""
+    """One interface: the pipe to each that it reaches, who listens, whether its link is up or its node there,
+    how often that has ended, and the air of a radio cell."""
 
-    __slots__ = ("breaks", "groups", "index", "interface", "pipes", "ports", "sent", "up")
+    __slots__ = ("air", "breaks", "groups", "index", "interface", "pipes", "ports", "sent", "up")
 
     def __init__(self, interface: Interface, index: int) -> None:
         self.interface = interface
@@ -324,3 +368,37 @@ class _End:
         self.sent = 0
         self.up = True
         self.breaks = 0
+        self.air: _Air | None = None
+
+
+class _Sent(NamedTuple):
+    """A frame on its way in a radio cell: what _transmit was given."""
+
+    end: _End
+    frame: bytes
+    size: int
+    deliver: Callable[[_End], None]
+    only: _End | None
+
+
+class _Air:
+    """The air of a radio cell, and when something ends there."""
+
+    def __init__(self, network: EmulatedNetwork, medium: Medium, seed: int) -> None:
+        self.cell: Cell[_Sent] = Cell.of(medium, seed)
+        self._network = network
+        self._alarm = Alarm(network, self._wake, _MOST_ALARMS, self._stuck)
+        self._name = medium.name
+
+    def send(self, end: _End, payload: int | None, sent: _Sent, now: int) -> None:
+        """Send a frame."""
+        self.cell.send(end.interface.node, payload, sent, now)
+        self._alarm.set(self.cell.next_deadline())
+
+    def _wake(self) -> None:
+        for reception in self.cell.wake(self._network.now):
+            self._network._come_down(reception.frame, reception.receiver)
+        self._alarm.set(self.cell.next_deadline())
+
+    def _stuck(self) -> None:
+        raise RuntimeError(f"cell {self._name}: time stands still")

@@ -13,9 +13,7 @@ from typing import Any
 import mininet.node
 
 from captures.netns import inside, new_netns
-
-_OWN_SYS = ("unshare", "--mount", "--", "sh", "-c", 'mount -t sysfs sysfs /sys 2>/dev/null; exec "$@"', "sh")
-"""What starts a program where /sys shows its own interfaces."""
+from topologies.mininet.sandbox import OWN_SYS
 
 
 class Namespace:
@@ -34,7 +32,7 @@ class Namespace:
     def start(self, argv: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
         """Start a program in it; options are Popen's. Raises OSError."""
         with inside(self.path):
-            return subprocess.Popen([*_OWN_SYS, *argv], **options)
+            return subprocess.Popen([*OWN_SYS, *argv], **options)
 
     def close(self) -> None:
         """Let go of it. A second call does nothing."""

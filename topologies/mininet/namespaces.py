@@ -44,7 +44,8 @@ def disable_ipv6() -> None:
 def set_up_ipv4() -> None:
     """Have this thread's namespace pass on IPv4 packets, whichever interface they come in at.
 
-    TCP's congestion control is NewReno, as in the emulator.
+    TCP is what the emulator has: NewReno, without timestamps, selective acknowledgements, RACK and tail-loss
+    probes.
     """
     for setting, value in (
         ("ip_forward", "1"),
@@ -52,6 +53,10 @@ def set_up_ipv4() -> None:
         ("conf/default/rp_filter", "0"),
         ("fib_multipath_hash_policy", "1"),  # a flow goes one way, by its addresses and ports
         ("tcp_congestion_control", "reno"),
+        ("tcp_timestamps", "0"),
+        ("tcp_sack", "0"),
+        ("tcp_recovery", "0"),
+        ("tcp_early_retrans", "0"),
         ("igmp_link_local_mcast_reports", "0"),  # or joining a group would put frames into captures
     ):
         Path(f"/proc/sys/net/ipv4/{setting}").write_text(value, encoding="ascii")

@@ -145,6 +145,14 @@ class MininetNetwork:
                 ]
             )
 
+    def set_present(self, interface: int, present: bool) -> None:
+        """Let a member leave a medium, or come back; `interface` is its place in Topology.interfaces.
+
+        Raises OSError if that fails.
+        """
+        assert self._relay is not None  # media need it
+        self._relay.tell(f"{interface} {'join' if present else 'leave'}")
+
     def change_link(self, link: int, to: Link) -> None:
         """Give a link of the topology other parameters, for the frames that are sent from now on.
 

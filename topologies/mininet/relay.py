@@ -14,12 +14,14 @@ have a grain of 1 us; those of poll() and epoll have one of 1 ms.
 
 SPEC.json: {"seed": int, and the fields of topologies.model.Topology}. Interfaces are called in the relay's
 namespace as on the nodes. A frame that a medium's member sends leaves at all other members, or, if it is for
-the MAC address of one of them, only there.
+the MAC address of one of them, only there. In a radio cell it goes on air first (topologies.radio).
 
 The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
 by its index: what is under way there is lost, and so is all that comes in until `LINK up`. A line
-`LINK set {...}` gives a link other parameters, all of topologies.link, for the frames that come in later. It
-ends on SIGTERM or when its standard input ends, and prints one line of JSON:
+`LINK set {...}` gives a link other parameters, all of topologies.link, for the frames that come in later.
+`INTERFACE leave` lets a member leave a medium, and `INTERFACE join` come back; an interface is given by its
+place in topologies.model.Topology.interfaces. The relay ends on SIGTERM or when its standard input ends, and
+prints one line of JSON:
 
     {"realtime": bool,            whether it ran at real-time priority
      "late_mean_us": float,       how much later than due frames left the relay
@@ -31,7 +33,8 @@ ends on SIGTERM or when its standard input ends, and prints one line of JSON:
                 "sent": int, "lost": int, "queue_drops": int, "marked": int,   as topologies.pipe.Pipe counts
                 "unsent": int,    frames that the kernel did not take from the relay
                 "cut": int},      frames that met a broken link
-               ...]}              in the order of topologies.model.Topology.hops
+               ...],              in the order of topologies.model.Topology.hops
+     "cells": {medium: {member: {...}}}  what topologies.radio.Cell counts
 """
 
 import ctypes
@@ -52,6 +55,7 @@ from topologies.link import LinkParameters
 from topologies.mininet.ring import Ring
 from topologies.model import Hop, Link, Medium, Topology
 from topologies.pipe import Pipe, mark, pipe_rng
+from topologies.radio import Cell, Radio, air_payload
 
 _PR_SET_TIMERSLACK = 29
 
@@ -108,12 +112,21 @@ class Relay:
         self._said = b""
         self._all: list[_Way] = []
         self._ways: dict[int, list[_Way]] = {}  # by the index of the interface that frames come in at
+        self._names = [interface.name for interface in topology.interfaces]
+        self._absent: set[str] = set()  # interfaces of members that have left their media
+        self._cells: dict[str, Cell[tuple[int, bytes]]] = {
+            medium.name: Cell.of(medium, seed) for medium in topology.media if medium.radio is not None
+        }
+        self._airs: dict[int, tuple[Cell[tuple[int, bytes]], str]] = {}  # likewise, with the sender's name
         for hop in topology.hops:
             carrier = topology.carrier(hop.out)
             rng = pipe_rng(seed, carrier, hop.out.node, hop.into.node)
             way = _Way(hop, Pipe(carrier.towards(hop.into.node), rng))
             self._all.append(way)
-            self._ways.setdefault(socket.if_nametoindex(hop.out.name), []).append(way)
+            index = socket.if_nametoindex(hop.out.name)
+            self._ways.setdefault(index, []).append(way)
+            if str(carrier) in self._cells:
+                self._airs[index] = self._cells[str(carrier)], hop.out.node
         self._ring = Ring(_RING_MEMORY)
 
     def run(self, commands: int, stop: int) -> None:
@@ -121,7 +134,9 @@ class Relay:
         be read."""
         incoming = self._ring.socket.fileno()
         while True:
-            timeout = max(0, self._heap[0][0] - time.monotonic_ns()) / 1e9 if self._heap else None
+            due = [self._heap[0][0]] if self._heap else []
+            due += [at for cell in self._cells.values() if (at := cell.next_deadline()) is not None]
+            timeout = max(0, min(due) - time.monotonic_ns()) / 1e9 if due else None
             ready, _, _ = select.select([incoming, commands, stop], [], [], timeout)
             if stop in ready:
                 return
@@ -132,12 +147,17 @@ class Relay:
                 self._obey(said)
             if incoming in ready:
                 self._receive()
+            for cell in self._cells.values():
+                self._bring_down(cell)
             self._release()
 
     def _obey(self, said: bytes) -> None:
         *lines, self._said = (self._said + said).split(b"\n")
         for line in lines:
             link, word, *parameters = line.split(maxsplit=2)
+            if word in (b"join", b"leave"):
+                self._set_present(self._names[int(link)], word == b"join")
+                continue
             ways = self._all[2 * int(link) : 2 * int(link) + 2]
             if parameters:
                 to = LinkParameters(**json.loads(parameters[0]))
@@ -146,6 +166,17 @@ class Relay:
                     way.pipe.change(to)
                 else:
                     way.set(word == b"up", time.monotonic_ns())
+
+    def _set_present(self, name: str, present: bool) -> None:
+        """Let the member at an interface leave its medium, or come back."""
+        (self._absent.discard if present else self._absent.add)(name)
+        for way in self._all:
+            ends = {way.hop.out.name, way.hop.into.name}
+            if name in ends:
+                way.set(not ends & self._absent, time.monotonic_ns())
+        cell, node = self._airs.get(socket.if_nametoindex(name), (None, ""))
+        if cell is not None:
+            cell.set_present(node, present)
 
     def _receive(self) -> None:
         """Put frames that have come in on their way."""
@@ -156,6 +187,10 @@ class Relay:
             now = stamp + clock_offset
             target = None if frame[0] & 1 else frame[:6]  # a group's address is odd
             found = ways.get(interface, ())
+            if interface in self._airs:
+                cell, sender = self._airs[interface]
+                cell.send(sender, air_payload(frame), (interface, frame), now)
+                continue
             for way in found:
                 if not way.is_up or now < way.since:
                     way.cut += 1
@@ -167,6 +202,18 @@ class Relay:
                 for arrival in arrivals:
                     self._frames += 1
                     heapq.heappush(heap, (arrival, self._frames, way.breaks, way, carried))
+
+    def _bring_down(self, cell: Cell[tuple[int, bytes]]) -> None:
+        """Put what has been on air on the rest of its way."""
+        for reception in cell.wake(time.monotonic_ns()):
+            interface, frame = reception.frame
+            target = None if frame[0] & 1 else frame[:6]
+            for way in self._ways[interface]:
+                if way.hop.into.node == reception.receiver and way.is_up:
+                    arrivals = way.pipe.send(reception.time, len(frame))
+                    for arrival in arrivals if target in (None, way.hop.into.mac) else ():
+                        self._frames += 1
+                        heapq.heappush(self._heap, (arrival, self._frames, way.breaks, way, frame))
 
     def _release(self) -> None:
         """Send the frames that are due."""
@@ -197,6 +244,7 @@ class Relay:
             "under_way": len(self._heap),
             "unread": self._ring.overflow(),
             "pipes": [way.counters() for way in self._all],
+            "cells": {name: cell.counters() for name, cell in self._cells.items()},
         }
 
 
@@ -225,8 +273,14 @@ def _topology(fields: Mapping[str, Any]) -> Topology:
     return Topology(
         tuple(fields["nodes"]),
         tuple(Link(**link) for link in fields["links"]),
-        tuple(Medium(**medium | {"members": tuple(medium["members"])}) for medium in fields["media"]),
+        tuple(_medium(medium) for medium in fields["media"]),
     )
+
+
+def _medium(fields: Mapping[str, Any]) -> Medium:
+    radio = fields["radio"]
+    whole = {"members": tuple(fields["members"]), "radio": None if radio is None else Radio(**radio)}
+    return Medium(**{**fields, **whole})
 
 
 def main(path: str) -> None:

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -41,8 +41,11 @@ def _unshare(*namespaces: str) -> list[str]:
     return ["unshare", *user, *namespaces, "--"]
 
 
-def box(argv: Sequence[str]) -> int:
+def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = lambda _: None) -> int:
     """Run `argv` in a box, on this process's standard streams; return its exit status.
+
+    `meanwhile` is called once it has been started, with a function that tells whether it still runs; if it
+    raises an exception, the box is killed.
 
     The status of a program that a signal ended is 128 + the signal. SIGTERM and a KeyboardInterrupt here
     ask the program to end; it is killed if it has not done so after 10 s, or on a second one. If this
@@ -56,6 +59,7 @@ def box(argv: Sequence[str]) -> int:
         except FileNotFoundError as error:
             raise BoxError(f"{error.filename} is not on PATH; install util-linux") from None
         try:
+            meanwhile(lambda: process.poll() is None)
             process.wait()
         except KeyboardInterrupt:
             _ask_to_end(process)
@@ -80,6 +84,34 @@ def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
 
 def _status(returncode: int) -> int:
     return returncode if returncode >= 0 else 128 - returncode
+
+
+def entering(pid: int, netns: str, argv: Sequence[str], directory: str) -> list[str]:
+    """The command line that runs `argv` in a network namespace of a box, and in a working directory.
+
+    `pid` is of any process in the box, as this process sees it; `netns` is the namespace's path in the box.
+    It has the exit status of `argv`, or 125 if the directory is not there. Only who made the box may do that,
+    or root. Raises BoxError if there is no `nsenter` here.
+    """
+    if shutil.which("nsenter") is None:
+        raise BoxError("nsenter is not on PATH; install util-linux")
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    inside = [
+        "nsenter",
+        f"--target={pid}",
+        *user,
+        "--mount",
+        "--pid",
+        "--",
+        "nsenter",
+        f"--net={netns}",
+        "--",
+    ]
+    return [*inside, *OWN_SYS, "sh", "-c", 'cd "$0" || exit 125; exec "$@"', directory, *argv]
+
+
+OWN_SYS = ("unshare", "--mount", "--", "sh", "-c", 'mount -t sysfs sysfs /sys 2>/dev/null; exec "$@"', "sh")
+"""What starts a program where /sys shows the interfaces of its own network namespace."""
 
 
 def prepare() -> None:

@@ -71,6 +71,13 @@ class Framer(Protocol):
         ...
 
 
+class Datagram(NamedTuple):
+    """What a datagram is: its kind, and what is wrong with it."""
+
+    kind: str
+    problem: str | None = None
+
+
 class Layer(NamedTuple):
     """A layer of overhead: its key, and its name for people."""
 
@@ -91,6 +98,8 @@ class Declaration:
         layers: of overhead, besides PAYLOAD, UNREAD and ENCRYPTED.
         columns: of its own table, besides those that all have.
         framer: makes a connection's framer; None if it has none.
+        udp_ports: UDP ports of a protocol whose datagrams are packets.
+        datagram: what such a datagram is, from its payload; None if there is no such protocol.
         dissector: what reads Message.plain in the plugin for Wireshark, by its name there; "" for nothing.
     """
 
@@ -103,3 +112,5 @@ class Declaration:
     columns: tuple[Column, ...] = ()
     framer: Callable[[Ends, Secrets], Framer] | None = None
     dissector: str = ""
+    udp_ports: frozenset[int] = frozenset()
+    datagram: Callable[[bytes], Datagram] | None = None

@@ -1,13 +1,15 @@
 """The registry of protocols: which are known, and which a frame is of."""
 
-from analysis.decode.protocols import ndn, ssb
+from analysis.decode.protocols import ndn, ssb, tiny
 from analysis.decode.protocols.protocol import NDN, Declaration
 from captures.layers import Carried, Ports
 
 TCP_OTHER, UDP_OTHER = "tcp", "udp"
 """What a frame is taken for whose ports are nobody's."""
 
-PROTOCOLS: dict[str, Declaration] = {each.name: each for each in (ndn.DECLARATION, ssb.DECLARATION)}
+PROTOCOLS: dict[str, Declaration] = {
+    each.name: each for each in (ndn.DECLARATION, ssb.DECLARATION, tiny.DECLARATION)
+}
 """Every protocol by its name."""
 
 
@@ -17,7 +19,11 @@ def protocol_of(found: Carried, ports: Ports) -> str:
         return NDN
     ends = (found.source_port, found.destination_port)
     if found.tcp is None:
-        return NDN if any(port in ports.udp for port in ends) else UDP_OTHER
+        if any(port in ports.udp for port in ends):
+            return NDN
+        return next(
+            (name for name, one in PROTOCOLS.items() if not one.udp_ports.isdisjoint(ends)), UDP_OTHER
+        )
     if any(port in ports.tcp for port in ends):
         return NDN
     for name, protocol in PROTOCOLS.items():
@@ -29,6 +35,11 @@ def protocol_of(found: Carried, ports: Ports) -> str:
 def tcp_ports() -> frozenset[int]:
     """Return the TCP ports of all protocols but NDN."""
     return frozenset[int]().union(*(protocol.tcp_ports for protocol in PROTOCOLS.values()))
+
+
+def udp_ports() -> frozenset[int]:
+    """Return the UDP ports of all protocols but NDN."""
+    return frozenset[int]().union(*(protocol.udp_ports for protocol in PROTOCOLS.values()))
 
 
 def framed() -> list[Declaration]:

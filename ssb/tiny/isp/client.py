@@ -1,116 +1,130 @@
-"""The client's side: contracts with providers, subscriptions to other clients, and what is exchanged there.
+"""The client's side: contracts with providers, subscriptions to other clients, and groups.
 
-What a user sends is signed as an entry of the subscription's own feed at once, and stored. It waits there
-until the line to the provider has room. What comes is stored until the user confirms that he has it; a user
-who takes nothing makes the provider pause the sender, in the end.
+What is then exchanged is in `ssb.tiny.isp.exchange`.
+
+**Groups.** The members of a group have a subscription each to each, but every member writes one feed for all
+of them: it goes into his line once, and the provider puts its entries into the lines of all others. Who
+founds a group invites the members; the request names them all. A member who joins asks those with a higher
+key, and is asked by the others, so each pair is asked once. Nothing is sent before all pairs are settled,
+since all must have a feed from its first entry on. So members do not change: for others, found another group.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from random import Random
-from typing import Final
 
 from ssb.keys import Identity
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
-from ssb.tiny.isp.facts import ASKED, FAREWELL, OPEN, OVER, Facts
+from ssb.tiny.isp.evidence import FORGED, Evidence, is_signed, sign_feed
+from ssb.tiny.isp.exchange import Exchange
+from ssb.tiny.isp.facts import FAREWELL, OPEN, OVER
+from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
     Announcement,
     Message,
-    OnboardRequest,
     OnboardResponse,
     SubPause,
+    SubReceipt,
     SubRequest,
     SubRequestIsp,
     SubResponse,
     SubResponseIsp,
     SubResume,
-    is_tunnelled,
-    read,
-    write,
 )
-from ssb.tiny.isp.party import BaseParty, Event, Line
+from ssb.tiny.isp.party import Event
+from ssb.tiny.isp.subscription import (
+    ENDED,
+    INVITED,
+    MOST_MEMBERS,
+    SPOILT,
+    STANDS,
+    WANTED,
+    Group,
+    Subscription,
+)
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
-WANTED: Final = "wanted"
-INVITED: Final = "invited"
-STANDS: Final = "stands"
-ENDED: Final = "ended"
-"""States of a subscription: asked for here; asked for by the other; feeds flow; the other sends no more."""
 
-
-@dataclass
-class Subscription:
-    """What is exchanged with another client.
-
-    Attributes:
-        ref: the request's id.
-        contract: the id of the contract that it belongs to.
-        contact: the other client's root feed.
-        state: see the constants.
-        own, other: the feeds of both; None if there is none yet, or no more.
-        is_paused: whether the provider holds enough.
-        is_leaving: whether nothing more is to be sent here, but what is waiting.
-        end_said: whether the end was sent.
-    """
-
-    ref: bytes
-    contract: bytes
-    contact: bytes
-    state: str
-    own: bytes | None = None
-    other: bytes | None = None
-    is_paused: bool = False
-    is_leaving: bool = False
-    end_said: bool = False
-
-
-class Client(BaseParty):
-    """The program of a client.
-
-    Attributes:
-        subscriptions: by reference.
-    """
+class Client(Exchange):
+    """The program of a client."""
 
     def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
         self.subscriptions: dict[bytes, Subscription] = {}
+        self.groups: dict[bytes, Group] = {}
         super().__init__(node, root, random, terms, now)
 
     # What the user does
-
-    def onboard(self, isp: bytes, now: int) -> bytes:
-        """Ask a provider for a contract; return its id.
-
-        Raises ValueError if there is one, or if the provider's key was not exchanged before (`follow`).
-        """
-        if isp not in self.followed:
-            raise ValueError("the provider is not followed")
-        if self.contract_with(isp) is not None:
-            raise ValueError("there is a contract with it")
-        with self._store.transaction():
-            control = self._store.add_own(self.new_identity()).key
-            entry = self.node.publish(self.root.public_key, write(OnboardRequest(isp, control)), now)
-            contract = Contract(entry.id, Facts(self.root.public_key, isp, ASKED, control), self, self.terms)
-            self.contracts[entry.id] = contract
-            contract.save()
-        return entry.id
 
     def subscribe(self, isp: bytes, contact: bytes, now: int) -> bytes:
         """Ask another client of a provider to exchange feeds; return the reference.
 
         Raises ValueError if there is no contract that stands, or too many subscriptions.
         """
+        contract = self._open_contract(isp, 1)
+        with self._store.transaction():
+            own = self._store.add_own(self.new_identity()).key
+            return self._ask(contract, contact, own, None, now)
+
+    def found(self, isp: bytes, contacts: list[bytes], now: int) -> bytes:
+        """Found a group with other clients of a provider, or of others; return its id.
+
+        Raises ValueError if there is no contract that stands, too many subscriptions, or no such group.
+        """
+        members = list(dict.fromkeys((self.root.public_key, *contacts)))
+        if not 2 < len(members) <= MOST_MEMBERS:
+            raise ValueError(f"a group has 3 to {MOST_MEMBERS} members, not {len(members)}")
+        contract = self._open_contract(isp, len(members) - 1)
+        with self._store.transaction():
+            own = self._store.add_own(self.new_identity()).key
+            group = Group(own, contract.id, own, members, members[1:])
+            self._save_group(group)
+            for contact in members[1:]:
+                self._ask(contract, contact, own, group, now)
+        return own
+
+    def post(self, group: bytes, content: bytes, now: int) -> int:
+        """Send content to all members of a group; return its number. It is stored when this returns.
+
+        Raises ValueError if there is no such group, or nobody in it, or if the content is too long.
+        """
+        found = self.groups.get(group)
+        if found is None:
+            raise ValueError("there is no such group")
+        contract = self.contracts[found.contract]
+        if contract.facts.state != OPEN:
+            raise ValueError("the contract ends")
+        if len(content) > contract.terms.largest:
+            raise ValueError(f"content of {len(content)} bytes; {contract.terms.largest} are agreed")
+        with self._store.transaction():
+            sequence = self._store.publish(found.own, content).sequence
+            self._go_on(contract, now)
+        return sequence
+
+    def give_up(self, group: bytes, member: bytes, now: int) -> None:
+        """Do not wait for a member of a group any longer. Raises ValueError if he is not waited for."""
+        found = self.groups.get(group)
+        if found is None or member not in found.pending:
+            raise ValueError("nobody waits for this member")
+        with self._store.transaction():
+            found.pending.remove(member)
+            self._save_group(found)
+            self._go_on(self.contracts[found.contract], now)
+
+    def _open_contract(self, isp: bytes, more: int) -> Contract:
         contract = self.contract_with(isp)
         if contract is None or contract.facts.state != OPEN:
             raise ValueError("there is no contract that stands")
-        if len(self.subscriptions) >= self.terms.subscriptions:
+        if len(self.subscriptions) + more > self.terms.subscriptions:
             raise ValueError("there are too many subscriptions")
-        with self._store.transaction():
-            own = self._store.add_own(self.new_identity()).key
-            ref = contract.say(SubRequest(contact, own), now)
-            self._save(Subscription(ref, contract.id, contact, WANTED, own))
+        return contract
+
+    def _ask(self, contract: Lines, contact: bytes, own: bytes, group: Group | None, now: int) -> bytes:
+        name = group.name if group is not None else None
+        proof = sign_feed(self.root, own, contact, group=name) if contract.terms.proofs else None
+        ref = contract.say(SubRequest(contact, own, proof, name), now)
+        members = list(name) if name is not None else None
+        self._save(Subscription(ref, contract.id, contact, WANTED, own, group=members))
         return ref
 
     def answer(self, ref: bytes, now: int, *, accept: bool) -> None:
@@ -120,15 +134,48 @@ class Client(BaseParty):
             raise ValueError("there is no such request")
         contract = self.contracts[subscription.contract]
         with self._store.transaction():
-            if accept:
-                subscription.own = self._store.add_own(self.new_identity()).key
-                self._store.add(subscription.other)
-                subscription.state = STANDS
-                self._save(subscription)
+            name = subscription.group
+            if not name:
+                own = self._store.add_own(self.new_identity()).key if accept else None
+                self._reply(contract, subscription, own, now)
+            elif accept:
+                self._join(contract, name, now)
             else:
-                self._delete(subscription)
-            contract.say(SubResponse(ref, accept, subscription.own), now)
+                for one in self._of(contract):
+                    if one.group == name and one.state == INVITED:
+                        self._reply(contract, one, None, now)
             self._go_on(contract, now)
+
+    def _reply(self, contract: Lines, subscription: Subscription, own: bytes | None, now: int) -> None:
+        """Answer to a request: with a feed, or no."""
+        ref, other, contact = subscription.ref, subscription.other, subscription.contact
+        assert other is not None
+        if own is None:
+            self._delete(subscription)
+            contract.say(SubResponse(ref, False, None), now)
+            return
+        subscription.own, subscription.state = own, STANDS
+        self._store.add(other)
+        self._save(subscription)
+        proof = sign_feed(self.root, own, contact, other) if contract.terms.proofs else None
+        contract.say(SubResponse(ref, True, own, proof), now)
+        self._settle(subscription)
+
+    def _join(self, contract: Lines, name: list[bytes], now: int) -> None:
+        """Be a member of a group: answer to those who have asked, and ask those with higher keys."""
+        id_, *members = name
+        me = self.root.public_key
+        own = self._store.add_own(self.new_identity()).key
+        others = [member for member in members if member != me]
+        group = Group(id_, contract.id, own, members, others)
+        self._save_group(group)
+        asking = [one for one in self._of(contract) if one.group == name and one.state == INVITED]
+        for one in asking:
+            self._reply(contract, one, own, now)
+        known = {one.contact for one in asking} | {members[0]}
+        for member in others:
+            if member > me and member not in known:
+                self._ask(contract, member, own, group, now)
 
     def send(self, ref: bytes, content: bytes, now: int) -> int:
         """Send content to a contact; return its number. It is stored when this returns.
@@ -163,6 +210,7 @@ class Client(BaseParty):
         with self._store.transaction():
             self._store.set_mark(subscription.other, sequence)
             self._store.prune(subscription.other, sequence)
+            self._note_read(subscription, sequence, now)
             self._clean(subscription)
             contract = self.contracts.get(subscription.contract)
             if contract is not None:
@@ -184,127 +232,109 @@ class Client(BaseParty):
         """See BaseParty."""
         if isinstance(message, Announcement):
             self._events.append(Event("announced", feed))
-        if not isinstance(message, OnboardResponse):
-            return True
-        contract = self.contracts.get(message.ref)
-        if contract is None or contract.facts.isp != feed or contract.facts.state != ASKED:
-            return True  # it is for another client
-        if message.control is None or not self._is_new(message.control):
-            contract.delete()
-            del self.contracts[message.ref]
-            self._events.append(Event("rejected", feed))
-        else:
-            contract.connect(message.control, now)
-            contract.acknowledge(now)
+        elif isinstance(message, OnboardResponse):
+            self._on_response(feed, message, now)
         return True
 
-    def on_control(self, contract: Contract, entry: Whole, message: Message, now: int) -> None:
+    def on_control(self, contract: Lines, entry: Whole, message: Message, now: int) -> None:
         """See Party."""
         match message:
-            case SubRequestIsp(ref, source, feed):
-                self._on_request(contract, ref, source, feed, now)
-            case SubResponseIsp(ref, _, feed):
-                self._on_response(contract, ref, feed)
+            case SubRequestIsp():
+                self._on_request(contract, entry, message, now)
+            case SubResponseIsp():
+                self._on_answer(contract, entry, message, now)
             case SubPause(feed) | SubResume(feed):
                 for subscription in self._of(contract):
                     if subscription.own == feed:
                         subscription.is_paused = isinstance(message, SubPause)
                         self._save(subscription)
+            case SubReceipt():
+                self._on_receipt(contract, message, now)
             case _:
                 self.fault("a command that a provider does not have")
 
-    def _on_request(self, contract: Contract, ref: bytes, source: bytes, feed: bytes, now: int) -> None:
+    def _on_request(self, contract: Lines, entry: Whole, message: SubRequestIsp, now: int) -> None:
+        ref, source, feed, name = message.ref, message.source, message.feed, message.group
+        me = self.root.public_key
         if contract.is_overrun:
             return
         if ref in self.subscriptions or contract.facts.state != OPEN:
             self.fault("a request twice, or too late")
-        elif len(self.subscriptions) >= self.terms.subscriptions or not self._is_new(feed):
+            return
+        is_proven = not contract.terms.proofs or is_signed(message.proof, source, feed, me, group=name)
+        if not is_proven:
+            self._accuse_of_forgery(contract, entry, source, b"", now)
+        is_asked_too_much = len(self.subscriptions) >= self.terms.subscriptions
+        if not is_proven or is_asked_too_much or not self._fits(source, feed, name) or not self._is_new(feed):
             contract.say(SubResponse(ref, False, None), now)
+            return
+        group = self.groups.get(name[0]) if name else None
+        members = list(name) if name else None
+        subscription = Subscription(ref, contract.id, source, INVITED, other=feed, group=members)
+        self._save(subscription)
+        if group is not None:
+            self._reply(contract, subscription, group.own, now)
         else:
-            self._save(Subscription(ref, contract.id, source, INVITED, other=feed))
-            self._events.append(Event("requested", source, ref))
+            self._events.append(Event("requested", source, ref, "group" if name else ""))
 
-    def _on_response(self, contract: Contract, ref: bytes, feed: bytes | str) -> None:
+    def _fits(self, source: bytes, feed: bytes, name: tuple[bytes, ...] | None) -> bool:
+        """Whether a request for a group is one of its members', to one of its members."""
+        if name is None:
+            return True
+        id_, *members = name or (b"",)
+        group = self.groups.get(id_)
+        return (
+            2 < len(members) <= MOST_MEMBERS
+            and source in members
+            and self.root.public_key in members
+            and (feed == id_) == (source == members[0])
+            and (group is None or (group.name == name and source in group.pending))
+        )
+
+    def _on_answer(self, contract: Lines, entry: Whole, message: SubResponseIsp, now: int) -> None:
+        ref, feed = message.ref, message.feed
         subscription = self.subscriptions.get(ref)
         if subscription is None or subscription.contract != contract.id or subscription.state != WANTED:
             self.fault("an answer to no request")
-        elif isinstance(feed, bytes) and self._is_new(feed):
+            return
+        contact, own = subscription.contact, subscription.own or b""
+        if (
+            isinstance(feed, bytes)
+            and contract.terms.proofs
+            and not is_signed(message.proof, contact, feed, self.root.public_key, own)
+        ):
+            self._accuse_of_forgery(contract, entry, contact, own, now)
+            feed = FORGED
+        if isinstance(feed, bytes) and not self._is_new(feed):
+            subscription.state, subscription.is_leaving = SPOILT, True
+            self._save(subscription)
+            self._settle(subscription)
+            self._dirty[contract.id] = None
+        elif isinstance(feed, bytes):
             self._store.add(feed)
             subscription.other, subscription.state = feed, STANDS
             self._save(subscription)
-            self._events.append(Event("subscribed", subscription.contact, ref))
+            self._settle(subscription)
+            self._events.append(Event("subscribed", contact, ref))
         else:
             self._delete(subscription)
-            self._events.append(Event("refused", subscription.contact, ref, str(feed)))
+            self._events.append(Event("refused", contact, ref, str(feed)))
 
-    def on_data(self, contract: Contract, content: bytes, now: int) -> bool:
-        """See Party."""
-        flowing = {one.ref: one for one in self._of(contract) if one.state == STANDS}
-        message = None if is_tunnelled(content) else read(content)
-        if isinstance(message, SubResponseIsp) and not message.ok and message.ref in flowing:
-            self._on_end(flowing[message.ref], message)
-            return True
-        lines = [Line(one.ref, one.other) for one in flowing.values() if one.other is not None]
-        line = self._feed_of(lines, content) if is_tunnelled(content) else None
-        if line is not None:
-            if self._backlog(line.feed) >= contract.terms.held:
-                return False
-            if self._take_inner(line, content, contract.terms):
-                self._events.append(Event("received", flowing[line.ref].contact, line.ref))
-            return True
-        if not is_tunnelled(content) and not isinstance(message, SubResponseIsp):
-            self.fault("what does not belong into a line")
-            return True
-        if contract.is_ending:
-            self.fault("an entry of nobody's")
-        return contract.is_ending
-
-    def _on_end(self, subscription: Subscription, message: SubResponseIsp) -> None:
-        """The other side sends no more; if its contract is over, nor can it get anything."""
-        subscription.state, subscription.is_leaving = ENDED, True
-        if message.feed == NOT_FOUND and subscription.own is not None:
-            own = subscription.own
-            self._store.set_mark(own, self._store.feeds[own].sequence)
-            self._store.prune(own, self._store.feeds[own].sequence)
-        self._save(subscription)
-        self._events.append(Event("ended", subscription.contact, subscription.ref))
-        self._clean(subscription)
-        self._dirty[subscription.contract] = None
-
-    # What goes
-
-    def next_content(self, contract: Contract, now: int) -> bytes | None:
-        """See Party."""
-        ready = [
-            one.ref
-            for one in self._unsent(contract)
-            if not (one.is_paused and one.own is not None and self._backlog(one.own))
-        ]
-        if not ready:
-            return None
-        subscription = self.subscriptions[self._in_turn(contract, ready)]
-        own = subscription.own
-        if own is not None and self._backlog(own):
-            return self._bundle(own)
-        subscription.end_said = True
-        self._save(subscription)
-        self._clean(subscription)
-        return write(SubResponse(subscription.ref, False, None))
-
-    def has_more(self, contract: Contract) -> bool:
-        """See Party."""
-        return any(True for _ in self._unsent(contract))
-
-    def _unsent(self, contract: Contract) -> Iterator[Subscription]:
-        """Yield the subscriptions that have an entry or their end to send."""
-        for one in self._of(contract):
-            flows = one.state in (STANDS, ENDED) and not one.end_said
-            if flows and (one.is_leaving or self._backlog(one.own)):
-                yield one
+    def _accuse_of_forgery(
+        self, contract: Lines, entry: Whole, contact: bytes, answered: bytes, now: int
+    ) -> None:
+        self.fault(FORGED)
+        control = contract.facts.other_control
+        assert control is not None
+        packets, previous = self._signed(control, entry.sequence)
+        own = self.root.public_key, answered
+        self._hold(
+            Evidence(contract.other, FORGED, now, control, entry.sequence, previous, packets, contact, own)
+        )
 
     # Ends
 
-    def on_state(self, contract: Contract, now: int) -> None:
+    def on_state(self, contract: Lines, now: int) -> None:
         """See Party."""
         state, isp = contract.facts.state, contract.facts.isp
         if state == OPEN:
@@ -325,48 +355,6 @@ class Client(BaseParty):
         self.contracts.pop(contract.id, None)
         self._turns.pop(contract.id, None)
 
-    def _end_all(self, contract: Contract) -> None:
-        for one in self._of(contract):
-            one.end_said = True
-            if one.state in (WANTED, INVITED):
-                self._delete(one)
-                continue
-            if one.state == STANDS:
-                self._events.append(Event("ended", one.contact, one.ref))
-            one.state = ENDED
-            self._save(one)
-            self._clean(one)
-
-    def _clean(self, subscription: Subscription) -> None:
-        """Delete what is no longer needed of a subscription."""
-        if subscription.end_said and subscription.own is not None:
-            self._store.drop(subscription.own)
-            subscription.own = None
-            self._save(subscription)
-        other, has_ended = subscription.other, subscription.state == ENDED
-        if has_ended and other is not None and not self._backlog(other):  # the user has everything
-            self._store.drop(other)
-            subscription.other = None
-            self._save(subscription)
-        if has_ended and subscription.own is None and subscription.other is None:
-            self._delete(subscription)
-
-    # Inside
-
-    def _of(self, contract: Contract) -> list[Subscription]:
-        return [one for one in self.subscriptions.values() if one.contract == contract.id]
-
-    def _save(self, subscription: Subscription) -> None:
-        self.subscriptions[subscription.ref] = subscription
-        self._store.put(f"subscription {subscription.ref.hex()}", asdict(subscription))
-
-    def _delete(self, subscription: Subscription) -> None:
-        for feed in (subscription.own, subscription.other if subscription.state != INVITED else None):
-            if feed is not None:
-                self._store.drop(feed)
-        self.subscriptions.pop(subscription.ref, None)
-        self._store.put(f"subscription {subscription.ref.hex()}", None)
-
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
             contract_id = bytes.fromhex(name.split(" ")[1])
@@ -375,6 +363,10 @@ class Client(BaseParty):
             assert isinstance(value, dict)
             one = Subscription(**value)
             self.subscriptions[one.ref] = one
+        for value in self._store.records("group ").values():
+            assert isinstance(value, dict)
+            group = Group(**value)
+            self.groups[group.id] = group
         for contract in list(self.contracts.values()):
             contract.resume(now)
         for isp in self.followed:

@@ -4,11 +4,6 @@ Each side writes a *control feed* and a *line* of data feeds, and reads those of
 feeds are a set. The two data feeds that are being read are another one, of lower priority: the oldest feed of
 the own line that the other has not read to its end, and the feed of the other line that is read here.
 
-**Hopping.** A data feed begins with `prev` and ends with `next`, which names the feed that follows. Who has
-read a feed to its end says `fin` on his control feed and drops it; then the writer drops it, too. Both
-replace it in the set by its successor, and count an epoch. A writer begins a feed only if fewer than `unread`
-are not yet read: until then what is to be sent waits where it is, and goes on with the next `fin`.
-
 **Farewell.** Who wants to end the contract says `farewell_init`; the other answers with `farewell_ack`,
 unless he has said `farewell_init` himself. Only after that, and when all that was to be sent has been sent,
 does a side end its line by `next` without a feed. Who has read that says `farewell_fin`. With a
@@ -24,28 +19,24 @@ All that happens is part of the transaction of the packet that causes it, so a c
 """
 
 from dataclasses import asdict
-from typing import Final, Protocol
+from typing import Final
 
-from ssb.keys import Identity
 from ssb.tiny.bipf import Value
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of
+from ssb.tiny.isp.lines import Lines, Party
 from ssb.tiny.isp.messages import (
     FarewellAck,
     FarewellFin,
     FarewellInit,
     HopFin,
-    HopNext,
     HopPrev,
     Message,
     OnboardAck,
-    is_tunnelled,
     read,
     write,
 )
 from ssb.tiny.isp.terms import SECOND, Terms
-from ssb.tiny.node import Node
-from ssb.tiny.replica import Limit
 
 MOST_UNREAD: Final = 256
 """Entries of the own control feed that are not known to be read, from which on requests are not answered."""
@@ -55,34 +46,7 @@ _LAST_WORDS: Final = 4
 _LAST_WORDS_EVERY: Final = SECOND // 2
 
 
-class Party(Protocol):
-    """What a contract asks of the program that it is a part of."""
-
-    node: Node
-
-    def new_identity(self) -> Identity:
-        """Return a new key pair."""
-
-    def on_control(self, contract: "Contract", entry: Whole, message: Message, now: int) -> None:
-        """Take in a command from the other's control feed that is not about the contract itself."""
-
-    def on_data(self, contract: "Contract", content: bytes, now: int) -> bool:
-        """Take in an entry of the other's line; False if it cannot be taken before something else comes."""
-
-    def next_content(self, contract: "Contract", now: int) -> bytes | None:
-        """Return what is to be written to the line next, and count it as written; None for nothing."""
-
-    def has_more(self, contract: "Contract") -> bool:
-        """Whether anything may still have to be written to the line that is ended."""
-
-    def on_state(self, contract: "Contract", now: int) -> None:
-        """Take note that the contract has another state."""
-
-    def fault(self, reason: str) -> None:
-        """Count something that the other side must not do."""
-
-
-class Contract:
+class Contract(Lines):
     """A contract.
 
     Args:
@@ -96,13 +60,8 @@ class Contract:
     """
 
     def __init__(self, id: bytes, facts: Facts, party: Party, terms: Terms) -> None:  # noqa: A002 - its name
-        self.id = id
-        self.facts = facts
-        self.terms = terms
+        super().__init__(id, facts, party, terms)
         self.is_over = False
-        self._party = party
-        self._node = party.node
-        self._store = party.node.store
         self._words = 0
         self._over_at = 0
         self._next_word: int | None = None
@@ -215,11 +174,6 @@ class Contract:
         """The name of the set of control feeds."""
         return f"ctrl{self.facts.client.hex()}{self.id.hex()}"
 
-    @property
-    def data_set(self) -> str:
-        """The name of the set of data feeds."""
-        return f"data{self.facts.client.hex()}{self.id.hex()}"
-
     def _read_control(self, now: int) -> None:
         control = self.facts.other_control
         assert control is not None
@@ -231,7 +185,8 @@ class Contract:
                     self._on_control(entry, message, now)
                 if self.is_over:
                     return
-            self._store.prune(control, page[-1].sequence)
+            # Two stay: without the id of the entry before, nothing proves what is wrong with an entry.
+            self._store.prune(control, page[-1].sequence - 2)
 
     def _on_control(self, entry: Whole, message: Message, now: int) -> None:
         facts = self.facts
@@ -242,7 +197,7 @@ class Contract:
                 else:
                     self._party.fault("an acknowledgement too many")
             case HopFin(feed):
-                self._on_fin(feed, now)
+                self._on_fin(feed, entry, now)
             case FarewellInit():
                 if facts.state == OPEN and not facts.init_heard:
                     facts.init_heard = True
@@ -262,7 +217,9 @@ class Contract:
                     self.save()
                     self._end(now)
                 else:
-                    self._party.fault("a fin before the end")
+                    control = facts.other_control
+                    assert control is not None
+                    self._party.accuse(self, "a fin before the end", control, entry.sequence, now)
             case _:
                 self._party.on_control(self, entry, message, now)
 
@@ -275,114 +232,6 @@ class Contract:
             self.acknowledge(now)
         self._set_state(OPEN, now)
         self._join_data(now)
-
-    def _on_fin(self, feed: bytes, now: int) -> None:
-        facts = self.facts
-        if len(facts.own_line) < 2 or feed != facts.own_line[0]:
-            self._party.fault("a fin of a feed that is not at its end")
-            return
-        del facts.own_line[0]
-        facts.epoch += 1
-        self._join_data(now)
-        self._store.drop(feed)
-        self.save()
-
-    # The other's line
-
-    def _read_line(self, now: int) -> None:
-        """Read the other's line as far as it goes; hop when a feed ends."""
-        facts = self.facts
-        while (feed := facts.other_data) is not None and not facts.is_broken and not facts.fin_said:
-            page = self._store.read(feed, self._store.feeds[feed].mark, 1)
-            if not page or not self._on_entry(feed, page[0], now):
-                return
-
-    def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:
-        """Take in an entry of the other's line; return whether to go on."""
-        if entry.sequence > self.terms.size:
-            return self._break("a data feed longer than agreed")
-        if is_tunnelled(entry.content) and entry.sequence > 1:
-            taken = self._party.on_data(self, entry.content, now)
-        else:
-            message = read(entry.content)
-            if entry.sequence == 1:
-                if message != HopPrev(self.facts.other_previous):
-                    return self._break("a data feed that does not follow the one before")
-                self._store.prune(self.facts.own_control, self.facts.hop_fin)
-                taken = True
-            elif isinstance(message, HopNext):
-                self._store.set_mark(feed, entry.sequence)
-                self._hop(feed, message.feed, now)
-                return True
-            else:
-                taken = self._party.on_data(self, entry.content, now)
-        if taken:
-            self._store.set_mark(feed, entry.sequence)
-        return taken
-
-    def _hop(self, old: bytes, new: bytes | None, now: int) -> None:
-        facts = self.facts
-        if new is None:
-            facts.fin_said = True
-            self.say(FarewellFin(), now)
-            self.save()
-            self._end(now)
-            return
-        if new in self._store.feeds:
-            self._break("a data feed that is known already")
-            return
-        self.say(HopFin(old), now)
-        facts.hop_fin = self._store.feeds[facts.own_control].sequence
-        facts.other_previous, facts.other_data = old, new
-        facts.epoch += 1
-        self._store.add(new)
-        self._join_data(now)
-        self._store.drop(old)
-        self.save()
-
-    def _break(self, reason: str) -> bool:
-        self._party.fault(reason)
-        self.facts.is_broken = True
-        self.save()
-        return False
-
-    # The own line
-
-    def write_line(self, now: int) -> None:
-        """Write what is to be sent, as long as there is room; end the line when the time has come."""
-        facts = self.facts
-        if facts.state not in (OPEN, FAREWELL) or facts.line_ended:
-            return
-        while self._has_room(now):
-            content = self._party.next_content(self, now)
-            if content is None:
-                break
-            self._node.publish(facts.own_line[-1], content, now)
-        is_done = facts.state == FAREWELL and self.is_ending and not self._party.has_more(self)
-        # The last entry of a full feed always names a feed: the prototype takes no other.
-        if is_done and (self._is_below_the_last() or self._begin_feed(now)):
-            self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
-            facts.line_ended = True
-            self.save()
-
-    def _has_room(self, now: int) -> bool:
-        """Return whether the line takes an entry; begin another feed if there is something to write."""
-        return self._is_below_the_last() or (self._party.has_more(self) and self._begin_feed(now))
-
-    def _is_below_the_last(self) -> bool:
-        return self._store.feeds[self.facts.own_line[-1]].sequence < self.terms.size - 1
-
-    def _begin_feed(self, now: int) -> bool:
-        """Hop to another feed, if so many may be unread; return whether they may."""
-        facts = self.facts
-        if len(facts.own_line) >= self.terms.unread:
-            return False
-        current, new = facts.own_line[-1], self._new_feed()
-        self._node.publish(current, write(HopNext(new)), now)
-        self._node.publish(new, write(HopPrev(current)), now)
-        facts.own_line.append(new)
-        self.save()
-        return True
 
     # The end
 
@@ -407,17 +256,25 @@ class Contract:
         """Return when `wake` is due, ns."""
         if self.facts.state == OVER:
             return self._next_word
-        if self.facts.state == OPEN and self.terms.term is not None:
-            return self.facts.began + self.terms.term
-        return None
+        due = [self._term_ends, self._loses_patience]
+        return min((time for time in due if time is not None), default=None)
+
+    @property
+    def _term_ends(self) -> int | None:
+        """When it is agreed that the contract ends, ns."""
+        if self.facts.state != OPEN or self.terms.term is None:
+            return None
+        return self.facts.began + self.terms.term
 
     def wake(self, now: int) -> None:
         """Part when the term is over; forget the contract when the other knows that it is over."""
-        due = self.next_deadline()
-        if due is None or due > now:
+        if self.facts.state != OVER:
+            if self._loses_patience is not None and self._loses_patience <= now:
+                self._lose_patience(now)
+            if self._term_ends is not None and self._term_ends <= now:
+                self.part(now)
             return
-        if self.facts.state == OPEN:
-            self.part(now)
+        if self._next_word is None or self._next_word > now:
             return
         heard = self._node.heard(self.control_set)
         assert heard is not None
@@ -441,17 +298,7 @@ class Contract:
         self.save()
         self._party.on_state(self, now)
 
-    def _new_feed(self) -> bytes:
-        return self._store.add_own(self._party.new_identity()).key
-
     def _join_control(self, now: int) -> None:
         facts = self.facts
         if facts.other_control is not None:
             self._node.join(self.control_set, [facts.own_control, facts.other_control], now)
-
-    def _join_data(self, now: int) -> None:
-        facts = self.facts
-        if facts.own_line and facts.other_data is not None:
-            keys = [facts.own_line[0], facts.other_data]
-            limit = Limit(self.terms.size, self.terms.inner_bytes)
-            self._node.join(self.data_set, keys, now, epoch=facts.epoch, priority=1, limit=limit)

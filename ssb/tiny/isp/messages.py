@@ -1,16 +1,23 @@
 """tinyISP's commands: content of entries, BIPF lists `["ISP", command, ...]`.
 
-Two commands are not in the paper, `sub_pause` and `sub_resume`: a provider that holds enough for a slow
-client tells those who send to it. Who does not know them passes over them.
+These are not in the paper; who does not know them passes over them:
+
+- `sub_pause` and `sub_resume`: a provider that holds enough for a slow client tells those who send to it;
+- `sub_receipt`: what a client has read of another's feed, signed by him;
+- `reach` and `sub_relay`, between providers: whose clients can be reached, and requests for them;
+- the arguments `proof` and `group` of subscriptions, at the end: a client's signature for his feed
+  (`ssb.tiny.isp.evidence`), and the members of a group (`ssb.tiny.isp.groups`).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields
 from typing import Final
 
 from ssb.tiny.bipf import MalformedBipf, Value, decode, encode
 from ssb.tiny.entry import KEY, PACKET, POINTER
 
+SIGNATURE: Final = 64
+"""Bytes of a signature."""
 NOT_FOUND: Final = "not_found"
 """Reason of a refusal: the provider has no such client."""
 REJECTED: Final = "rejected"
@@ -73,6 +80,8 @@ class SubRequest:
 
     target: bytes
     feed: bytes
+    proof: bytes | None = None
+    group: tuple[bytes, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,20 @@ class SubRequestIsp:
     ref: bytes
     source: bytes
     feed: bytes
+    proof: bytes | None = None
+    group: tuple[bytes, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubRelay:
+    """In a provider's control feed for another: a request of a client, for one that is reached over there."""
+
+    ref: bytes
+    source: bytes
+    target: bytes
+    feed: bytes
+    proof: bytes | None = None
+    group: tuple[bytes, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +114,18 @@ class SubResponse:
     ref: bytes
     ok: bool
     feed: bytes | None
+    proof: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SubResponseIsp:
     """In the provider's control feed, the answer: a feed or a reason. In a data feed, not `ok`: the other
-    client has sent its last entry."""
+    client has sent its last entry. Providers answer to each other with it, in both directions."""
 
     ref: bytes
     ok: bool
     feed: bytes | str
+    proof: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +140,26 @@ class SubResume:
     """In the provider's control feed: go on with this client-to-client feed."""
 
     feed: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SubReceipt:
+    """In control feeds, from client to client: so many entries of the other's feed were read."""
+
+    ref: bytes
+    sequence: int
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """In a provider's control feed for another: its way to clients, through these providers.
+
+    `path` begins with who says it and ends with whose clients they are; None takes back what was said.
+    """
+
+    path: tuple[bytes, ...] | None
+    targets: tuple[bytes, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +191,9 @@ Message = (
     | SubResponseIsp
     | SubPause
     | SubResume
+    | SubRelay
+    | SubReceipt
+    | Reach
     | FarewellInit
     | FarewellAck
     | FarewellFin
@@ -170,6 +218,26 @@ def _bool(value: Value) -> bool:
     return isinstance(value, bool)
 
 
+def _proof_or_none(value: Value) -> bool:
+    return value is None or (isinstance(value, bytes) and len(value) == SIGNATURE)
+
+
+def _signature(value: Value) -> bool:
+    return value is not None and _proof_or_none(value)
+
+
+def _keys(value: Value) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(map(_key, value))
+
+
+def _keys_or_none(value: Value) -> bool:
+    return value is None or _keys(value)
+
+
+def _number(value: Value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _key_or_reason(value: Value) -> bool:
     return isinstance(value, str) or _key(value)
 
@@ -182,23 +250,34 @@ _FORMATS: dict[str, tuple[type[Message], tuple[_Check, ...]]] = {
     "feedhopping_prev": (HopPrev, (_key_or_none,)),
     "feedhopping_next": (HopNext, (_key_or_none,)),
     "feedhopping_fin": (HopFin, (_key,)),
-    "sub_req": (SubRequest, (_key, _key)),
-    "sub_req_isp": (SubRequestIsp, (_ref, _key, _key)),
-    "sub_resp": (SubResponse, (_ref, _bool, _key_or_none)),
-    "sub_resp_isp": (SubResponseIsp, (_ref, _bool, _key_or_reason)),
+    "sub_req": (SubRequest, (_key, _key, _proof_or_none, _keys_or_none)),
+    "sub_req_isp": (SubRequestIsp, (_ref, _key, _key, _proof_or_none, _keys_or_none)),
+    "sub_resp": (SubResponse, (_ref, _bool, _key_or_none, _proof_or_none)),
+    "sub_resp_isp": (SubResponseIsp, (_ref, _bool, _key_or_reason, _proof_or_none)),
+    "sub_relay": (SubRelay, (_ref, _key, _key, _key, _proof_or_none, _keys_or_none)),
+    "sub_receipt": (SubReceipt, (_ref, _number, _signature)),
+    "reach": (Reach, (_keys_or_none, _keys)),
     "sub_pause": (SubPause, (_key,)),
     "sub_resume": (SubResume, (_key,)),
     "farewell_init": (FarewellInit, ()),
     "farewell_ack": (FarewellAck, ()),
     "farewell_fin": (FarewellFin, ()),
 }
+_OPTIONAL = {
+    kind: sum(field.default is not MISSING for field in fields(kind)) for kind, _ in _FORMATS.values()
+}
+"""How many arguments at the end of a command are left out where they are null."""
 _COMMANDS = {kind: command for command, (kind, _) in _FORMATS.items()}
 
 
 def write(message: Message) -> bytes:
     """Return a command as content of an entry."""
-    names = message.__match_args__
-    return encode(["ISP", _COMMANDS[type(message)], *(getattr(message, name) for name in names)])
+    arguments = [getattr(message, name) for name in message.__match_args__]
+    optional = _OPTIONAL[type(message)]
+    while optional and arguments[-1] is None:
+        del arguments[-1]
+        optional -= 1
+    return encode(["ISP", _COMMANDS[type(message)], *arguments])
 
 
 def read(content: bytes) -> Message | None:
@@ -215,13 +294,14 @@ def read(content: bytes) -> Message | None:
     kind, checks = _FORMATS.get(value[1], (None, ()))
     if kind is None:
         return None
-    arguments = value[2:]
+    arguments: list[Value] = list(value[2:])
     arguments += [None] * (len(checks) - len(arguments))
     if len(arguments) != len(checks):
         return None
     if not all(check(argument) for check, argument in zip(checks, arguments, strict=True)):
         return None
-    message: Message = kind(*arguments)
+    make: Callable[..., Message] = kind
+    message = make(*(tuple(one) if isinstance(one, list) else one for one in arguments))
     if isinstance(message, OnboardResponse) and message.ok != (message.control is not None):
         return None
     if isinstance(message, SubResponse) and message.ok != (message.feed is not None):

@@ -10,7 +10,10 @@ from ssb.keys import Identity
 from ssb.tiny.entry import DEMUX, PACKET, InvalidEntry
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
-from ssb.tiny.isp.messages import Message, read
+from ssb.tiny.isp.evidence import FORKED, Evidence
+from ssb.tiny.isp.facts import ASKED, Facts
+from ssb.tiny.isp.lines import Lines, Party
+from ssb.tiny.isp.messages import Message, OnboardRequest, OnboardResponse, read, write
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
@@ -23,7 +26,8 @@ class Event(NamedTuple):
     Attributes:
         kind: "announced", "onboarded", "rejected", "farewell" and "over", of a contract with `peer`;
             "requested", "subscribed", "refused" and "ended", of a subscription to `peer`; "received",
-            something can be read there.
+            something can be read there; "overdue", the provider has taken entries that are not known to have
+            arrived; "accused", `peer` has signed what it must not have signed (`BaseParty.evidence`).
         peer: a root feed.
         ref: the subscription's reference; b"" if it is about none.
         detail: more, in a word.
@@ -42,7 +46,7 @@ class Line(NamedTuple):
     feed: bytes
 
 
-class BaseParty(ABC):
+class BaseParty(Party, ABC):
     """The program of a node (`ssb.tiny.node.Program`) that has contracts.
 
     Everything that it must not forget is in the node's store; made again with the same store, it goes on.
@@ -96,6 +100,24 @@ class BaseParty(ABC):
                 self._store.put("followed", self.followed)
                 self._join_root(other, now)
 
+    def onboard(self, isp: bytes, now: int) -> bytes:
+        """Ask a provider for a contract; return its id.
+
+        Raises ValueError if there is one, or if the provider's key was not exchanged before (`follow`).
+        """
+        if isp not in self.followed:
+            raise ValueError("the provider is not followed")
+        if self.contract_with(isp) is not None:
+            raise ValueError("there is a contract with it")
+        with self._store.transaction():
+            control = self._store.add_own(self.new_identity()).key
+            entry = self.node.publish(self.root.public_key, write(OnboardRequest(isp, control)), now)
+            facts = Facts(self.root.public_key, isp, ASKED, control)
+            contract = Contract(entry.id, facts, self, self._terms_with(isp))
+            self.contracts[entry.id] = contract
+            contract.save()
+        return entry.id
+
     def contract_with(self, other: bytes) -> Contract | None:
         """Return the contract with another that is not over."""
         found = (one for one in self.contracts.values() if one.other == other and one.is_current)
@@ -123,7 +145,32 @@ class BaseParty(ABC):
             self.on_over(contract, now)
             self._sweep(now)
 
+    def evidence(self) -> list[Evidence]:
+        """Return what others have signed and must not have signed; it outlives their contracts."""
+        return [Evidence.load(value) for value in self._store.records("evidence ").values()]
+
+    def forget_evidence(self) -> None:
+        """Delete all evidence."""
+        for name in self._store.records("evidence "):
+            self._store.put(name, None)
+
     # Program
+
+    def on_fork(self, feed: bytes, now: int) -> None:
+        """See Program: the line of a contract that somebody has forked is read no further."""
+        accused = feed if feed in self.followed else None
+        for contract in self.contracts.values():
+            if feed in (contract.facts.other_control, contract.facts.other_data):
+                accused = contract.other
+                contract.facts.is_broken = True
+                contract.save()
+        proof = self._store.fork(feed)
+        held = self._store.find(proof[0][:DEMUX]) if proof is not None else None
+        if accused is None or proof is None or held is None:
+            return
+        sequence = held[1]
+        previous = self._store.previous(feed, sequence) or b""
+        self._hold(Evidence(accused, FORKED, now, feed, sequence, previous, list(proof)))
 
     def take(self, feed: bytes, now: int) -> None:
         """See Program."""
@@ -157,6 +204,15 @@ class BaseParty(ABC):
         """See Party."""
         self.faults[reason] += 1
 
+    def accuse(self, contract: Lines, reason: str, feed: bytes, sequence: int, now: int) -> None:
+        """See Party."""
+        self.fault(reason)
+        packets, previous = self._signed(feed, sequence)
+        self._hold(Evidence(contract.other, reason, now, feed, sequence, previous, packets))
+
+    def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
+        """See Party."""
+
     @abstractmethod
     def on_over(self, contract: Contract, now: int) -> None:
         """Forget what belonged to a contract of which nothing is left."""
@@ -170,6 +226,35 @@ class BaseParty(ABC):
         """Read what is kept in the store."""
 
     # Inside
+
+    def _on_response(self, feed: bytes, message: OnboardResponse, now: int) -> None:
+        """Take in a provider's answer in its root feed; most are for others."""
+        contract = self.contracts.get(message.ref)
+        if contract is None or contract.facts.isp != feed or contract.facts.state != ASKED:
+            return
+        if message.control is None or not self._is_new(message.control):
+            contract.delete()
+            del self.contracts[message.ref]
+            self._events.append(Event("rejected", feed))
+        else:
+            contract.connect(message.control, now)
+            contract.acknowledge(now)
+
+    def _terms_with(self, other: bytes) -> Terms:
+        """Return the terms of a contract with another."""
+        return self.terms
+
+    def _signed(self, feed: bytes, sequence: int) -> tuple[list[bytes], bytes]:
+        """Return an entry with its side chain, and the id of the entry before it, as far as they are held."""
+        packet = self._store.packet(feed, sequence)
+        previous = self._store.previous(feed, sequence) or b""
+        return ([packet] if packet else []) + self._store.chunks(feed, sequence), previous
+
+    def _hold(self, evidence: Evidence) -> None:
+        """Keep evidence, once for each reason, and tell the user."""
+        if self._store.get(evidence.name) is None:
+            self._store.put(evidence.name, evidence.record())
+            self._events.append(Event("accused", evidence.accused, detail=evidence.reason))
 
     def _join_root(self, other: bytes, now: int) -> None:
         self.node.join(f"root{other.hex()}", [self.root.public_key, other], now)
@@ -201,32 +286,17 @@ class BaseParty(ABC):
                 return line
         return None
 
-    def _backlog(self, feed: bytes | None) -> int:
-        """Return how many entries of a client-to-client feed are not used yet."""
-        held = self._store.feeds.get(feed) if feed is not None else None
-        return 0 if held is None else held.sequence - held.mark
-
-    def _take_inner(self, line: Line, content: bytes, terms: Terms) -> bool:
-        """Store a tunnelled entry; return whether it was valid."""
+    def _take_inner(self, contract: Lines, line: Line, content: bytes, now: int) -> bool:
+        """Store a tunnelled entry; return whether it was valid. Who hands over another one is accused."""
         packets = [content[at : at + PACKET] for at in range(0, len(content), PACKET)]
         try:
-            self._store.append_whole(line.feed, packets[0], packets[1:], terms.largest)
+            self._store.append_whole(line.feed, packets[0], packets[1:], contract.terms.largest)
         except InvalidEntry as error:
-            self.fault(f"a tunnelled entry that is {error.kind}")
+            contract.accuse(f"a tunnelled entry that is {error.kind}", now)
             return False
         return True
 
-    def _bundle(self, feed: bytes) -> bytes:
-        """Return the next unused entry of a feed with its side chain, and count it as used."""
-        sequence = self._store.feeds[feed].mark + 1
-        packet = self._store.packet(feed, sequence)
-        assert packet is not None
-        content = b"".join([packet, *self._store.chunks(feed, sequence)])
-        self._store.set_mark(feed, sequence)
-        self._store.prune(feed, sequence)
-        return content
-
-    def _in_turn(self, contract: Contract, refs: list[bytes]) -> bytes:
+    def _in_turn(self, contract: Lines, refs: list[bytes]) -> bytes:
         """Return which of some references has its turn on a line: the one behind that which had it last."""
         last = self._turns.get(contract.id, b"")
         turn = min((ref for ref in refs if ref > last), default=min(refs))

@@ -1,18 +1,14 @@
-"""The provider's side: who may be a client, and which client-to-client feeds go where.
+"""The provider's side: who may be a client, whom clients can reach, and requests for subscriptions.
 
-A *route* is a subscription between two clients: what one writes comes out of his line and goes into the line
-of the other. An entry is held here from one to the other, and at most `Terms.held` of them a direction: a
-sender is told to pause when its receiver is slow, and if it does not, its line is read no further.
+What then goes from one line into another is in `ssb.tiny.isp.switch`.
 
-Lines are filled in turns, an entry of each route that has one, so that one client cannot crowd out others.
-
-When one side of a route has sent its last entry, the other is told so in its line, behind that entry, by a
-`sub_resp_isp` that is not ok. It answers in its own line with a `sub_resp` that is not ok. So each side's end
-is exact, and nothing is kept of a route that has ended on both.
+A provider may be a client of another (`onboard`), by the same contract. Two providers that are *peers* tell
+each other whose clients they reach (`ssb.tiny.isp.reach`), pass on requests for these, and fill each other's
+lines with what their clients send. Operators agree on that, as they do on contracts: news from others are
+not taken.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Collection
 from random import Random
 from typing import Final
 
@@ -20,7 +16,9 @@ from ssb.keys import Identity
 from ssb.tiny.bipf import Value
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
-from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts
+from ssb.tiny.isp.evidence import is_signed
+from ssb.tiny.isp.facts import ACCEPTED, ASKED, FAREWELL, OPEN, OVER, Facts
+from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
     REJECTED,
@@ -28,31 +26,40 @@ from ssb.tiny.isp.messages import (
     Message,
     OnboardRequest,
     OnboardResponse,
+    Reach,
     SubPause,
+    SubReceipt,
+    SubRelay,
     SubRequest,
     SubRequestIsp,
     SubResponse,
     SubResponseIsp,
     SubResume,
-    is_tunnelled,
-    read,
     write,
 )
-from ssb.tiny.isp.party import BaseParty, Event, Line
+from ssb.tiny.isp.party import Event
+from ssb.tiny.isp.reach import Reachability
 from ssb.tiny.isp.route import Route, Side, load_route
+from ssb.tiny.isp.switch import Switch
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 
 REQUEST_PAUSE: Final = 10 * SECOND
 """Between two answers to requests of one client, ns: an answer goes to all clients."""
+NEWS_PAUSE: Final = SECOND
+"""Between two times that a neighbour is told whom it can reach, ns."""
 
 
-class Provider(BaseParty):
+class Provider(Switch):
     """The program of a provider.
 
     Args:
         node, root, random, terms, now: see BaseParty.
-        individual: terms of single clients, by their root feeds.
+        individual: terms of single clients and of other providers, by their root feeds. Both sides must
+            have the same ones.
+
+    Attributes:
+        reachability: which clients of other providers are reached.
     """
 
     def __init__(
@@ -67,7 +74,10 @@ class Provider(BaseParty):
         self._individual = individual or {}
         self.routes: dict[bytes, Route] = {}
         self._answered: dict[bytes, int] = {}
-        self._waiting: dict[bytes, int] = {}  # client -> when its root feed is read further
+        self._unread: dict[bytes, int] = {}  # client -> when its root feed is read further
+        self._news_at: int | None = None
+        self._told_at: int | None = None
+        self.reachability = Reachability(root.public_key)
         super().__init__(node, root, random, terms, now)
 
     @property
@@ -82,6 +92,20 @@ class Provider(BaseParty):
         if client not in listed:
             self._store.put("whitelist", [*listed, client])
 
+    def peer(self, other: bytes, now: int) -> None:
+        """Exchange root feeds with another provider and believe its news; one of the two has to ask."""
+        if other not in self.peers:
+            self._store.put("peers", [*self.peers, other])
+        self.follow(other, now)
+
+    @property
+    def clients(self) -> list[bytes]:
+        """The clients that take new entries."""
+        peers = self.peers
+        return [
+            one.other for one in self.contracts.values() if one.facts.state == OPEN and one.other not in peers
+        ]
+
     def announce(self, now: int) -> None:
         """Say in the root feed that this is a provider, once."""
         if self._store.get("announced") is None:
@@ -91,20 +115,24 @@ class Provider(BaseParty):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = [super().next_deadline(), *self._waiting.values()]
+        due = [super().next_deadline(), self._news_at, *self._unread.values()]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for client in [client for client, due in self._waiting.items() if due <= now]:
-            del self._waiting[client]
+        for client in [client for client, due in self._unread.items() if due <= now]:
+            del self._unread[client]
             self._read_root(client, now)
+        if self._news_at is not None and self._news_at <= now:
+            self._tell(now)
         super().wake(now)
 
     # Onboarding
 
     def on_root(self, feed: bytes, entry: Whole, message: Message, now: int) -> bool:
         """See BaseParty."""
+        if isinstance(message, OnboardResponse):
+            self._on_response(feed, message, now)
         if not isinstance(message, OnboardRequest) or message.isp != self.root.public_key:
             return True
         before = self.contract_with(feed)
@@ -112,9 +140,13 @@ class Provider(BaseParty):
             return False  # its last word is on its way, or the client would not ask
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
-            self._waiting[feed] = due
+            self._unread[feed] = due
             return False
         self._answered[feed] = now
+        if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
+            before.delete()  # both have asked: the request of the one with the lower key counts
+            del self.contracts[before.id]
+            before = None
         listed = self.whitelist
         is_allowed = not listed or feed in listed
         if before is not None or not is_allowed or not self._is_new(message.control):
@@ -122,260 +154,229 @@ class Provider(BaseParty):
             return True
         control = self._store.add_own(self.new_identity()).key
         facts = Facts(feed, self.root.public_key, ACCEPTED, control)
-        contract = Contract(entry.id, facts, self, self._individual.get(feed, self.terms))
+        contract = Contract(entry.id, facts, self, self._terms_with(feed))
         self.contracts[entry.id] = contract
         self._respond(OnboardResponse(entry.id, True, control), now)
         contract.connect(message.control, now)
         return True
 
+    def _terms_with(self, other: bytes) -> Terms:
+        return self._individual.get(other, self.terms)
+
     def _respond(self, message: OnboardResponse, now: int) -> None:
         self.node.publish(self.root.public_key, write(message), now)
 
+    # Whom clients can reach
+
+    def _has_news(self, now: int) -> None:
+        """Tell neighbours what has changed, but not all the time."""
+        if self._news_at is None:
+            self._news_at = now if self._told_at is None else max(now, self._told_at + NEWS_PAUSE)
+
+    def _tell(self, now: int) -> None:
+        self._news_at, self._told_at = None, now
+        peers, clients = self.peers, self.clients
+        for contract in self.contracts.values():
+            if contract.other in peers and contract.facts.state == OPEN:
+                for message in self.reachability.news(contract.id, contract.other, clients):
+                    contract.say(message, now)
+                self._keep_reach(contract)
+
+    def _keep_reach(self, contract: Lines) -> None:
+        self._store.put(f"reach {contract.id.hex()}", self.reachability.record(contract.id))
+
+    def _forget_reach(self, contract: Lines, now: int) -> None:
+        self.reachability.forget(contract.id)
+        self._store.put(f"reach {contract.id.hex()}", None)
+        self._has_news(now)
+
+    def _way(self, target: bytes, without: Collection[bytes]) -> Contract | None:
+        """Return the contract that leads to a client, its own or that of another provider."""
+        peers = self.peers
+        own = self.contract_with(target)
+        if own is not None:
+            return own if own.facts.state == OPEN and target not in peers else None
+        shut = [one.id for one in self.contracts.values() if one.facts.state != OPEN]
+        through = self.reachability.way(target, [*without, *shut])
+        return self.contracts.get(through) if through is not None else None
+
     # Subscriptions
 
-    def on_control(self, contract: Contract, entry: Whole, message: Message, now: int) -> None:
+    def on_control(self, contract: Lines, entry: Whole, message: Message, now: int) -> None:
         """See Party."""
-        if isinstance(message, SubRequest):
-            self._on_request(contract, entry.id, message, now)
-        elif isinstance(message, SubResponse):
-            self._on_response(contract, message, now)
-        else:
-            self.fault("a command that a client does not have")
+        is_peer = contract.other in self.peers
+        match message:
+            case SubRequest() if not is_peer:
+                source = contract.other
+                relayed = SubRelay(
+                    entry.id, source, message.target, message.feed, message.proof, message.group
+                )
+                self._on_request(contract, relayed, now)
+            case SubResponse(ref, _, feed, proof) if not is_peer:
+                self._on_answer(contract, ref, feed, proof, REJECTED, now)
+            case SubReceipt():
+                self.take_receipt(contract, message, now)
+            case SubRelay() if is_peer:
+                self._on_request(contract, message, now)
+            case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
+                feed = feed_or_reason if isinstance(feed_or_reason, bytes) else None
+                self._on_answer(contract, ref, feed, proof, str(feed_or_reason), now)
+            case Reach() if is_peer:
+                self._on_reach(contract, message, now)
+            case SubPause(feed) | SubResume(feed) if is_peer:
+                self.hold(contract, feed, is_held=isinstance(message, SubPause))
+            case _:
+                self.fault("a command that a client does not have")
 
-    def _on_request(self, contract: Contract, ref: bytes, message: SubRequest, now: int) -> None:
+    def _on_reach(self, contract: Lines, message: Reach, now: int) -> None:
+        if contract.facts.state != OPEN:
+            return
+        wrong = self.reachability.hear(contract.id, contract.other, message)
+        if wrong is not None:
+            self.fault(wrong)
+        self._keep_reach(contract)
+        self._has_news(now)
+
+    def _on_request(self, contract: Lines, request: SubRelay, now: int) -> None:
         if contract.is_overrun:
             return
-        target = self.contract_with(message.target)
+        ref, source, feed, group = request.ref, request.source, request.feed, request.group
+        to = self._way(request.target, [contract.id])
         asked = sum(contract.id in (route.a.contract, route.b.contract) for route in self.routes.values())
-        is_open = contract.facts.state == OPEN
-        if target is None or target is contract or target.facts.state != OPEN or not is_open:
+        if to is None or to is contract or contract.facts.state != OPEN:
             contract.say(SubResponseIsp(ref, False, NOT_FOUND), now)
-        elif asked >= contract.terms.subscriptions or not self._is_new(message.feed):
+        elif (
+            asked >= contract.terms.subscriptions
+            or ref in self.routes
+            or not self._is_proven(contract, request.proof, source, feed, request.target, group=group)
+            or not self._may_write(contract, feed, is_in_group=group is not None)
+        ):
             contract.say(SubResponseIsp(ref, False, REJECTED), now)
         else:
-            self._store.add(message.feed)
-            self._save(Route(ref, Side(contract.id, message.feed), Side(target.id)))
-            target.say(SubRequestIsp(ref, contract.facts.client, message.feed), now)
+            self._store.add(feed)
+            members = list(group) if group is not None else None
+            sides = Side(contract.id, feed), Side(to.id)
+            self._save(Route(ref, *sides, source, request.target, members))
+            if to.other in self.peers:
+                to.say(request, now)
+            else:
+                to.say(SubRequestIsp(ref, source, feed, request.proof, group), now)
 
-    def _on_response(self, contract: Contract, message: SubResponse, now: int) -> None:
-        route = self.routes.get(message.ref)
+    def _on_answer(
+        self, contract: Lines, ref: bytes, feed: bytes | None, proof: bytes | None, reason: str, now: int
+    ) -> None:
+        route = self.routes.get(ref)
         if route is None or route.b.contract != contract.id or route.is_open:
             self.fault("an answer to no request")
             return
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
-        if message.feed is None or not self._is_new(message.feed):
+        answered = route.a.feed or b""
+        if (
+            feed is None
+            or not self._is_proven(contract, proof, route.target, feed, route.source, answered)
+            or not self._may_write(contract, feed, is_in_group=route.group is not None)
+        ):
             if asker is not None:
-                asker.say(SubResponseIsp(route.ref, False, REJECTED), now)
+                why = reason if feed is None else REJECTED
+                asker.say(SubResponseIsp(route.ref, False, why), now)
             self._delete(route)
             return
-        route.b.feed, route.is_open = message.feed, True
-        self._store.add(message.feed)
+        route.b.feed, route.is_open = feed, True
+        self._store.add(feed)
         self._save(route)
+        self._open(route)
         if asker is not None:
-            asker.say(SubResponseIsp(route.ref, True, message.feed), now)
+            asker.say(SubResponseIsp(route.ref, True, feed, proof), now)
         self._dirty[contract.id] = None
 
-    # Data
+    def _open(self, route: Route) -> None:
+        """Let a route begin where others with the same feed into the same line are."""
+        for side, to in route.sides():
+            marks = [one.mark for _, one, other in self._siblings(side) if other.contract == to.contract]
+            side.mark = max(marks, default=0)
+        self._save(route)
 
-    def on_data(self, contract: Contract, content: bytes, now: int) -> bool:
-        """See Party."""
-        sides = {
-            route.ref: (route, side, other)
-            for route, side, other in self._sides(contract.id)
-            if route.is_open and not side.has_ended
-        }
-        message = None if is_tunnelled(content) else read(content)
-        if isinstance(message, SubResponse) and not message.ok and message.ref in sides:
-            route, side, _ = sides[message.ref]
-            self._end_side(route, side)
-            return True
-        lines = [Line(ref, side.feed) for ref, (_, side, _) in sides.items() if side.feed is not None]
-        line = self._feed_of(lines, content) if is_tunnelled(content) else None
-        if line is not None:
-            return self._switch(contract, *sides[line.ref], line, content, now)
-        if not is_tunnelled(content) and not isinstance(message, SubResponse):
-            self.fault("what does not belong into a line")
-            return True
-        if contract.is_ending:  # so nothing that would explain it is under way
-            self.fault("an entry of nobody's")
-        return contract.is_ending
-
-    def _switch(
-        self, contract: Contract, route: Route, side: Side, other: Side, line: Line, content: bytes, now: int
+    def _is_proven(
+        self,
+        contract: Lines,
+        proof: bytes | None,
+        owner: bytes,
+        feed: bytes,
+        contact: bytes,
+        answered: bytes = b"",
+        group: tuple[bytes, ...] | None = None,
     ) -> bool:
-        """Take an entry from one line, for the other; False if too many wait there."""
-        to = self.contracts.get(other.contract) if other.contract is not None else None
-        is_wanted = to is not None and to.facts.state == OPEN
-        if is_wanted and self._backlog(line.feed) >= contract.terms.held:
-            return False
-        if not self._take_inner(line, content, contract.terms):
+        """Whether a client has signed for his feed, if that is agreed."""
+        if not contract.terms.proofs or is_signed(proof, owner, feed, contact, answered, group):
             return True
-        if not is_wanted:
-            self._bundle(line.feed)
-        elif to is not None:
-            self._dirty[to.id] = None
-            if self._backlog(line.feed) >= contract.terms.backlog:
-                self._pause(contract, route, side, now)
-        return True
+        self.fault("a feed that is not signed for")
+        return False
 
-    def _pause(self, contract: Contract, route: Route, side: Side, now: int) -> None:
-        if not side.is_paused and side.feed is not None:
-            contract.say(SubPause(side.feed), now)
-            side.is_paused = True
-            self._save(route)
+    def _may_write(self, contract: Lines, feed: bytes, *, is_in_group: bool) -> bool:
+        """Whether the other side of a contract may offer a feed: a new one, or one for others of a group.
 
-    def _resume(self, contract: Contract, route: Route, side: Side, now: int) -> None:
-        if side.is_paused and side.feed is not None:
-            contract.say(SubResume(side.feed), now)
-            side.is_paused = False
-            self._save(route)
-
-    def next_content(self, contract: Contract, now: int) -> bytes | None:
-        """See Party."""
-        ready = {route.ref: (route, side) for route, side in self._ready(contract)}
-        if not ready:
-            return None
-        route, side = ready[self._in_turn(contract, list(ready))]
-        if side.feed is None or not self._backlog(side.feed):
-            side.is_told = True
-            reason = NOT_FOUND if side.contract is None else REJECTED
-            self._save(route)
-            self._clean(route)
-            return write(SubResponseIsp(route.ref, False, reason))
-        content = self._bundle(side.feed)
-        source = self.contracts.get(side.contract) if side.contract is not None else None
-        if source is not None and source.facts.state in (OPEN, FAREWELL):
-            left = self._backlog(side.feed)
-            if left <= source.terms.backlog // 2:
-                self._resume(source, route, side, now)
-            if left == source.terms.held - 1:
-                self._dirty[source.id] = None  # its line may have had to wait
-        return content
-
-    def has_more(self, contract: Contract) -> bool:
-        """See Party."""
-        return any(True for _ in self._ready(contract))
-
-    def _ready(self, contract: Contract) -> Iterator[tuple[Route, Side]]:
-        """Yield routes that have an entry for a client's line, or an end to tell of."""
-        for route, _, side in self._sides(contract.id):
-            if route.is_open and (self._backlog(side.feed) or (side.has_ended and not side.is_told)):
-                yield route, side
+        That is also what ends a request that comes back: it has a feed that is known.
+        """
+        held = self._store.feeds.get(feed)
+        if is_in_group and held is not None and held.sequence == 0:
+            sides = [
+                (route, one)
+                for route in self.routes.values()
+                for one in (route.a, route.b)
+                if one.feed == feed
+            ]
+            if sides and all(one.contract == contract.id and route.group is not None for route, one in sides):
+                return True
+        return self._is_new(feed)
 
     # Ends
 
-    def on_state(self, contract: Contract, now: int) -> None:
+    def on_state(self, contract: Lines, now: int) -> None:
         """See Party."""
         state = contract.facts.state
-        client = contract.facts.client
+        client = contract.other
         if state == OPEN:
+            self._has_news(now)
             self._events.append(Event("onboarded", client))
         elif state == FAREWELL:
             self._events.append(Event("farewell", client))
+            self._forget_reach(contract, now)
             for route, side, other in list(self._sides(contract.id)):
                 self._part(contract, route, side, other, now)
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
             if client in self.followed:
-                self._waiting[client] = now  # it may have asked for another contract
+                self._unread[client] = now  # it may have asked for another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
+        self._forget_reach(contract, now)
         self._leave_routes(contract, now)
         self.contracts.pop(contract.id, None)
         self._turns.pop(contract.id, None)
 
-    def _part(self, contract: Contract, route: Route, side: Side, other: Side, now: int) -> None:
-        """A client takes no new entries: let the other side of a route pause, or take back a request.
-
-        Who leaves itself must get rid of what it has: nobody lets it pause but a slow receiver that stays.
-        """
-        to = self.contracts.get(other.contract) if other.contract is not None else None
-        if route.is_open:
-            is_staying = to is not None and to.facts.state == OPEN
-            if to is not None and is_staying:
-                self._pause(to, route, other, now)
-            elif to is not None and to.facts.state == FAREWELL:
-                self._resume(to, route, other, now)
-            if not is_staying:
-                self._resume(contract, route, side, now)
-        elif side is route.b:
-            if to is not None:
-                to.say(SubResponseIsp(route.ref, False, NOT_FOUND), now)
-            self._delete(route)
-        else:
-            side.contract, side.has_ended = None, True
-            self._save(route)
-
-    def _end_side(self, route: Route, side: Side) -> None:
-        """A side has sent its last entry."""
-        side.has_ended = True
-        self._save(route)
-        for one, other in route.sides():
-            if one is side and other.contract is not None:
-                self._dirty[other.contract] = None
-        self._clean(route)
-
-    def _leave_routes(self, contract: Contract, now: int) -> None:
-        """A contract is over: everything that it has sent has come, and nothing can be told it."""
-        for route, side, other in list(self._sides(contract.id)):
-            to = self.contracts.get(other.contract) if other.contract is not None else None
-            if to is not None and to.facts.state == FAREWELL:
-                self._resume(to, route, other, now)
-            side.contract = None
-            self._end_side(route, side)
-
-    def _clean(self, route: Route) -> None:
-        """Delete what is no longer needed of a route, and the route when that is all of it."""
-        for side, other in route.sides():
-            if side.has_ended and other.contract is None:
-                side.is_told = True
-            if side.is_told and side.feed is not None:
-                self._store.drop(side.feed)
-                side.feed = None
-                self._save(route)
-        if route.a.is_told and route.b.is_told:
-            self._delete(route)
-
-    # Inside
-
-    def _sides(self, contract: bytes) -> Iterator[tuple[Route, Side, Side]]:
-        """Yield a contract's routes, its side of each, and the other one."""
-        for route in self.routes.values():
-            for side, other in route.sides():
-                if side.contract == contract:
-                    yield route, side, other
-
-    def _save(self, route: Route) -> None:
-        self.routes[route.ref] = route
-        self._store.put(f"route {route.ref.hex()}", asdict(route))
-
-    def _delete(self, route: Route) -> None:
-        for side in (route.a, route.b):
-            if side.feed is not None:
-                self._store.drop(side.feed)
-        self.routes.pop(route.ref, None)
-        self._store.put(f"route {route.ref.hex()}", None)
-
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
             contract_id = bytes.fromhex(name.split(" ")[1])
-            client = _client(value)
-            terms = self._individual.get(client, self.terms)
-            self.contracts[contract_id] = Contract.load(contract_id, value, self, terms)
+            parties = _key_in(value, "client"), _key_in(value, "isp")
+            (other,) = (party for party in parties if party != self.root.public_key)
+            self.contracts[contract_id] = Contract.load(contract_id, value, self, self._terms_with(other))
+        for name, value in self._store.records("reach ").items():
+            self.reachability.load(bytes.fromhex(name.split(" ")[1]), value)
         for value in self._store.records("route ").values():
             route = load_route(value)
             self.routes[route.ref] = route
         for contract in list(self.contracts.values()):
             contract.resume(now)
         for client in self.followed:
-            self._waiting[client] = now
+            self._unread[client] = now
+        self._has_news(now)
         self._sweep(now)
 
 
-def _client(value: Value) -> bytes:
+def _key_in(value: Value, name: str) -> bytes:
     assert isinstance(value, dict)
-    client = value["client"]
-    assert isinstance(client, bytes)
-    return client
+    key = value[name]
+    assert isinstance(key, bytes)
+    return key

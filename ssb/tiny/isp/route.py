@@ -15,6 +15,11 @@ class Side:
         is_paused: whether it was told to pause.
         has_ended: whether its last entry has come.
         is_told: whether the other side was told of the end, or there is nobody to tell.
+        is_gone: whether it takes nothing more, as the client behind another provider is gone.
+        is_held: whether the provider that the other side leads to has told to pause this side's feed.
+        mark: how many entries of its feed are in the line to the other side.
+        last: the number of its last entry, once that has come.
+        receipt: of how many entries of the other's feed it has said that it has read them.
     """
 
     contract: bytes | None
@@ -22,15 +27,29 @@ class Side:
     is_paused: bool = False
     has_ended: bool = False
     is_told: bool = False
+    is_gone: bool = False
+    is_held: bool = False
+    mark: int = 0
+    last: int | None = None
+    receipt: int = 0
 
 
 @dataclass
 class Route:
-    """A subscription; `a` has asked for it, and `b` has agreed if it is open."""
+    """A subscription; `a` has asked for it, and `b` has agreed if it is open.
+
+    Attributes:
+        ref: the id of the request, the same at all providers on the way.
+        source, target: the root feeds of the client who asks, and of the one who is asked.
+        group: the group that it belongs to, if any (`ssb.tiny.isp.groups`).
+    """
 
     ref: bytes
     a: Side
     b: Side
+    source: bytes
+    target: bytes
+    group: list[bytes] | None = None
     is_open: bool = False
 
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:

@@ -18,6 +18,11 @@ class Terms(NamedTuple):
         backlog: entries of a client-to-client feed that the provider holds for a slow client before it tells
             the sender to pause.
         subscriptions: that a client may have or have asked for at a time.
+        patience: ns that an entry may lie in a line before what explains it comes; after that the other side
+            has broken the contract. Also the time without a receipt after which entries are overdue.
+        proofs: whether a client signs for the feed that he offers to another, and takes none that is not
+            signed for. The prototypes do not.
+        receipt: ns within which a client says how far he has read another's feed; None for never.
         linger: ns without a word of the other side after which the end of a contract is not repeated to it.
     """
 
@@ -28,6 +33,9 @@ class Terms(NamedTuple):
     backlog: int = 50
     subscriptions: int = 64
     linger: int = 600 * SECOND
+    patience: int = 120 * SECOND
+    proofs: bool = True
+    receipt: int | None = None
 
     def check(self) -> None:
         """Raise ValueError, naming the term, for terms under which no data would flow."""

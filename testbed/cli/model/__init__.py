@@ -2,16 +2,11 @@
 
 import click
 
-from testbed.cli.model.costs import costs
-from testbed.cli.model.friends import friends
-from testbed.cli.model.ladder import ladder
-from testbed.cli.model.social import social
+from testbed.cli.group import LazyGroup
+
+_PLACES = {name: f"testbed.cli.model.{name}:{name}" for name in ("ladder", "costs", "social", "friends")}
 
 
-@click.group()
+@click.group(cls=LazyGroup, places=_PLACES)
 def model() -> None:
     """Compute models of protocols, at sizes that no run reaches."""
-
-
-for command in (ladder, costs, social, friends):
-    model.add_command(command)

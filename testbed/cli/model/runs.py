@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from testbed.cli.progress import counted
 from testbed.errors import UserError
 from testbed.scenario.sections import FollowGraph
 
@@ -120,18 +120,8 @@ def made_directory(model: str, out: Path | None) -> Iterator[tuple[Path, Path]]:
 @contextmanager
 def progress() -> Iterator[Callable[[int, int], None]]:
     """Show a bar on a terminal; yields what is told how many runs are done, and of how many."""
-    bar = Progress(
-        TextColumn("models"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
-        task = bar.add_task("")
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+    with counted(console, "models") as show:
+        yield lambda done, of: show(done, of, "")
 
 
 def command_line() -> str:

@@ -133,7 +133,7 @@ BUGS = {
     "an answer to a request of others": Bug(
         "tiny",
         "ssb.tiny.isp.provider",
-        "Provider._on_response",
+        "Provider._on_answer",
         "route.b.contract != contract.id or route.is_open",
         "route.is_open",
     ),

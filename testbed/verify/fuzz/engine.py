@@ -18,11 +18,12 @@ with atheris.instrument_imports(include=_ROOMS, enable_loader_override=False):
     from testbed.verify.fuzz import bugs
     from testbed.verify.fuzz.targets import TARGETS, change
 
+    name, bug, pool, *arguments = sys.argv[1:]
+    target = TARGETS[name]
+
 
 def main() -> None:
     """Fuzz until something fails, or libFuzzer's arguments say that it is enough."""
-    name, bug, pool, *arguments = sys.argv[1:]
-    target = TARGETS[name]
     units = [unit for path in sorted(Path(pool).iterdir()) for unit in target.split(path.read_bytes())]
 
     def custom(data: bytes, max_size: int, seed: int) -> bytes:
@@ -33,9 +34,9 @@ def main() -> None:
             data = change(target, data, units, rng)
         return data[:max_size]
 
-    arguments = [sys.argv[0], f"-max_len={target.longest}", *arguments]
+    options = [sys.argv[0], f"-max_len={target.longest}", *arguments]
     with bugs.planted(bug, atheris.instrument_func) if bug else nullcontext():
-        atheris.Setup(arguments, target.check, custom_mutator=custom)
+        atheris.Setup(options, target.check, custom_mutator=custom)
         atheris.Fuzz()
 
 

@@ -1,8 +1,7 @@
 """A name service, a storage, a resolver and a device under any packets, and under anything that an id signs.
 
-An input is a sequence of events as of testbed.verify.fuzz.tiny: a byte, the kind in its low three bits and an
-index in the others, then, but for a pause, two bytes of a length and as many bytes. Two ids are registered.
-One is hostile: it signs whatever the input says. The other's record, log and place must stay as they are.
+Inputs are those of testbed.verify.fuzz.events. Two ids are registered. One is hostile: it signs whatever the
+input says. The other's record, log and place must stay as they are.
 """
 
 from functools import cache
@@ -29,12 +28,13 @@ from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.server import NameServer
 from ssb_over_ndn.mapping.storage import Storage
 from ssb_over_ndn.naming import log_name, message_packet
-from testbed.verify.fuzz.tiny import Event, decode_events
+from testbed.verify.fuzz.events import Event, read_events
 from testbed.verify.fuzz.wire import expect
 
 UPDATE, SERVER, STORAGE, PUT, ANSWER, SIGNED, DEVICE, PAUSE = range(8)
 """Kinds: a record told to the server as an id's; any packet to the server, the storage, the resolver; an item
 uploaded as an id's; Content that the hostile id signs as its record; an answer to the device."""
+MOST_EVENTS = 40
 
 HONEST, HOSTILE = (Identity.from_seed(bytes([90 + number]) * 32) for number in range(2))
 IDS = (HONEST, HOSTILE)
@@ -162,7 +162,7 @@ class _World:
 def check(data: bytes) -> None:
     """Play the events of an input; raise Finding, or whatever should not be raised."""
     world = _World()
-    for event in decode_events(data):
+    for event in read_events(data, MOST_EVENTS):
         world.play(event)
 
 

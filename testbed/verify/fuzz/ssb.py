@@ -1,13 +1,10 @@
 """A Scuttlebutt peer under any bytes of another: it closes, and stores nothing that is not signed.
 
-An input is a sequence of events. Each is a byte, the kind in its low three bits and an index in the others,
-then, but for a pause, two bytes of a length and as many bytes. Streams are not encrypted, as no mutation
-would pass the boxes; handshake and boxes are shown bytes by themselves. A second peer is connected and must
-not notice.
+An input is a sequence of events (`events.py`). Streams are not encrypted, as no mutation would pass the
+boxes; handshake and boxes are shown bytes by themselves. A second peer is connected and must not notice.
 """
 
 from random import Random
-from typing import NamedTuple
 
 from ssb.generate import generate_feed
 from ssb.keys import Identity
@@ -22,10 +19,11 @@ from ssb.transport.calls import FORMS
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, HandshakeError, ServerHandshake
 from ssb.transport.muxrpc import BodyType, Packet, encode
 from ssb.transport.secure_stream import PLAIN_MARK
+from testbed.verify.fuzz.events import Event, read_events
 from testbed.verify.fuzz.wire import expect
 from topologies.endpoint import Close, Closed, Opened, Received, Send
 
-RAW, REQUEST, PART, END, HANDSHAKE, BOXES, PAUSE, ANSWER = range(8)
+RAW, REQUEST, PART, END, HANDSHAKE, BOXES, ANSWER = range(7)
 NAMES = (
     '["ebt","replicate"]',
     '["createHistoryStream"]',
@@ -46,39 +44,13 @@ BLOB = "a small blob"
 
 _S = 1_000_000_000
 _PAUSES = (_S // 100, _S, 4 * _S, 30 * _S, 700 * _S)
-_MOST_EVENTS = 24
+MOST_EVENTS = 24
+"""Of an input; the others are not played."""
+
 _MOST_BYTES = 1 << 20
 _MOST_WAKES = 512  # EBT looks every 3 s for another peer, of 700
 _HELD = 4
 _FUZZED, _BYSTANDER = -1, -2
-
-
-class Event(NamedTuple):
-    """What happens: a kind, an index (below 32) and bytes."""
-
-    kind: int
-    which: int
-    content: bytes = b""
-
-    def encode(self) -> bytes:
-        """Write it."""
-        head = bytes((self.kind | self.which << 3,))
-        return head if self.kind == PAUSE else head + len(self.content).to_bytes(2) + self.content
-
-
-def decode(data: bytes) -> list[Event]:
-    """Read the events of an input; every input is one."""
-    events: list[Event] = []
-    at = 0
-    while at < len(data) and len(events) < _MOST_EVENTS:
-        kind, which = data[at] & 7, data[at] >> 3
-        at += 1
-        content = b""
-        if kind != PAUSE:
-            end = at + 2 + int.from_bytes(data[at : at + 2])
-            content, at = data[at + 2 : end], end
-        events.append(Event(kind, which, content))
-    return events
 
 
 class _World:
@@ -189,5 +161,5 @@ def _unbox(data: bytes) -> None:
 def check(data: bytes) -> None:
     """Play the events of an input; raise Finding, or whatever should not be raised."""
     world = _World()
-    for event in decode(data):
+    for event in read_events(data, MOST_EVENTS):
         world.play(event)

@@ -1,10 +1,11 @@
 """What is fuzzed, by name, and how its inputs are taken apart."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import NamedTuple
 
-from testbed.verify.fuzz import captures, management, mapping, node, ssb, tiny, wire
+from testbed.verify.fuzz.events import Event, read_events
 from testbed.verify.mutations import mutate
 
 
@@ -31,96 +32,109 @@ class Target(NamedTuple):
 _MOST = 0xFFFF
 
 
-def _events(data: bytes) -> list[bytes]:
-    return [event.encode() for event in node.decode(data)]
+def _wire() -> Target:
+    from testbed.verify.fuzz import wire
 
-
-def _event(head: bytes, packet: bytes) -> bytes:
-    return node.Event(head[0] & 7, head[0] >> 3 & 15, packet[:_MOST]).encode()
-
-
-def _commands(data: bytes) -> list[bytes]:
-    return [event.encode() for event in management.decode(data)]
-
-
-def _command(head: bytes, packet: bytes) -> bytes:
-    return management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode()
-
-
-def _ssb_events(data: bytes) -> list[bytes]:
-    return [event.encode() for event in ssb.decode(data)]
-
-
-def _ssb_event(head: bytes, content: bytes) -> bytes:
-    return ssb.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
-
-
-def _tiny_events(data: bytes) -> list[bytes]:
-    return [event.encode() for event in tiny.decode_events(data)]
-
-
-def _tiny_event(head: bytes, content: bytes) -> bytes:
-    return tiny.Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode()
-
-
-TARGETS = {
-    "wire": Target(
+    return Target(
         wire.check,
         2048,
         lambda data: [data],
         lambda unit: (b"", unit),
         lambda head, packet: packet,
         lambda rng: b"",
-    ),
-    "node": Target(
+    )
+
+
+def _node() -> Target:
+    from testbed.verify.fuzz import node
+
+    return Target(
         node.check,
         4096,
-        _events,
+        lambda data: [event.encode() for event in node.decode(data)],
         lambda unit: (unit[:1], unit[3:]),
-        _event,
+        lambda head, packet: node.Event(head[0] & 7, head[0] >> 3 & 15, packet[:_MOST]).encode(),
         lambda rng: bytes((rng.randrange(128),)),
-    ),
-    "management": Target(
+    )
+
+
+def _management() -> Target:
+    from testbed.verify.fuzz import management
+
+    return Target(
         management.check,
         4096,
-        _commands,
+        lambda data: [event.encode() for event in management.decode(data)],
         lambda unit: (unit[:1], unit[3:]),
-        _command,
+        lambda head, packet: management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode(),
         lambda rng: bytes((rng.randrange(256),)),
-    ),
-    "ssb": Target(
-        ssb.check,
+    )
+
+
+def _program(check: Callable[[bytes], None], most: int) -> Target:
+    """Return a target whose inputs are events, `most` of them."""
+    return Target(
+        check,
         8192,
-        _ssb_events,
+        lambda data: [event.encode() for event in read_events(data, most)],
         lambda unit: (unit[:1], unit[3:]),
-        _ssb_event,
+        lambda head, content: Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode(),
         lambda rng: bytes((rng.randrange(256),)),
-    ),
-    "tiny": Target(
-        tiny.check,
-        8192,
-        _tiny_events,
-        lambda unit: (unit[:1], unit[3:]),
-        _tiny_event,
-        lambda rng: bytes((rng.randrange(256),)),
-    ),
-    "mapping": Target(
-        mapping.check,
-        8192,
-        _tiny_events,
-        lambda unit: (unit[:1], unit[3:]),
-        _tiny_event,
-        lambda rng: bytes((rng.randrange(256),)),
-    ),
-    "captures": Target(
-        captures.check,
-        captures.LONGEST,
-        captures.split,
-        captures.frame,
-        captures.unit,
-        captures.head,
-    ),
-}
+    )
+
+
+def _ssb() -> Target:
+    from testbed.verify.fuzz import ssb
+
+    return _program(ssb.check, ssb.MOST_EVENTS)
+
+
+def _tiny() -> Target:
+    from testbed.verify.fuzz import tiny
+
+    return _program(tiny.check, tiny.MOST_EVENTS)
+
+
+def _mapping() -> Target:
+    from testbed.verify.fuzz import mapping
+
+    return _program(mapping.check, mapping.MOST_EVENTS)
+
+
+def _captures() -> Target:
+    from testbed.verify.fuzz import captures
+
+    return Target(
+        captures.check, captures.LONGEST, captures.split, captures.frame, captures.unit, captures.head
+    )
+
+
+class _Targets(Mapping[str, Target]):
+    """Imports a target when it is asked for: Atheris takes seconds to instrument the modules of all."""
+
+    _MAKERS = MappingProxyType(
+        {
+            "wire": _wire,
+            "node": _node,
+            "management": _management,
+            "ssb": _ssb,
+            "tiny": _tiny,
+            "mapping": _mapping,
+            "captures": _captures,
+        }
+    )
+
+    def __getitem__(self, name: str) -> Target:
+        return self._MAKERS[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._MAKERS)
+
+    def __len__(self) -> int:
+        return len(self._MAKERS)
+
+
+TARGETS = _Targets()
 """By name."""
 
 

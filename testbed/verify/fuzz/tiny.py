@@ -1,8 +1,7 @@
 """A tinyISP provider under any packets, and under anything that a client signs.
 
-An input is a sequence of events: a byte, the kind in its low three bits and an index in the others, then, but
-for a pause, two bytes of a length and as many bytes. The provider has three clients. One of them is hostile:
-it signs whatever the input says. The others have asked for a subscription to each other, and must not notice.
+An input is a sequence of events (`events.py`). The provider has three clients. One of them is hostile: it
+signs whatever the input says. The others have asked for a subscription to each other, and must not notice.
 Besides, the node is in an open set, and lacks entries and chunks of a feed there whose packets are known, so
 that inputs can give them, in any order, whole or changed.
 """
@@ -10,7 +9,6 @@ that inputs can give them, in any order, whole or changed.
 import zlib
 from functools import cache
 from random import Random
-from typing import NamedTuple
 
 from ssb.keys import Identity
 from ssb.tiny import entry as entries
@@ -22,51 +20,27 @@ from ssb.tiny.isp.messages import HopPrev, write
 from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.route import Route, Side
 from ssb.tiny.isp.terms import Terms
-from ssb.tiny.node import MOST_QUEUED, Node
+from ssb.tiny.node import Node
+from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import chunk_demultiplexer, want_demultiplexer
+from testbed.verify.fuzz.events import PAUSE, Event, read_events
 from testbed.verify.fuzz.wire import expect
 
-PACKET, PAYLOAD, WANT, CHUNKS, CLAIM, GENUINE, SIGNED, PAUSE = range(8)
+PACKET, PAYLOAD, WANT, CHUNKS, CLAIM, GENUINE, SIGNED = range(7)
 
-TERMS = Terms(size=5, unread=2, largest=300, backlog=2)
+TERMS = Terms(size=5, unread=2, largest=300, backlog=2, proofs=False)
 ISP, HOSTILE, GOOD, OTHER, AUTHOR = (Identity.from_seed(bytes([60 + number]) * 32) for number in range(5))
 REF = b"r" * 20
 """Of the request that one honest client has sent to the other."""
 
 _S = 1_000_000_000
 _PAUSES = (_S // 100, _S, 6 * _S, 20 * _S)
-_MOST_EVENTS = 40
+MOST_EVENTS = 40
+"""Of an input; the others are not played."""
+
 _MOST_WAKES = 300
 _HELD = 2
-
-
-class Event(NamedTuple):
-    """What happens: a kind, an index (below 32) and bytes."""
-
-    kind: int
-    which: int
-    content: bytes = b""
-
-    def encode(self) -> bytes:
-        """Write it."""
-        head = bytes((self.kind | self.which << 3,))
-        return head if self.kind == PAUSE else head + len(self.content).to_bytes(2) + self.content
-
-
-def decode_events(data: bytes) -> list[Event]:
-    """Read the events of an input; every input is one."""
-    events: list[Event] = []
-    at = 0
-    while at < len(data) and len(events) < _MOST_EVENTS:
-        kind, which = data[at] & 7, data[at] >> 3
-        at += 1
-        content = b""
-        if kind != PAUSE:
-            end = at + 2 + int.from_bytes(data[at : at + 2])
-            content, at = data[at + 2 : end], end
-        events.append(Event(kind, which, content))
-    return events
 
 
 @cache
@@ -111,7 +85,8 @@ def _template() -> TinyStore:
         store.put(record_of(client.public_key[:20]), vars(facts))
     asked = _seeded(30).public_key
     store.add(asked)
-    route = Route(REF, Side(GOOD.public_key[:20], asked), Side(OTHER.public_key[:20]))
+    sides = Side(GOOD.public_key[:20], asked), Side(OTHER.public_key[:20])
+    route = Route(REF, *sides, GOOD.public_key, OTHER.public_key)
     store.put(f"route {REF.hex()}", vars(route) | {"a": vars(route.a), "b": vars(route.b)})
     store.add(AUTHOR.public_key)
     for packet in genuine()[0][:_HELD]:
@@ -193,7 +168,7 @@ class _World:
         self.now = until
 
     def _check(self) -> None:
-        expect("more waits to be sent than may", holds=len(self.node._queue) <= MOST_QUEUED)
+        expect("more waits to be sent than may", holds=len(self.node._outbox) <= MOST_QUEUED)
         expect("an open set is too large", holds=len(self.node.keys(COMMON)) <= MAX_KEYS)
         expect("a feed has no key", holds=all(len(key) == entries.KEY for key in self.store.feeds))
         authentic = self.store.feeds[AUTHOR.public_key]
@@ -241,7 +216,7 @@ def check(data: bytes) -> None:
     """Play the events of an input; raise Finding, or whatever should not be raised."""
     world = _World()
     try:
-        for event in decode_events(data):
+        for event in read_events(data, MOST_EVENTS):
             world.play(event)
         if world.store.feeds[AUTHOR.public_key].sequence > _HELD:
             world.store.check()

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from testbed.verify.links.transits import Transit
 from topologies.link import LinkParameters
@@ -62,6 +61,8 @@ def delay(transits: Sequence[Transit], asked_ms: float) -> Check:
 
 def jitter(transits: Sequence[Transit], link: LinkParameters) -> Check:
     """The distribution of delays, by the test of Kolmogorov and Smirnov."""
+    from scipy import stats
+
     quantile = JITTER[link.jitter_distribution]
     draws = (np.arange(_POINTS) + 0.5) / _POINTS
     values = [max(0.0, link.delay_ms + quantile(float(draw)) * link.jitter_ms) for draw in draws]
@@ -86,6 +87,8 @@ def share(what: str, count: int, of: int, asked: float, *, inflation: float = 1.
     If what befalls one frame tells of the next, the variance is `inflation` times that of the binomial
     distribution, and the interval that of the central limit theorem.
     """
+    from scipy import stats
+
     if not of:
         return Check(what, f"{100 * asked:g} %", "no frames", "", False)
     if inflation == 1:

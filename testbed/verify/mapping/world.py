@@ -212,7 +212,7 @@ class _World:
 
     def _add_forger(self) -> Forger:
         services = self._nodes[self.story.routers[0]].services
-        authors = [feed.author for feed in self._feeds.values() if feed.author is not None]
+        authors = [feed.identity for feed in self._feeds.values() if feed.identity is not None]
         forger = Forger(authors, [*services.servers], [*services.stores], self.story.seed)
         self._forger_host = host = Host(Forwarder(rng=Random(self.story.seed), controlled_push=False))
         (end,) = (end for end in self._topology.link_ends if end.node == FORGER)

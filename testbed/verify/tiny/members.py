@@ -1,15 +1,12 @@
-"""The nodes of a cell: honest ones, which are killed, and hostile ones."""
+"""The nodes of a cell: honest ones, which are killed, and outsiders who hear everything."""
 
 from collections.abc import Callable
 from random import Random
 from typing import Any
 from zlib import crc32
 
-from ssb.keys import Identity
 from ssb.tiny.isp.client import Client
-from ssb.tiny.isp.messages import FarewellFin, HopFin, SubPause, SubRequest, write
 from ssb.tiny.isp.provider import Provider
-from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import CHECKSUM, Node
 from ssb.tiny.store import TinyStore
 from testbed.verify.tiny.story import MS, SECOND, Hostility
@@ -148,47 +145,3 @@ class Outsider:
             1 << random.randrange(8)
         )
         return bytes(changed)
-
-
-class HostileClient(Client):
-    """A client that does not keep to the protocol, in the way that it is told."""
-
-    kind: Hostility = "floods"
-
-    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
-        self._bad_at = now + 5 * SECOND
-        super().__init__(node, root, random, terms, now)
-
-    def next_deadline(self) -> int | None:
-        """See Program."""
-        due = super().next_deadline()
-        return self._bad_at if due is None else min(due, self._bad_at)
-
-    def wake(self, now: int) -> None:
-        """See Program."""
-        super().wake(now)
-        if now >= self._bad_at:
-            self._bad_at = now + self._random.randint(200, 1500) * MS
-            for contract in list(self.contracts.values()):
-                if contract.facts.state == "open":
-                    self._misbehave(contract, now)
-
-    def _misbehave(self, contract: Any, now: int) -> None:
-        line = contract.facts.own_line
-        match self.kind:
-            case "floods":
-                target = self._random.randbytes(32) if self._random.random() < 0.5 else self.root.public_key
-                contract.say(SubRequest(target, self._random.randbytes(32)), now)
-            case "lies about fin":
-                feed = self._random.choice([contract.facts.other_data, self._random.randbytes(32)])
-                contract.say(self._random.choice([HopFin(feed), FarewellFin()]), now)
-            case "sends what is no entry" if line and not contract.facts.line_ended:
-                content = self._random.choice(
-                    [self._random.randbytes(240), self._random.randbytes(9), write(SubPause(bytes(32)))]
-                )
-                if self.node.store.feeds[line[-1]].sequence < self.terms.size - 1:
-                    self.node.publish(line[-1], content, now)
-            case "ignores pauses":
-                for one in self.subscriptions.values():
-                    one.is_paused = False
-                contract.write_line(now)

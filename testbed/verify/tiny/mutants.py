@@ -5,11 +5,12 @@ from typing import Any
 
 from ssb.tiny import entry
 from ssb.tiny.feed import Feed
-from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.exchange import Exchange
+from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import HopFin, HopNext, write
-from ssb.tiny.isp.party import BaseParty
-from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.switch import Switch
+from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from ssb.tiny.store import TinyStore
 from testbed.verify.simulate.mutants import Patch, returns
@@ -24,9 +25,9 @@ def _never_stalls(original: Any) -> Callable[..., Any]:
 
 
 def _no_resume(original: Any) -> Callable[..., Any]:
-    def on_fin(self: Contract, feed: bytes, now: int) -> None:
+    def on_fin(self: Lines, feed: bytes, entry: Any, now: int) -> None:
         before, self.write_line = self.write_line, returns(None)(None)  # type: ignore[method-assign]
-        original(self, feed, now)
+        original(self, feed, entry, now)
         self.write_line = before  # type: ignore[method-assign]
         self.facts.is_broken |= len(self.facts.own_line) + 1 >= self.terms.unread
 
@@ -37,8 +38,12 @@ def _end_before_ack(original: Any) -> Callable[..., Any]:
     return property(lambda self: True)  # type: ignore[return-value]
 
 
+def _no_bound(original: Any) -> Any:
+    return property(lambda self: 1 << 30)
+
+
 def _early_fin(original: Any) -> Callable[..., Any]:
-    def on_entry(self: Contract, feed: bytes, entry: Any, now: int) -> Any:
+    def on_entry(self: Lines, feed: bytes, entry: Any, now: int) -> Any:
         go_on = original(self, feed, entry, now)
         if entry.sequence == self.terms.size - 1 and self.facts.other_data == feed:
             self.say(HopFin(feed), now)
@@ -50,7 +55,7 @@ def _early_fin(original: Any) -> Callable[..., Any]:
 def _ends_early(original: Any) -> Callable[..., Any]:
     """End the line as soon as a farewell is heard, whatever is still to be sent."""
 
-    def write_line(self: Contract, now: int) -> None:
+    def write_line(self: Lines, now: int) -> None:
         facts = self.facts
         if facts.state == "farewell" and facts.own_line and not facts.line_ended and self.is_ending:
             self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
@@ -113,7 +118,7 @@ def _silent(original: Any) -> Callable[..., Any]:
 
 
 def _unbounded(original: Any) -> Callable[..., Any]:
-    def begin_feed(self: Contract, now: int) -> bool:
+    def begin_feed(self: Lines, now: int) -> bool:
         terms, self.terms = self.terms, self.terms._replace(unread=99)
         try:
             return bool(original(self, now))
@@ -134,23 +139,23 @@ def _prunes_too_much(original: Any) -> Callable[..., Any]:
 
 MUTANTS: dict[str, tuple[Patch, ...]] = {
     "what cannot be assigned is passed over": (
-        Patch(Provider, "on_data", _never_stalls),
-        Patch(Client, "on_data", _never_stalls),
+        Patch(Switch, "on_data", _never_stalls),
+        Patch(Exchange, "on_data", _never_stalls),
     ),
     "a line ends before the farewell is agreed": (Patch(Contract, "is_ending", _end_before_ack),),
-    "a line ends before all is sent": (Patch(Contract, "write_line", _ends_early),),
-    "a fin before the end": (Patch(Contract, "_on_entry", _early_fin),),
-    "no resumption": (Patch(Contract, "_on_fin", _no_resume),),
-    "no flow control": (Patch(Contract, "_begin_feed", _unbounded),),
+    "a line ends before all is sent": (Patch(Lines, "write_line", _ends_early),),
+    "a fin before the end": (Patch(Lines, "_on_entry", _early_fin),),
+    "no resumption": (Patch(Lines, "_on_fin", _no_resume),),
+    "no flow control": (Patch(Lines, "_begin_feed", _unbounded),),
     "hops are not confirmed": (Patch(Contract, "say", _no_fin),),
     "secrets are kept": (Patch(TinyStore, "drop", _keeps_secrets),),
     "marks lag behind": (Patch(TinyStore, "_update", _forgets_mark),),
     "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
     "no last words": (Patch(Contract, "_begin_last_words", _delete_at_once),),
-    "routes stay": (Patch(Provider, "_clean", returns(None)),),
-    "pauses unheard": (Patch(Provider, "_pause", returns(None)), Patch(BaseParty, "_backlog", returns(0))),
+    "routes stay": (Patch(Switch, "_clean", returns(None)),),
+    "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
     "control feeds are pruned unread": (Patch(Contract, "say", _prunes_too_much),),
     "chunks are not asked for": (Patch(Node, "_ask_for_chunks", _silent),),
     "signatures are not verified": (Patch(entry, "verify", returns(True)),),
-    "requests are forgotten": (Patch(Provider, "_save", returns(None)),),
+    "requests are forgotten": (Patch(Switch, "_save", returns(None)),),
 }

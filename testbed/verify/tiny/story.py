@@ -1,5 +1,6 @@
 """What happens to a provider and its clients, drawn from a seed."""
 
+import itertools
 from random import Random
 from typing import Any, Literal, NamedTuple
 
@@ -10,12 +11,31 @@ SECOND = 1_000 * MS
 ISP = "isp"
 
 Hostility = Literal[
-    "replays", "garbles", "floods", "lies about fin", "sends what is no entry", "ignores pauses"
+    "replays",
+    "garbles",
+    "floods",
+    "lies about fin",
+    "sends what is no entry",
+    "ignores pauses",
+    "repeats entries",
+    "forks",
+    "forges",
+    "mixes up",
+    "withholds",
 ]
 OUTSIDE: tuple[Hostility, ...] = ("replays", "garbles")
 """Of somebody in the cell who is nobody's client."""
-INSIDE: tuple[Hostility, ...] = ("floods", "lies about fin", "sends what is no entry", "ignores pauses")
+INSIDE: tuple[Hostility, ...] = (
+    "floods",
+    "lies about fin",
+    "sends what is no entry",
+    "ignores pauses",
+    "repeats entries",
+    "forks",
+)
 """Of a client."""
+ABOVE: tuple[Hostility, ...] = ("forges", "mixes up", "withholds", "forks")
+"""Of a provider."""
 
 
 class Step(NamedTuple):
@@ -24,6 +44,7 @@ class Step(NamedTuple):
     Attributes:
         do: "onboard", "leave" (a client), "dismiss" (a client, by the provider), "part" (a client, by both at
             once), "subscribe" and "unsubscribe" (a client, a client), "send" (a client, a client, sizes),
+            "found" (clients: a group, by the first), "post" (a client, sizes), "unpeer" (two providers),
             "sleep" and "awake" (a client reads nothing), "off" and "on" (a node).
     """
 
@@ -51,9 +72,11 @@ class Story(NamedTuple):
         medium: parameters of the cell.
         terms: of all contracts.
         clients: their names.
-        hostile: client, or "outsider" -> what it does.
+        hostile: client, provider or "outsider" -> what it does.
         steps: in order of time.
         kills: in order of packets.
+        home: client -> its provider.
+        peers: pairs of providers, of which the first asks the second for a contract.
     """
 
     seed: int
@@ -63,11 +86,19 @@ class Story(NamedTuple):
     hostile: dict[str, Hostility]
     steps: tuple[Step, ...]
     kills: tuple[Kill, ...]
+    home: dict[str, str]
+    peers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def isps(self) -> tuple[str, ...]:
+        """The providers."""
+        return tuple(sorted({*self.home.values(), *(isp for pair in self.peers for isp in pair)}))
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """All nodes of the cell."""
-        return (ISP, *self.clients, *(name for name in self.hostile if name not in self.clients))
+        known = (*self.isps, *self.clients)
+        return (*known, *(name for name in self.hostile if name not in known))
 
 
 def make_story(seed: int) -> Story:
@@ -80,12 +111,20 @@ def make_story(seed: int) -> Story:
     elif rng.random() < 0.25:
         hostile[clients[-1]] = rng.choice(INSIDE)
     steps = _steps(rng, clients)
-    names = (ISP, *clients)
+    more = Random(f"tiny region {seed}")
+    isps = tuple([ISP, "isp2", "isp3"][: more.choice([1, 1, 2, 3])])
+    home = {client: isps[number % len(isps)] for number, client in enumerate(clients)}
+    peers = tuple(itertools.pairwise(isps)) + (((isps[-1], ISP),) if len(isps) > 2 else ())
+    if not hostile and more.random() < 0.2:
+        hostile[more.choice(isps)] = more.choice(ABOVE)
+    steps = tuple(sorted((*steps, *_more_steps(more, clients, peers)), key=lambda step: step.time))
+    names = (*isps, *clients)
     kills = sorted(
         Kill(rng.choice(names), rng.randint(1, 160), rng.random() < 0.4)
         for _ in range(rng.choice([0, 1, 2, 4, 8]))
     )
-    return Story(seed, _medium(rng), _terms(rng), clients, hostile, steps, tuple(kills))
+    terms = _terms(rng)._replace(receipt=more.choice([None, 10 * SECOND]))
+    return Story(seed, _medium(rng), terms, clients, hostile, steps, tuple(kills), home, peers)
 
 
 def _medium(rng: Random) -> dict[str, Any]:
@@ -108,6 +147,7 @@ def _terms(rng: Random) -> Terms:
         largest=400,
         backlog=rng.choice([1, 4, 50]),
         linger=60 * SECOND,
+        patience=90 * SECOND,
     )
 
 
@@ -143,3 +183,17 @@ def _steps(rng: Random, clients: tuple[str, ...]) -> tuple[Step, ...]:
             steps.append(Step(time, do, (name,)))
             steps.append(Step(time + rng.randint(1, 20) * SECOND, undo, (name,)))
     return tuple(sorted(steps, key=lambda step: step.time))
+
+
+def _more_steps(rng: Random, clients: tuple[str, ...], peers: tuple[tuple[str, str], ...]) -> list[Step]:
+    """What concerns more than two: groups, and providers among themselves."""
+    steps = []
+    if len(clients) > 2 and rng.random() < 0.3:
+        members = tuple(rng.sample(clients, 3))
+        steps.append(Step(rng.randint(5, 15) * SECOND, "found", members))
+        for _ in range(rng.randint(1, 6)):
+            sizes = tuple(rng.choice([0, 28, 400]) for _ in range(rng.choice([1, 3, 10])))
+            steps.append(Step(rng.randint(15, 40) * SECOND, "post", (rng.choice(members), sizes)))
+    if peers and rng.random() < 0.3:
+        steps.append(Step(rng.randint(15, 50) * SECOND, "unpeer", rng.choice(peers)))
+    return steps

@@ -1,0 +1,53 @@
+"""tinySSB over UDP: each datagram is a packet, and what it is follows from its form (`captures.tiny`).
+
+An entry that has another one in it is a `tunnel`, one that is a command of tinyISP is `control`. What a chunk
+belongs to cannot be told.
+"""
+
+from analysis.decode.protocols.protocol import Datagram, Declaration
+from captures.tiny import (
+    CHUNKS,
+    CLAIM,
+    ENTRY,
+    NOVELTY,
+    PORT,
+    TUNNEL,
+    VECTOR,
+    WANT,
+    command_of,
+    kind_of,
+    without_crc,
+)
+
+_CONTROL = "control"
+_VECTORS = {WANT: "want", VECTOR: "chunk_vector"}
+
+
+def _read(payload: bytes) -> Datagram:
+    packet = without_crc(payload)
+    if packet is None:
+        return Datagram("malformed", "another CRC than tinySSB's")
+    kind = kind_of(packet)
+    if kind is None:
+        return Datagram("malformed", "no packet of tinySSB")
+    if kind == ENTRY and (command := command_of(packet)):
+        return Datagram(TUNNEL if command == TUNNEL else _CONTROL)
+    return Datagram(_VECTORS.get(kind, kind))
+
+
+DECLARATION = Declaration(
+    "tiny",
+    udp_ports=frozenset((PORT,)),
+    kinds={
+        ENTRY: "entry",
+        TUNNEL: "entry with another in it",
+        _CONTROL: "command of tinyISP",
+        CHUNKS: "chunk of a side chain",
+        _VECTORS[WANT]: "want vector",
+        _VECTORS[VECTOR]: "chunk vector",
+        NOVELTY: "novelty",
+        CLAIM: "claim",
+    },
+    control=frozenset((_CONTROL, NOVELTY, CLAIM, *_VECTORS.values())),
+    datagram=_read,
+)

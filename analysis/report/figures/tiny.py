@@ -1,0 +1,80 @@
+"""The report's plots of tinySSB: what is sent, by cause, and what is stored, over time."""
+
+from collections import Counter, defaultdict
+
+from analysis.decode.protocols.tiny import DECLARATION
+from analysis.files import Rows
+from analysis.report.figures.plot import Figure, Menu, Spec, line, places, with_menus
+from analysis.report.figures.wire import stacked_bars
+from analysis.run.manifest import Manifest
+
+_NODES = ["all nodes", "the node that sends most"]
+_AMOUNTS = {"kB": ("bytes", 1000.0), "packets": ("packets", 1.0), "seconds on air": ("airtime_ns", 1e9)}
+_STORES = {"the node that stores most": "most", "mean of all nodes": "mean"}
+
+
+def causes(rows: Rows, manifest: Manifest) -> Figure:
+    """Return what nodes send, stacked by what packets are; `rows` are analysis.metrics.tiny.SENT."""
+    over = manifest.model_copy(
+        update={"layerings": [x for x in manifest.layerings if any(row["layering"] == x for row in rows)]}
+    )
+    amounts: dict[str, defaultdict[tuple[str, str, str], float]] = {
+        unit: defaultdict(float) for unit in _AMOUNTS
+    }
+    of_node: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        of_node[row["layering"], row["node"]] += row["bytes"]
+        for unit, (column, divisor) in _AMOUNTS.items():
+            amounts[unit][row["layering"], row["node"], row["kind"]] += (row[column] or 0) / divisor
+    busiest = {
+        layering: max((size, node) for (x, node), size in of_node.items() if x == layering)[1]
+        for layering in over.layerings
+    }
+    seen = {row["kind"] for row in rows}
+    kinds = [kind for kind in DECLARATION.kinds if kind in seen]
+    stack = [(kind, DECLARATION.kinds[kind], f"--own-{(at + 5) % 15}") for at, kind in enumerate(kinds)]
+    units = [unit for unit in _AMOUNTS if any(amounts[unit].values())]
+
+    def draw(unit: str, who: str) -> tuple[list[Spec], Spec]:
+        shown: defaultdict[tuple[str, str], float] = defaultdict(float)
+        for (layering, node, kind), amount in amounts[unit].items():
+            if who == _NODES[0] or node == busiest[layering]:
+                shown[layering, kind] += amount
+        return stacked_bars(shown, stack, dict.fromkeys(over.layerings, 1.0), over, unit, f"{unit} sent")
+
+    drawn = with_menus(
+        "tiny_causes",
+        "What tinySSB sends, by what packets are",
+        "Stacked bars, one for each layering: what was sent, of each kind of packet",
+        [Menu("amount", units), Menu("nodes", _NODES)],
+        draw,
+        ("kind", "layering", "amount"),
+    )
+    return drawn._replace(spec=drawn.spec | {"by": "y"})
+
+
+def storage(rows: Rows, manifest: Manifest) -> Figure:
+    """Return what is stored, over time; `rows` are analysis.metrics.tiny.STORED."""
+    place_of = places(manifest.layerings)
+
+    def draw(which: str) -> tuple[list[Spec], Spec]:
+        data = []
+        for layering in manifest.layerings:
+            own = [row for row in rows if row["layering"] == layering]
+            if own:
+                x = [round(row["time_ns"] / 1e9, 3) for row in own]
+                y = [round(row[_STORES[which]] / 1000, 3) for row in own]
+                data.append(line(place_of[layering], layering, x, y, shape="hv"))
+        return data, {
+            "xaxis": {"title": {"text": "time since the start of the run, s"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": "kB of packets stored"}, "rangemode": "tozero"},
+        }
+
+    return with_menus(
+        "tiny_storage",
+        "What tinySSB stores",
+        "Lines, one for each layering: kB of packets in a node\u2019s store, over time",
+        [Menu("node", [*_STORES])],
+        draw,
+        ("layering", "s", "kB"),
+    )

@@ -1,0 +1,169 @@
+"""A client of a provider, and what its user types: contacts are asked for, and what is typed goes to one."""
+
+from collections.abc import Iterator
+from random import SystemRandom
+from typing import Final
+
+from ssb.tiny.daemon.account import Account, Names, shown, typed
+from ssb.tiny.daemon.texts import Text, printable, read_text
+from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.facts import OPEN
+from ssb.tiny.isp.party import Event
+from ssb.tiny.isp.subscription import INVITED, STANDS, WANTED, Subscription
+from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.node import Node
+
+HELP: Final = "/ask KEY, /accept KEY, /refuse KEY, /to KEY, a text, /leave KEY, /who, /farewell, /join, /quit"
+_NAME: Final = "own name"
+_HAS_LEFT: Final = "has left"
+_SAID: Final = {
+    "onboarded": "you have a contract with the provider; /ask KEY for a contact",
+    "rejected": "the provider refuses a contract; it has to /allow your key first",
+    "farewell": "the contract with the provider ends",
+    "over": "the contract with the provider is over; nothing of it is left",
+}
+_OF_PEER: Final = {
+    "requested": "{} asks for you: /accept or /refuse",
+    "subscribed": "{} is a contact now",
+    "refused": "{} does not want you, or is not there",
+    "ended": "{} sends no more",
+    "overdue": "the provider has your texts, but {} does not say that they have come",
+    "accused": "{} has signed what it must not have signed; the proof is kept",
+}
+
+
+class Customer:
+    """A client and its user. Time is that of a clock on the wall, ns.
+
+    Args:
+        account: the user's.
+        node: what it runs on.
+        isp: the provider's key.
+        now: ns.
+    """
+
+    def __init__(self, account: Account, node: Node, isp: bytes, now: int) -> None:
+        self.node = node
+        self._account = account
+        self._isp = isp
+        self._names = Names(account.store)
+        self._client = Client(node, account.root, SystemRandom(), Terms(), now)
+        self._to: bytes | None = None
+        self._new: dict[bytes, int] = {}  # subscription -> the last entry that `news` has told of
+        self._client.follow(isp, now)
+        if self._client.contract_with(isp) is None and account.store.get(_HAS_LEFT) is None:
+            self._client.onboard(isp, now)
+
+    def greeting(self) -> list[str]:
+        """Return what is shown first."""
+        contract = self._client.contract_with(self._isp)
+        if contract is None:
+            said = "you have left the provider; /join asks for a contract again"
+        elif contract.facts.state == OPEN:
+            said = "the contract with the provider stands"
+        else:
+            said = "the provider is asked for a contract; it must /allow your key"
+        return [f"you are {shown(self._account.root.public_key)}; {HELP}", said]
+
+    def typed(self, line: str, now: int) -> list[str]:
+        """Do what a line says; return what to show. Raises ValueError, with one line."""
+        command, _, rest = line.partition(" ")
+        rest = rest.strip()
+        match command:
+            case "/name" if rest:
+                self._account.store.put(_NAME, rest)
+                for one in self._those(STANDS):
+                    self._say(one, Text(rest, is_name=True), now)
+            case "/who":
+                return [self._line_of(one) for one in self._client.subscriptions.values()] or ["no contacts"]
+            case "/ask":
+                key = typed(rest)
+                if any(one.contact == key for one in self._client.subscriptions.values()):
+                    raise ValueError(f"{self._names.of(key)} is asked, or a contact, already")
+                self._client.subscribe(self._isp, key, now)
+            case "/accept" | "/refuse":
+                found = self._find(rest, INVITED)
+                self._client.answer(found.ref, now, accept=command == "/accept")
+                if command == "/accept":
+                    self._begin(found.ref, now)
+            case "/to":
+                self._to = self._find(rest, STANDS).ref
+            case "/leave":
+                self._client.unsubscribe(self._find(rest, STANDS).ref, now)
+            case "/farewell":
+                self._client.farewell(self._isp, now)
+                self._account.store.put(_HAS_LEFT, True)
+            case "/join":
+                self._client.onboard(self._isp, now)
+                self._account.store.put(_HAS_LEFT, None)
+            case _ if line.startswith("/"):
+                raise ValueError(f"{command}: unknown; there are {HELP}")
+            case _ if line.strip():
+                self._say(self._addressee(), Text(line), now)
+        return []
+
+    def news(self, now: int) -> Iterator[str]:
+        """Yield what has happened, and what contacts have said since it was last confirmed."""
+        for event in self._client.take_events():
+            if event.kind == "subscribed":
+                self._begin(event.ref, now)
+            yield from self._told(event)
+        for one in list(self._client.subscriptions.values()):
+            for entry in self._client.read(one.ref):
+                if entry.sequence <= self._new.get(one.ref, 0):
+                    continue
+                self._new[one.ref] = entry.sequence
+                text = read_text(entry.content)
+                if text is not None and text.is_name:
+                    self._names.call(one.contact, text.text)
+                elif text is not None:
+                    yield f"{self._names.of(one.contact)}: {printable(text.text)}"
+
+    def confirm(self, now: int) -> None:
+        """Note that the news was shown: it is deleted here and at the provider."""
+        for ref, sequence in self._new.items():
+            if ref in self._client.subscriptions:
+                self._client.confirm(ref, sequence, now)
+        self._new.clear()
+
+    def _told(self, event: Event) -> Iterator[str]:
+        if event.kind in _SAID:
+            yield _SAID[event.kind]
+        elif event.kind in _OF_PEER:
+            yield _OF_PEER[event.kind].format(self._names.of(event.peer))
+
+    def _begin(self, ref: bytes, now: int) -> None:
+        """A contact is new: it is told one's name, and what is typed next goes there."""
+        self._to = ref
+        name = self._account.store.get(_NAME)
+        if isinstance(name, str):
+            self._client.send(ref, Text(name, is_name=True).encode(now // SECOND), now)
+
+    def _say(self, to: Subscription, text: Text, now: int) -> None:
+        self._client.send(to.ref, text.encode(now // SECOND), now)
+
+    def _those(self, state: str) -> list[Subscription]:
+        return [one for one in self._client.subscriptions.values() if one.state == state]
+
+    def _addressee(self) -> Subscription:
+        standing = self._those(STANDS)
+        for one in standing:
+            if one.ref == self._to or len(standing) == 1:
+                return one
+        raise ValueError("choose a contact: /to KEY" if standing else "no contact yet: /ask KEY")
+
+    def _find(self, text: str, state: str) -> Subscription:
+        """Return the subscription to whom was typed; the only one if nothing was."""
+        found = self._those(state)
+        if not text and len(found) == 1:
+            return found[0]
+        key = typed(text, [one.contact for one in found])
+        for one in found:
+            if one.contact == key:
+                return one
+        raise ValueError(f"{self._names.of(key)} is {'no contact' if state == STANDS else 'not asking'}")
+
+    def _line_of(self, one: Subscription) -> str:
+        state = {WANTED: "asked", INVITED: "asks for you", STANDS: "contact"}.get(one.state, "sends no more")
+        chosen = "  (what you type goes there)" if one.ref == self._to else ""
+        return f"{self._names.of(one.contact)}  {state}  {shown(one.contact)}{chosen}"

@@ -1,0 +1,82 @@
+"""A chat without a provider: all who are in reach say everything to everybody.
+
+Everybody's root feed is in one open set (`ssb.tiny.goset.COMMON`). What was shown of a feed is a record, so
+that a text is shown again rather than never when the program is killed.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ssb.tiny.daemon.account import Account, Names, shown
+from ssb.tiny.daemon.texts import Text, printable, read_text
+from ssb.tiny.goset import COMMON
+from ssb.tiny.isp.terms import SECOND
+from ssb.tiny.node import Node
+
+_PAGE: Final = 100
+HELP: Final = "type a text, or /name NAME, /who, /quit"
+
+
+class Hall:
+    """Who is here, and what they say. Time is that of a clock on the wall, ns."""
+
+    def __init__(self, account: Account, node: Node, now: int) -> None:
+        self.node = node
+        self._account = account
+        self._store = account.store
+        self._root = account.root.public_key
+        self._names = Names(account.store)
+        self._new: dict[bytes, int] = {}  # feed -> the last entry that `news` has told of
+        node.join_open([self._root], now)
+
+    def greeting(self) -> list[str]:
+        """Return what is shown first."""
+        return [f"you are {shown(self._root)}; {HELP}"]
+
+    def typed(self, line: str, now: int) -> list[str]:
+        """Do what a line says; return what to show. Raises ValueError, with one line."""
+        command, _, rest = line.partition(" ")
+        match command:
+            case "/name" if rest.strip():
+                self._publish(Text(rest.strip(), is_name=True), now)
+            case "/who":
+                return [
+                    f"{self._names.of(key)}  {shown(key)}{'  (you)' if key == self._root else ''}"
+                    for key in self.node.keys(COMMON)
+                ]
+            case _ if line.startswith("/"):
+                raise ValueError(f"{command}: unknown; {HELP}")
+            case _ if line.strip():
+                self._publish(Text(line), now)
+        return []
+
+    def news(self, now: int) -> Iterator[str]:
+        """Yield what others have said since it was last confirmed."""
+        for key in self.node.keys(COMMON):
+            if key == self._root:
+                continue
+            after = self._new.get(key)
+            if after is None:
+                recorded = self._store.get(_record(key))
+                after = recorded if isinstance(recorded, int) else 0
+            for entry in self._store.read(key, after, _PAGE):
+                self._new[key] = entry.sequence
+                text = read_text(entry.content)
+                if text is not None and text.is_name:
+                    self._names.call(key, text.text)
+                elif text is not None:
+                    yield f"{self._names.of(key)}: {printable(text.text)}"
+
+    def confirm(self, now: int) -> None:
+        """Note that the news was shown."""
+        with self._store.transaction():
+            for key, sequence in self._new.items():
+                if self._store.get(_record(key)) != sequence:
+                    self._store.put(_record(key), sequence)
+
+    def _publish(self, text: Text, now: int) -> None:
+        self.node.publish(self._root, text.encode(now // SECOND), now)
+
+
+def _record(key: bytes) -> str:
+    return f"shown {key.hex()}"

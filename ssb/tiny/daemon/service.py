@@ -1,0 +1,130 @@
+"""What runs a tinySSB program: sockets to a multicast group, the clock, and lines that are typed."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from typing import IO, Final, Protocol
+
+from forwarder.faces.netif import Interface, interfaces
+from ssb.tiny.asking import MS, Timing
+from ssb.tiny.node import GROUP, PORT, Node
+from topologies.endpoint import GroupPort, Program
+from topologies.model import Attachment
+from topologies.sockets import Sockets
+
+LAN: Final = Timing(round=2000 * MS, claims=2000 * MS)
+"""A local network is fast, and people wait at their terminals."""
+
+_NEWS_EVERY_S = 0.05
+
+
+class Desk(Protocol):
+    """A program with a user in front of it."""
+
+    node: Node
+
+    def greeting(self) -> list[str]:
+        """Return what is shown first."""
+        ...
+
+    def typed(self, line: str, now: int) -> list[str]:
+        """Do what a line says; return what to show. Raises ValueError, with one line."""
+        ...
+
+    def news(self, now: int) -> Iterator[str]:
+        """Yield what has happened."""
+        ...
+
+    def confirm(self, now: int) -> None:
+        """Note that the news was shown."""
+        ...
+
+
+def media(names: Collection[str]) -> dict[int, GroupPort]:
+    """Return a port for each interface of these names, or else for all that lead to a local network.
+
+    Without a network it is the loopback interface, for programs on one machine. Raises ValueError for a name
+    that is of no interface with an IPv4 address.
+    """
+    found = [each for each in interfaces() if each.ipv4]
+    for name in names:
+        if name not in {each.name for each in found}:
+            there = ", ".join(each.name for each in found)
+            raise ValueError(f"no interface {name} with an IPv4 address; there are {there}")
+    chosen = [each for each in found if each.name in names]
+    chosen = chosen or [each for each in found if each.is_multicast and not each.is_loopback] or found
+    return {number: _port(each) for number, each in enumerate(chosen, start=1)}
+
+
+def _port(interface: Interface) -> GroupPort:
+    attachment = Attachment(interface.name, "", interface.mac or b"", interface.ipv4 or "", 0)
+    return GroupPort(attachment, GROUP, PORT, is_shared=True)
+
+
+async def run(
+    desk: Desk,
+    ports: dict[int, GroupPort],
+    lines: IO[str],
+    say: Callable[[str], None],
+    *,
+    ends_with_lines: bool,
+) -> None:
+    """Run a program until it is cancelled, or its user types /quit.
+
+    Args:
+        desk: the program; its node has the ports' numbers.
+        ports: see media().
+        lines: what is typed; read in a thread of its own.
+        say: shows a line.
+        ends_with_lines: whether the end of the lines is the end of the program.
+
+    Raises OSError if it cannot use the network, StoreError if the disk fails.
+    """
+    clock = time.time_ns
+    sockets = Sockets([Program(desk.node, ports)], "", clock)
+    inbox: asyncio.Queue[str | None] = asyncio.Queue()
+    _read_lines(lines, inbox)
+    try:
+        await sockets.start()
+        for line in desk.greeting():
+            say(line)
+        while True:
+            try:
+                typed = await asyncio.wait_for(inbox.get(), _NEWS_EVERY_S)
+            except TimeoutError:
+                pass
+            else:
+                if typed is None and ends_with_lines:
+                    return
+                if typed is not None and typed.strip() == "/quit":
+                    return
+                _do(desk, typed or "", say, clock())
+            for line in desk.news(clock()):
+                say(line)
+            desk.confirm(clock())
+            sockets.settle()
+    finally:
+        sockets.close()
+
+
+def _do(desk: Desk, line: str, say: Callable[[str], None], now: int) -> None:
+    try:
+        for shown in desk.typed(line.rstrip("\n"), now):
+            say(shown)
+    except ValueError as error:
+        say(f"! {error}")
+
+
+def _read_lines(lines: IO[str], inbox: "asyncio.Queue[str | None]") -> None:
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        try:
+            for line in lines:
+                loop.call_soon_threadsafe(inbox.put_nowait, line)
+            loop.call_soon_threadsafe(inbox.put_nowait, None)
+        except (RuntimeError, ValueError):
+            pass  # the program has ended before its user
+
+    threading.Thread(target=read, daemon=True).start()

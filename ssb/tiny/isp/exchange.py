@@ -1,0 +1,286 @@
+"""What a client exchanges with others: entries into the line and out of it, ends of subscriptions, receipts.
+
+What a user sends is signed as an entry of the subscription's own feed at once, and stored. It waits there
+until the line to the provider has room. What comes is stored until the user confirms that he has it; a user
+who takes nothing makes the provider pause the sender, in the end.
+
+If receipts are agreed (`Terms.receipt`), a client tells the other how far he has read. A sender knows from
+`feedhopping_fin`, signed by the provider, which entries that has. Entries which the provider has, and which
+are not known to have arrived `patience` later, are *overdue*: the provider withholds them or the receipts, or
+the other is silent. Who of the two it is cannot be proven.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from ssb.tiny.isp.evidence import is_receipt, sign_receipt
+from ssb.tiny.isp.facts import OPEN
+from ssb.tiny.isp.lines import Lines
+from ssb.tiny.isp.messages import (
+    NOT_FOUND,
+    SubReceipt,
+    SubResponse,
+    SubResponseIsp,
+    is_tunnelled,
+    read,
+    write,
+)
+from ssb.tiny.isp.party import BaseParty, Event, Line
+from ssb.tiny.isp.subscription import ENDED, INVITED, SPOILT, STANDS, WANTED, Group, Subscription
+
+
+class Exchange(BaseParty):
+    """A party with subscriptions.
+
+    Attributes:
+        subscriptions: by reference.
+        groups: by their ids.
+    """
+
+    subscriptions: dict[bytes, Subscription]
+    groups: dict[bytes, Group]
+
+    # What comes
+
+    def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
+        """See Party."""
+        flowing = {one.ref: one for one in self._of(contract) if one.state in (STANDS, SPOILT)}
+        message = None if is_tunnelled(content) else read(content)
+        if isinstance(message, SubResponseIsp) and not message.ok and message.ref in flowing:
+            self._on_end(flowing[message.ref], message)
+            return True
+        lines = [Line(one.ref, one.other) for one in flowing.values() if one.other is not None]
+        line = self._feed_of(lines, content) if is_tunnelled(content) else None
+        if line is not None:
+            if self._backlog(line.feed) >= contract.terms.held:
+                return False
+            if self._take_inner(contract, line, content, now):
+                self._events.append(Event("received", flowing[line.ref].contact, line.ref))
+            return True
+        if not is_tunnelled(content) and not isinstance(message, SubResponseIsp):
+            contract.accuse("what does not belong into a line", now)
+            return True
+        if contract.is_ending:
+            self.fault("an entry of nobody's")
+            return True
+        if any(one.state == SPOILT for one in flowing.values()):
+            self.fault("an entry of a feed that cannot be taken")
+            return True
+        contract.puzzle(now)
+        return False
+
+    def _on_end(self, subscription: Subscription, message: SubResponseIsp) -> None:
+        """The other side sends no more; if its contract is over, nor can it get anything."""
+        subscription.state, subscription.is_leaving = ENDED, True
+        own = subscription.own
+        if message.feed == NOT_FOUND and own is not None and not self._is_shared(subscription):
+            self._store.set_mark(own, self._store.feeds[own].sequence)
+            self._store.prune(own, self._store.feeds[own].sequence)
+        self._save(subscription)
+        self._events.append(Event("ended", subscription.contact, subscription.ref))
+        self._clean(subscription)
+        self._dirty[subscription.contract] = None
+
+    # What goes
+
+    def next_content(self, contract: Lines, now: int) -> bytes | None:
+        """See Party."""
+        ready = [
+            one.ref
+            for one in self._unsent(contract)
+            if not (one.is_paused and one.own is not None and self._backlog(one.own))
+        ]
+        if not ready:
+            return None
+        subscription = self.subscriptions[self._in_turn(contract, ready)]
+        own = subscription.own
+        if own is not None and self._backlog(own):
+            content = self._bundle(own)
+            if contract.terms.receipt is not None:
+                for one in self._of(contract):
+                    if one.own == own:
+                        one.bundled[contract.facts.own_line[-1].hex()] = self._store.feeds[own].mark
+                        self._save(one)
+            return content
+        subscription.end_said = True
+        self._save(subscription)
+        self._clean(subscription)
+        return write(SubResponse(subscription.ref, False, None))
+
+    def has_more(self, contract: Lines) -> bool:
+        """See Party."""
+        return any(True for _ in self._unsent(contract))
+
+    def _unsent(self, contract: Lines) -> Iterator[Subscription]:
+        """Yield the subscriptions that have an entry or their end to send."""
+        gathering = {group.own for group in self.groups.values() if group.pending}
+        for one in self._of(contract):
+            flows = one.state in (STANDS, ENDED, SPOILT) and not one.end_said
+            waits = self._backlog(one.own) and one.own not in gathering
+            if flows and (one.is_leaving or waits):
+                yield one
+
+    # Receipts
+
+    def _note_read(self, subscription: Subscription, sequence: int, now: int) -> None:
+        contract = self.contracts.get(subscription.contract)
+        subscription.read = max(subscription.read, sequence)
+        if contract is not None and contract.terms.receipt is not None and subscription.receipt_at is None:
+            subscription.receipt_at = now + contract.terms.receipt
+        self._save(subscription)
+
+    def _say_receipt(self, subscription: Subscription, now: int) -> None:
+        subscription.receipt_at = None
+        contract = self.contracts.get(subscription.contract)
+        own = self._store.feeds.get(subscription.own) if subscription.own is not None else None
+        is_new = subscription.receipted < subscription.read
+        if (
+            contract is not None
+            and contract.facts.state == OPEN
+            and own is not None
+            and own.identity is not None
+            and subscription.other is not None
+            and is_new
+        ):
+            signature = sign_receipt(own.identity, subscription.other, subscription.read)
+            contract.say(SubReceipt(subscription.ref, subscription.read, signature), now)
+            subscription.receipted = subscription.read
+        self._save(subscription)
+
+    def _on_receipt(self, contract: Lines, message: SubReceipt, now: int) -> None:
+        one = self.subscriptions.get(message.ref)
+        if one is None or one.own is None or one.other is None or one.contract != contract.id:
+            return  # it has ended meanwhile
+        if not is_receipt(message.signature, one.other, one.own, message.sequence):
+            self.fault("a receipt that is none")
+            return
+        one.arrived = max(one.arrived, message.sequence)
+        one.overdue_at = now + contract.terms.patience if one.taken > one.arrived else None
+        self._save(one)
+
+    def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
+        """See Party: the provider has signed that it has what was in a data feed."""
+        for one in self._of(contract):
+            taken = one.bundled.pop(feed.hex(), None)
+            if taken is not None:
+                one.taken = max(one.taken, taken)
+                if one.taken > one.arrived and one.overdue_at is None:
+                    one.overdue_at = now + contract.terms.patience
+                self._save(one)
+
+    def next_deadline(self) -> int | None:
+        """See Program."""
+        due = [super().next_deadline()]
+        for one in self.subscriptions.values():
+            due += [one.receipt_at, one.overdue_at]
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Program."""
+        for one in list(self.subscriptions.values()):
+            if one.receipt_at is not None and one.receipt_at <= now:
+                self._say_receipt(one, now)
+            if one.overdue_at is not None and one.overdue_at <= now:
+                one.overdue_at = None
+                self._save(one)
+                missing = f"{one.taken - one.arrived} entries"
+                self._events.append(Event("overdue", one.contact, one.ref, missing))
+        super().wake(now)
+
+    # Inside
+
+    def _backlog(self, feed: bytes | None) -> int:
+        """Return how many entries of a client-to-client feed are not used yet."""
+        held = self._store.feeds.get(feed) if feed is not None else None
+        return 0 if held is None else held.sequence - held.mark
+
+    def _bundle(self, feed: bytes) -> bytes:
+        """Return the next unused entry of a feed with its side chain, and count it as used."""
+        sequence = self._store.feeds[feed].mark + 1
+        packets, _ = self._signed(feed, sequence)
+        self._store.set_mark(feed, sequence)
+        self._store.prune(feed, sequence)
+        return b"".join(packets)
+
+    def _clean(self, subscription: Subscription) -> None:
+        """Delete what is no longer needed of a subscription."""
+        if subscription.end_said and subscription.own is not None:
+            own, subscription.own = subscription.own, None
+            self._release(own)
+            self._save(subscription)
+        other, has_ended = subscription.other, subscription.state == ENDED
+        if has_ended and other is not None and not self._backlog(other):  # the user has everything
+            self._store.drop(other)
+            subscription.other = None
+            self._save(subscription)
+        if has_ended and subscription.own is None and subscription.other is None:
+            self._delete(subscription)
+
+    def _of(self, contract: Lines) -> list[Subscription]:
+        return [one for one in self.subscriptions.values() if one.contract == contract.id]
+
+    def _is_shared(self, subscription: Subscription) -> bool:
+        """Whether an own feed is for others of a group, too."""
+        return any(
+            one.own == subscription.own for one in self.subscriptions.values() if one is not subscription
+        )
+
+    def _release(self, own: bytes) -> None:
+        """Delete an own feed, if it is for nobody any more."""
+        uses = [one.own for one in self.subscriptions.values()]
+        uses += [group.own for group in self.groups.values()]
+        if own not in uses:
+            self._store.drop(own)
+
+    def _save(self, subscription: Subscription) -> None:
+        self.subscriptions[subscription.ref] = subscription
+        self._store.put(f"subscription {subscription.ref.hex()}", asdict(subscription))
+
+    def _delete(self, subscription: Subscription) -> None:
+        self.subscriptions.pop(subscription.ref, None)
+        self._store.put(f"subscription {subscription.ref.hex()}", None)
+        if subscription.other is not None and subscription.state != INVITED:
+            self._store.drop(subscription.other)
+        self._settle(subscription)
+        if subscription.own is not None:
+            self._release(subscription.own)
+
+    def _settle(self, subscription: Subscription) -> None:
+        """A member of a group is one of it, or is not: what waits for him can be sent."""
+        group = self.groups.get(subscription.group[0]) if subscription.group else None
+        if group is None:
+            return
+        if subscription.contact in group.pending:
+            group.pending.remove(subscription.contact)
+            self._dirty[group.contract] = None
+        is_used = any(one.group and one.group[0] == group.id for one in self.subscriptions.values())
+        if is_used or group.pending:
+            self._save_group(group)
+        else:
+            del self.groups[group.id]
+            self._store.put(f"group {group.id.hex()}", None)
+            self._release(group.own)
+
+    def _save_group(self, group: Group) -> None:
+        self.groups[group.id] = group
+        self._store.put(f"group {group.id.hex()}", asdict(group))
+
+    def _end_all(self, contract: Lines) -> None:
+        """A contract is over."""
+        for group in [group for group in self.groups.values() if group.contract == contract.id]:
+            group.pending = []
+            self._save_group(group)
+        for one in self._of(contract):
+            one.end_said = True
+            if one.state in (WANTED, INVITED):
+                self._delete(one)
+                continue
+            if one.state in (STANDS, SPOILT):
+                self._events.append(Event("ended", one.contact, one.ref))
+            one.state = ENDED
+            self._save(one)
+            self._clean(one)
+        for group in [group for group in self.groups.values() if group.contract == contract.id]:
+            del self.groups[group.id]
+            self._store.put(f"group {group.id.hex()}", None)
+            self._release(group.own)

@@ -1,0 +1,266 @@
+"""The two lines of data feeds of a contract: one is written, the other is read.
+
+A data feed begins with `prev` and ends with `next`, which names the feed that follows. Who has
+read a feed to its end says `fin` on his control feed and drops it; then the writer drops it, too. Both
+replace it in the set by its successor, and count an epoch. A writer begins a feed only if fewer than `unread`
+are not yet read: until then what is to be sent waits where it is, and goes on with the next `fin`.
+
+An entry that nothing explains stops the line: the command that explains it may be on its way. If none has
+come within `patience`, the other side has broken the contract. Its line is read no further, and what it has
+signed is kept as evidence.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from ssb.keys import Identity
+from ssb.tiny.feed import Whole
+from ssb.tiny.isp.evidence import NOBODYS
+from ssb.tiny.isp.facts import FAREWELL, OPEN, Facts
+from ssb.tiny.isp.messages import (
+    FarewellFin,
+    HopFin,
+    HopNext,
+    HopPrev,
+    Message,
+    is_tunnelled,
+    read,
+    write,
+)
+from ssb.tiny.isp.terms import Terms
+from ssb.tiny.node import Node
+from ssb.tiny.replica import Limit
+
+
+class Party(Protocol):
+    """What a contract asks of the program that it is a part of."""
+
+    node: Node
+
+    def new_identity(self) -> Identity:
+        """Return a new key pair."""
+
+    def on_control(self, contract: "Lines", entry: Whole, message: Message, now: int) -> None:
+        """Take in a command from the other's control feed that is not about the contract itself."""
+
+    def on_data(self, contract: "Lines", content: bytes, now: int) -> bool:
+        """Take in an entry of the other's line; False if it cannot be taken before something else comes."""
+
+    def next_content(self, contract: "Lines", now: int) -> bytes | None:
+        """Return what is to be written to the line next, and count it as written; None for nothing."""
+
+    def has_more(self, contract: "Lines") -> bool:
+        """Whether anything may still have to be written to the line that is ended."""
+
+    def on_state(self, contract: "Lines", now: int) -> None:
+        """Take note that the contract has another state."""
+
+    def on_read(self, contract: "Lines", feed: bytes, now: int) -> None:
+        """Take note that the other has read a feed of the own line to its end."""
+
+    def fault(self, reason: str) -> None:
+        """Count something that the other side must not do."""
+
+    def accuse(self, contract: "Lines", reason: str, feed: bytes, sequence: int, now: int) -> None:
+        """Hold an entry against the other side that it must not have written."""
+
+
+class Lines(ABC):
+    """The lines of a contract, which inherits them.
+
+    Args:
+        id: of the contract.
+        facts: what is kept of it.
+        party: the program.
+        terms: agreed on before.
+    """
+
+    def __init__(self, id: bytes, facts: Facts, party: Party, terms: Terms) -> None:  # noqa: A002 - its name
+        self.id = id
+        self.facts = facts
+        self.terms = terms
+        self._party = party
+        self._node = party.node
+        self._store = party.node.store
+        self._puzzled_at: int | None = None
+
+    @property
+    @abstractmethod
+    def other(self) -> bytes:
+        """The other side's root feed."""
+
+    @property
+    @abstractmethod
+    def is_ending(self) -> bool:
+        """Whether both sides know of the farewell."""
+
+    @property
+    @abstractmethod
+    def is_overrun(self) -> bool:
+        """Whether the other has asked for more than it can have read the answers to; it is not answered."""
+
+    @abstractmethod
+    def save(self) -> None:
+        """Write what is kept of the contract."""
+
+    @abstractmethod
+    def say(self, message: Message, now: int) -> bytes:
+        """Write a command to the own control feed; return the entry's id."""
+
+    @abstractmethod
+    def _end(self, now: int) -> None:
+        """End the contract, if both sides have read everything."""
+
+    @property
+    def data_set(self) -> str:
+        """The name of the set of data feeds."""
+        return f"data{self.facts.client.hex()}{self.id.hex()}"
+
+    def puzzle(self, now: int) -> None:
+        """Take note that nothing explains the next entry of the other's line."""
+        if self._puzzled_at is None:
+            self._puzzled_at = now
+
+    @property
+    def _loses_patience(self) -> int | None:
+        """When an entry that nothing explains breaks the contract, ns."""
+        if self._puzzled_at is None or self.facts.is_broken:
+            return None
+        return self._puzzled_at + self.terms.patience
+
+    def _lose_patience(self, now: int) -> None:
+        self.accuse(NOBODYS, now)
+        self.facts.is_broken = True
+        self.save()
+
+    def accuse(self, reason: str, now: int) -> None:
+        """Hold the next entry of the other's line against him."""
+        feed = self.facts.other_data
+        assert feed is not None
+        self._party.accuse(self, reason, feed, self._store.feeds[feed].mark + 1, now)
+
+    # The other's line
+
+    def _read_line(self, now: int) -> None:
+        """Read the other's line as far as it goes; hop when a feed ends."""
+        facts = self.facts
+        while (feed := facts.other_data) is not None and not facts.is_broken and not facts.fin_said:
+            page = self._store.read(feed, self._store.feeds[feed].mark, 1)
+            if not page or not self._on_entry(feed, page[0], now):
+                return
+
+    def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:
+        """Take in an entry of the other's line; return whether to go on."""
+        if entry.sequence > self.terms.size:
+            return self._break("a data feed longer than agreed", feed, entry.sequence, now)
+        if is_tunnelled(entry.content) and entry.sequence > 1:
+            taken = self._party.on_data(self, entry.content, now)
+        else:
+            message = read(entry.content)
+            if entry.sequence == 1:
+                if message != HopPrev(self.facts.other_previous):
+                    reason = "a data feed that does not follow the one before"
+                    return self._break(reason, feed, entry.sequence, now)
+                self._store.prune(self.facts.own_control, self.facts.hop_fin)
+                taken = True
+            elif isinstance(message, HopNext):
+                self._store.set_mark(feed, entry.sequence)
+                self._hop(feed, message.feed, now)
+                return True
+            else:
+                taken = self._party.on_data(self, entry.content, now)
+        if taken:
+            self._puzzled_at = None
+            self._store.set_mark(feed, entry.sequence)
+        return taken
+
+    def _hop(self, old: bytes, new: bytes | None, now: int) -> None:
+        facts = self.facts
+        if new is None:
+            facts.fin_said = True
+            self.say(FarewellFin(), now)
+            self.save()
+            self._end(now)
+            return
+        if new in self._store.feeds:
+            self._break("a data feed that is known already", old, self._store.feeds[old].mark, now)
+            return
+        self.say(HopFin(old), now)
+        facts.hop_fin = self._store.feeds[facts.own_control].sequence
+        facts.other_previous, facts.other_data = old, new
+        facts.epoch += 1
+        self._store.add(new)
+        self._join_data(now)
+        self._store.drop(old)
+        self.save()
+
+    def _break(self, reason: str, feed: bytes, sequence: int, now: int) -> bool:
+        self._party.accuse(self, reason, feed, sequence, now)
+        self.facts.is_broken = True
+        self.save()
+        return False
+
+    # The own line
+
+    def _on_fin(self, feed: bytes, entry: Whole, now: int) -> None:
+        """The other has read a feed of the own line to its end."""
+        facts = self.facts
+        if len(facts.own_line) < 2 or feed != facts.own_line[0]:
+            assert facts.other_control is not None
+            reason = "a fin of a feed that is not at its end"
+            self._party.accuse(self, reason, facts.other_control, entry.sequence, now)
+            return
+        del facts.own_line[0]
+        facts.epoch += 1
+        self._join_data(now)
+        self._store.drop(feed)
+        self._party.on_read(self, feed, now)
+        self.save()
+
+    def write_line(self, now: int) -> None:
+        """Write what is to be sent, as long as there is room; end the line when the time has come."""
+        facts = self.facts
+        if facts.state not in (OPEN, FAREWELL) or facts.line_ended:
+            return
+        while self._has_room(now):
+            content = self._party.next_content(self, now)
+            if content is None:
+                break
+            self._node.publish(facts.own_line[-1], content, now)
+        is_done = facts.state == FAREWELL and self.is_ending and not self._party.has_more(self)
+        # The last entry of a full feed always names a feed: the prototype takes no other.
+        if is_done and (self._is_below_the_last() or self._begin_feed(now)):
+            self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
+            facts.line_ended = True
+            self.save()
+
+    def _has_room(self, now: int) -> bool:
+        """Return whether the line takes an entry; begin another feed if there is something to write."""
+        return self._is_below_the_last() or (self._party.has_more(self) and self._begin_feed(now))
+
+    def _is_below_the_last(self) -> bool:
+        return self._store.feeds[self.facts.own_line[-1]].sequence < self.terms.size - 1
+
+    def _begin_feed(self, now: int) -> bool:
+        """Hop to another feed, if so many may be unread; return whether they may."""
+        facts = self.facts
+        if len(facts.own_line) >= self.terms.unread:
+            return False
+        current, new = facts.own_line[-1], self._new_feed()
+        self._node.publish(current, write(HopNext(new)), now)
+        self._node.publish(new, write(HopPrev(current)), now)
+        facts.own_line.append(new)
+        self.save()
+        return True
+
+    # Inside
+
+    def _new_feed(self) -> bytes:
+        return self._store.add_own(self._party.new_identity()).key
+
+    def _join_data(self, now: int) -> None:
+        facts = self.facts
+        if facts.own_line and facts.other_data is not None:
+            keys = [facts.own_line[0], facts.other_data]
+            limit = Limit(self.terms.size, self.terms.inner_bytes)
+            self._node.join(self.data_set, keys, now, epoch=facts.epoch, priority=1, limit=limit)

@@ -1,0 +1,81 @@
+"""Packets that wait to be sent: each once, for its time, and the urgent ones first."""
+
+from collections import Counter
+from random import Random
+from typing import Final, NamedTuple
+
+MOST_QUEUED: Final = 256
+"""Packets that may wait; more answers are not given."""
+
+
+class _Queued(NamedTuple):
+    due: int
+    priority: int
+    order: int
+    kind: str
+    ports: tuple[int, ...]
+
+
+class Outbox:
+    """The packets of a node that are to be sent.
+
+    Args:
+        random: for the pauses between packets.
+        gap: the shortest pause between two packets, ns; a pause is up to twice as long. None if it is 0.
+
+    Attributes:
+        sent: how many were sent, by kind.
+    """
+
+    def __init__(self, random: Random, gap: int) -> None:
+        self.sent: Counter[str] = Counter()
+        self._random = random
+        self._gap = gap
+        self._queue: dict[bytes, _Queued] = {}
+        self._order = 0
+        self._free_at = 0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def put(self, packet: bytes, kind: str, priority: int, due: int, ports: tuple[int, ...]) -> bool:
+        """Let a packet be sent out of ports at a time, ns; return False if there is no room."""
+        queued = self._queue.get(packet)
+        if queued is not None:
+            self._queue[packet] = queued._replace(ports=tuple({*queued.ports, *ports}))
+            return True
+        if len(self._queue) >= MOST_QUEUED:
+            return False
+        self._order += 1
+        self._queue[packet] = _Queued(due, priority, self._order, kind, ports)
+        return True
+
+    def hush(self, packet: bytes, port: int) -> None:
+        """Another has said it there: do not say it again."""
+        queued = self._queue.get(packet)
+        if queued is not None and port in queued.ports:
+            left = tuple(each for each in queued.ports if each != port)
+            if left:
+                self._queue[packet] = queued._replace(ports=left)
+            else:
+                del self._queue[packet]
+
+    def take(self, now: int) -> list[tuple[bytes, tuple[int, ...]]]:
+        """Return the packets whose time has come, with their ports, those of the lowest priority first."""
+        due = [(queued, packet) for packet, queued in self._queue.items() if queued.due <= now]
+        due.sort(key=lambda item: (item[0].priority, item[0].order))
+        if self._gap and due:
+            due = due[: self._free_at <= now]
+            if due:
+                self._free_at = now + round(self._gap * (1 + self._random.random()))
+        for queued, packet in due:
+            del self._queue[packet]
+            self.sent[queued.kind] += 1
+        return [(packet, queued.ports) for queued, packet in due]
+
+    def next_deadline(self) -> int | None:
+        """Return when the next packet can be sent, ns; None if none waits."""
+        if not self._queue:
+            return None
+        first = min(queued.due for queued in self._queue.values())
+        return max(first, self._free_at) if self._gap else first

@@ -1,0 +1,144 @@
+"""The users of a forwarder, whom they follow and block, and the feeds that this leads to.
+
+A feed is *carried* if it is on the graph of one user at least: it is the user's own, or at most so many
+follows lead to it from there, and no nearer block or unfollow decides against it (ssb.graph has the rules).
+What one user blocks may be carried for another.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from ssb.graph import Changes, Graph
+from ssb.message import Message
+
+CONTACT: Final = "contact"
+
+STATEMENT_BYTES: Final = 32 + 32 + 8 + 1
+"""State of a statement: its author's key, the other's, the sequence number, and what it says."""
+
+_STATEMENTS: Final = 5_000
+"""Statements of one author that are remembered."""
+
+
+class Community:
+    """Users and their graphs. All statements are of messages that somebody has verified.
+
+    Args:
+        most_feeds: feeds carried at most; what would be more has to wait until others are not carried.
+
+    Attributes:
+        counters: what was refused, by reason.
+    """
+
+    def __init__(self, most_feeds: int) -> None:
+        self.counters: Counter[str] = Counter()
+        self._most_feeds = most_feeds
+        self._graphs: dict[str, Graph] = {}
+        self._users_of: Counter[str] = Counter()  # feed -> users on whose graph it is
+        self._carried: dict[str, None] = {}
+        self._waiting: dict[str, None] = {}
+        self._said: defaultdict[str, list[Message]] = defaultdict(list)  # author -> messages of type contact
+        self._told: frozenset[str] = frozenset()
+
+    def __contains__(self, user: str) -> bool:
+        return user in self._graphs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._graphs)
+
+    @property
+    def statements(self) -> int:
+        """Statements that are remembered."""
+        return sum(len(said) for said in self._said.values())
+
+    def attach(self, user: str, hops: int) -> None:
+        """Serve a user, whose graph is so many follows deep; no effect if they are attached already."""
+        if user in self._graphs:
+            return
+        graph = self._graphs[user] = Graph(user, hops)
+        for said in self._said.values():
+            for message in said:
+                graph.read(message)
+        self._take(graph)
+
+    def detach(self, user: str) -> None:
+        """Serve a user no more."""
+        graph = self._graphs.pop(user, None)
+        if graph is not None:
+            changes = graph.take_changes()
+            for feed in sorted((graph.replicated() - changes.added) | changes.removed):
+                self._leave(feed)
+
+    def read(self, message: Message) -> None:
+        """Take a verified message into account, if it is of type contact and its author's feed is carried."""
+        content = message.content
+        if not isinstance(content, dict) or content.get("type") != CONTACT:
+            return
+        said = self._said[message.author]
+        if said and said[-1].sequence >= message.sequence:
+            return  # it is read again, from a replica
+        if message.author not in self._carried or len(said) >= _STATEMENTS:
+            self.counters["statements"] += 1
+            return
+        said.append(message)
+        for graph in self._graphs.values():
+            graph.read(message)
+
+    def carries(self, feed: str) -> bool:
+        """Whether a feed is carried."""
+        return feed in self._carried
+
+    def reaches(self, user: str, feed: str) -> bool:
+        """Whether a feed is on the graph of a user who is attached."""
+        graph = self._graphs.get(user)
+        return graph is not None and feed in graph.replicated()
+
+    def holders(self, user: str, feed: str) -> list[str]:
+        """Return a feed's author, and those on the graph of a user who is attached who follow the author."""
+        graph = self._graphs.get(user)
+        if graph is None:
+            return [feed]
+        return [feed, *(other for other in graph.replicated() if graph.is_following(other, feed))]
+
+    def take_changes(self) -> Changes:
+        """How the set of carried feeds differs from that at the last call; at first from no feeds."""
+        for graph in self._graphs.values():
+            self._take(graph)
+        now = frozenset(self._carried)
+        changes = Changes(now - self._told, self._told - now)
+        for feed in changes.removed:
+            self._said.pop(feed, None)  # it is read again, if the feed comes back
+            for graph in self._graphs.values():
+                graph.forget(feed)
+        self._told = now
+        return changes
+
+    def _take(self, graph: Graph) -> None:
+        changes = graph.take_changes()
+        for feed in sorted(changes.added):
+            self._users_of[feed] += 1
+            if feed not in self._carried:
+                self._enter(feed)
+        for feed in sorted(changes.removed):
+            self._leave(feed)
+
+    def _enter(self, feed: str) -> None:
+        if len(self._carried) < self._most_feeds:
+            self._carried[feed] = None
+        else:
+            self.counters["feeds"] += 1
+            self._waiting[feed] = None
+
+    def _leave(self, feed: str) -> None:
+        self._users_of[feed] -= 1
+        if self._users_of[feed] > 0:
+            return
+        del self._users_of[feed]
+        self._waiting.pop(feed, None)
+        if feed in self._carried:
+            del self._carried[feed]
+            if self._waiting:
+                waiting = next(iter(self._waiting))
+                del self._waiting[waiting]
+                self._enter(waiting)

@@ -1,0 +1,247 @@
+"""ssb-aware: Interests for items of logs go along the social graph, without routes.
+
+Theory of operation. A node carries the feeds that its users' graphs lead to; its keeper says which. An
+Interest for an item that is here is answered from the replicas. One for another item of a carried feed goes
+to all neighbours that have a keeper, except to those that are known not to carry the feed, and waits: the log
+may grow. The keepers of these neighbours ask for the same item by themselves, so it goes no further from
+there while their own Interest is pending. An Interest for a feed that is not carried is refused; the
+neighbour that sent it remembers that, until this node comes to carry others.
+
+Three bounds keep strangers from flooding: nobody asks for an item far beyond the newest one, since a log
+grows by one item after the other; an Interest goes to a neighbour once in its lifetime, whoever repeats it,
+unless this node's own keeper does; and what comes from a face floods so many times a second at most. HopLimit
+and nonces do their part as everywhere (forwarder.forwarder).
+
+Every item is verified before it goes on. A neighbour that brings another's forgery is asked for nothing for a
+while, since a keeper passes none on.
+
+Long-lived Interests take the same ways, to one neighbour at a time: see feed_hops().
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from forwarder.feedcache.items import RejectedItem, open_item
+from forwarder.fib import NextHop
+from forwarder.measurements import Measurements
+from forwarder.pit import PitEntry
+from forwarder.strategy import Node, Strategy
+from forwarder.suppression import PARAMETERS, Suppression
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import NO_ROUTE
+from forwarder.wire.packet import Data
+from ssb_over_ndn.naming import log_key
+from ssb_over_ndn.social.hello import HELLO
+
+SECOND: Final = 1_000_000_000
+
+AHEAD: Final = 64
+"""How far beyond the newest item of a log that is here somebody may ask."""
+
+QUOTA: Final = 500
+"""Interests a second from one face that are flooded; as many may come at once."""
+
+_REMEMBERED: Final = 16 * SECOND  # that a neighbour does not carry a feed, or has brought a forgery
+
+
+class Carrier(Protocol):
+    """What a strategy asks its node's keeper; see ssb_over_ndn.social.keeper."""
+
+    def is_home(self, feed: bytes) -> bool: ...  # noqa: D102
+
+    def carries(self, feed: bytes) -> bool: ...  # noqa: D102
+
+    def tip(self, feed: bytes) -> int: ...  # noqa: D102
+
+    def holds(self, feed: bytes, seq: int) -> bool: ...  # noqa: D102
+
+    def generation(self, face: int) -> int | None: ...  # noqa: D102
+
+    def place(self, user: str) -> int | None: ...  # noqa: D102
+
+    def reaches(self, user: str, feed: str) -> bool: ...  # noqa: D102
+
+    def holders(self, user: str, feed: str) -> list[str]: ...  # noqa: D102
+
+
+class Quota:
+    """How often something may happen: a token bucket.
+
+    Args:
+        per_s: tokens a second, and at once.
+        now: ns.
+    """
+
+    __slots__ = ("_at", "_left", "_per_s")
+
+    def __init__(self, per_s: int, now: int) -> None:
+        self._per_s = per_s
+        self._left = float(per_s)
+        self._at = now
+
+    def take(self, now: int) -> bool:
+        """Take a token; return False if there is none."""
+        self._left = min(self._left + (now - self._at) * self._per_s / SECOND, self._per_s)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Notes:
+    """Of a pending Interest: the faces that have asked, and suppression intervals, ns, by upstream face."""
+
+    __slots__ = ("asked", "intervals")
+
+    def __init__(self) -> None:
+        self.asked: set[int] = set()
+        self.intervals: dict[int, int] = {}
+
+
+class SocialFlood(Strategy):
+    """Floods along the social graph of the node's users.
+
+    Args:
+        node: the forwarder.
+        keeper: see Carrier.
+        face: the keeper's.
+        quota: see QUOTA.
+
+    Attributes:
+        counters: `flooded` and `waiting` Interests for carried feeds; `refused` ones for others, `ahead` of
+            the log, and beyond the `quota`; `forged` items.
+    """
+
+    NAME = "ssb-aware"
+    VERSION = 1
+
+    def __init__(self, node: Node, keeper: Carrier, face: int, quota: int = QUOTA) -> None:
+        super().__init__(node, {})
+        self.counters: Counter[str] = Counter()
+        self._keeper = keeper
+        self._face = face
+        self._per_s = quota
+        self._quotas: dict[int, Quota] = {}
+        self._suppression = Suppression(PARAMETERS)
+        self._shunned: dict[int, int] = {}  # face that has brought a forgery -> until when, ns
+        self._refused: Measurements[tuple[int, int]] = Measurements(_REMEMBERED, most=65536)
+
+    def after_interest(
+        self, entry: PitEntry, face: int, hops: Sequence[NextHop], now: int
+    ) -> Sequence[int] | None:
+        """See Strategy."""
+        if entry.name.startswith(HELLO):
+            return self.node.neighbours(entry, face) if face == self._face else [self._face]
+        parts = split_item(entry.name)
+        if parts is None:
+            return None
+        feed, seq = parts
+        if face != self._face and (self._keeper.is_home(feed) or self._is_here(feed, seq)):
+            return [self._face]
+        if not self._is_admitted(entry, face, feed, seq):
+            return None
+        faces = self._faces(entry, face, feed, now)
+        if faces and not self._has_quota(face, now):
+            self.counters["quota"] += 1
+            return None
+        self.counters["flooded" if faces else "waiting"] += 1
+        return faces
+
+    def accepts(self, entry: PitEntry, face: int, data: Data, now: int) -> bool:
+        """See Strategy: items must be their authors'."""
+        parts = split_item(data.name)
+        if parts is None:
+            return True
+        try:
+            open_item(*parts, data)
+        except RejectedItem:
+            self.counters["forged"] += 1
+            self._shunned[face] = now + _REMEMBERED
+            return False
+        return True
+
+    def after_nack(
+        self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
+    ) -> Sequence[int] | None:
+        """See Strategy: who refuses does not carry the feed. Neighbours go on waiting: the log may grow."""
+        parts = split_item(entry.name)
+        generation = self._keeper.generation(face)
+        if reason == NO_ROUTE and parts is not None and generation is not None:
+            self._refused.set(_key(face, parts[0]), (generation, now + _REMEMBERED), now)
+        return self._after_refusal(entry)
+
+    def _after_refusal(self, entry: PitEntry) -> Sequence[int] | None:
+        """Let this node's keeper know if nobody else waits; it asks again when there is news."""
+        return () if all(record.face == self._face for record in entry.in_records) else None
+
+    def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop]:
+        """See Strategy: the neighbour where the author is attached comes first, then the others.
+
+        Items of the past are in the replicas.
+        """
+        if self._keeper.is_home(feed):
+            return (NextHop(self._face, 0),)
+        if not self._keeper.carries(feed):
+            return ()
+        home = self._keeper.place(log_key(feed))
+        faces = [
+            face.number
+            for face in self.node.faces.values()
+            if face.is_up and not face.is_local and self._keeper.generation(face.number) is not None
+        ]
+        found = [NextHop(face, 1 if face == home else 2) for face in faces]
+        found.sort(key=lambda hop: hop.cost)
+        return [NextHop(self._face, 0), *found] if past else found
+
+    def _is_here(self, feed: bytes, seq: int) -> bool:
+        return self._keeper.carries(feed) and self._keeper.holds(feed, seq)
+
+    def _is_admitted(self, entry: PitEntry, face: int, feed: bytes, seq: int) -> bool:
+        if not self._keeper.carries(feed):
+            self.counters["refused"] += 1
+            return False
+        if seq > self._keeper.tip(feed) + AHEAD:
+            self.counters["ahead"] += 1
+            return False
+        return True
+
+    def _has_quota(self, face: int, now: int) -> bool:
+        if face == self._face:
+            return True
+        if face not in self._quotas:
+            self._quotas[face] = Quota(self._per_s, now)
+        return self._quotas[face].take(now)
+
+    def _faces(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:
+        """Return the neighbours that an Interest goes to now."""
+        if entry.notes is None:
+            entry.notes = Notes()
+        notes: Notes = entry.notes
+        is_own_again = face == self._face and face in notes.asked
+        notes.asked.add(face)
+        faces = []
+        for out in self._targets(entry, face, feed, now):
+            record = entry.out_record(out)
+            is_waiting = record is not None and record.nacked is None and record.expiry > now
+            if not is_waiting or (
+                is_own_again and self._suppression.lets_through(entry, out, notes.intervals, now)
+            ):
+                faces.append(out)
+        return faces
+
+    def _targets(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:
+        """Return the neighbours that have a keeper, but those that do not carry a feed."""
+        found = []
+        for out in self.node.neighbours(entry, face):
+            generation = self._keeper.generation(out)
+            refused, until = self._refused.get(_key(out, feed), now) or (None, 0)
+            is_shunned = now < self._shunned.get(out, 0)
+            if generation is not None and not is_shunned and (generation != refused or now >= until):
+                found.append(out)
+        return found
+
+
+def _key(face: int, feed: bytes) -> bytes:
+    return face.to_bytes(8) + feed

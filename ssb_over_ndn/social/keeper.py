@@ -1,0 +1,546 @@
+"""The keeper: the program beside a forwarder that replicates its users' logs and inspects them.
+
+It follows every carried feed (`community`) by Interests of its own forwarder, whose strategy takes them to
+neighbours; how, is the subscription's matter. What has come is verified, stored (`replicas`), and served. A
+user's application takes messages from the replicas: nothing is asked for on demand.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Final, NamedTuple, Protocol
+
+from forwarder.face import Face
+from forwarder.feedcache.items import Item, parse_item
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import open_interest, parse_lp
+from forwarder.wire.packet import Interest, parse_data, parse_interest
+from forwarder.wire.tlv import MalformedPacket
+from ssb.application import Event, Plan
+from ssb.keys import Identity
+from ssb.message import InvalidMessage, Message
+from ssb_over_ndn.naming import log_key, log_name, message_packet, read_log_name
+from ssb_over_ndn.server import FeedServer
+from ssb_over_ndn.social.community import Community
+from ssb_over_ndn.social.hello import HELLO, MOST_ATTACHMENTS, Attachment, Hello, make_hello, read_hello
+from ssb_over_ndn.social.replicas import Replicas
+from ssb_over_ndn.subscriptions import Subscription, Subscriptions
+
+MS: Final = 1_000_000
+
+MOST_FEEDS: Final = 10_000
+MOST_BYTES: Final = 256 << 20
+MOST_USERS: Final = 1_024
+MOST_USERS_OF_FACE: Final = 64
+
+_SOON: Final = 50 * MS  # changes within so short a time are told, and acted upon, together
+_AGAIN: Final = 250 * MS  # between two times that what was refused is asked for again
+_HELLOS_MISSED: Final = 3  # before a neighbour counts as gone
+_CONTACT: Final = b'"type": "contact"'
+
+
+class Home(NamedTuple):
+    """A user of this node: the log that the user writes, and signs attachments by.
+
+    Attributes:
+        identity: the user's.
+        messages: the log from its first message.
+        times: when each comes into being, ns, ascending.
+    """
+
+    identity: Identity
+    messages: Sequence[Message]
+    times: Sequence[int]
+
+
+class Terms(NamedTuple):
+    """What a keeper does for whom.
+
+    Attributes:
+        hops: how many follows lead to the feeds that are carried for a user.
+        hello_ms: time between two hellos.
+        serves_neighbours: the users at neighbours are served, too: this node has none of its own.
+        spreads: attachments are passed on to all, and whoever is attached anywhere is a user of every node
+            that serves neighbours: it inspects all logs, and knows the way to every user.
+        keeps: logs are kept, and served; else they are inspected only, but for those of users of this node.
+    """
+
+    hops: int
+    hello_ms: int
+    serves_neighbours: bool
+    spreads: bool = False
+    keeps: bool = True
+
+
+class Surroundings(Protocol):
+    """What a keeper sees of its forwarder, and does to it besides sending it packets."""
+
+    @property
+    def faces(self) -> Mapping[int, Face]:
+        """All faces by number."""
+        ...
+
+    def drop(self, feed: bytes, now: int) -> None:
+        """Let caches forget a feed, and refuse whoever follows it here."""
+        ...
+
+
+class _Neighbour:
+    """A neighbour with a keeper: its generation, until when it counts as there (ns), who is attached."""
+
+    __slots__ = ("generation", "until", "users")
+
+    def __init__(self) -> None:
+        self.generation = -1
+        self.until = 0
+        self.users: dict[str, None] = {}
+
+
+class _Place(NamedTuple):
+    """Where a user is attached: the face that leads there, the attachment, and until when it counts, ns."""
+
+    face: int
+    attachment: Attachment
+    until: int
+
+
+class Keeper:
+    """An Application of a forwarder that tells it the faces that packets come from (Face.local_fields).
+
+    Args:
+        terms: see Terms.
+        homes: the users of this node.
+        subscribe: (feed's name, last item that is here, whose Interests these are) -> a Subscription.
+        surroundings: of the forwarder.
+        rng: source of nonces.
+        plan: when the node's user follows `follows`; None if there is no such.
+        follows: the feeds that the application takes messages of, by their authors' references.
+        held: messages that are here from the start, by author.
+        start, stop: when the keeper works, ns.
+
+    Attributes:
+        community, replicas: see there.
+        counters: what did not go as it should, by a word each.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        homes: Sequence[Home],
+        subscribe: Callable[[bytes, int, str], Subscription],
+        surroundings: Surroundings,
+        rng: Random,
+        *,
+        plan: Plan | None = None,
+        follows: Sequence[str] = (),
+        held: Mapping[str, Sequence[Message]] = {},
+        start: int,
+        stop: int,
+        most_feeds: int = MOST_FEEDS,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self.community = Community(most_feeds)
+        self.replicas = Replicas(most_bytes)
+        self.counters: Counter[str] = Counter()
+        self._terms = terms
+        self._homes = {home.identity.ref: home for home in homes}
+        self._subscribe = subscribe
+        self._surroundings = surroundings
+        self._rng = rng
+        self._plan = plan
+        self._follows = dict.fromkeys(follows)
+        self._held = held
+        self._stop: int | None = stop
+        self._servers: dict[bytes, FeedServer] = {}
+        self._due: dict[str, deque[tuple[int, Message]]] = {}
+        self._subscriptions = Subscriptions()
+        self._closed: set[bytes] = set()  # feeds of which nothing more is to come: forked, or not SSB's
+        self._places: dict[str, _Place] = {}
+        self._neighbours: dict[int, _Neighbour] = {}
+        self._generation = rng.getrandbits(48)
+        self._hello_at: int | None = start
+        self._review_at: int | None = None
+        self._stuck: set[bytes] = set()  # feeds that neighbours have refused, and nothing has come since
+        self._again_at: int | None = None
+        self._asked_again = start - _AGAIN
+        self._joins_at = plan.start if plan is not None and self._follows else None
+        self._leaves_at = plan.stop if plan is not None and self._follows else None
+        self._has_joined = False
+        self._given: Counter[str] = Counter()  # author -> the last message that the application has
+        self._up: set[int] = set()
+        self._now = start
+        self._own: dict[str, Attachment] = {}
+        self._spread: dict[str, int] = {}  # user -> time of the attachment that was passed on last
+        self._outputs: list[bytes] = []
+        self._events: list[Event] = []
+        for home in homes:
+            self._move_in(home, start)
+        for author, messages in held.items():
+            if author not in self._homes:
+                for message in messages:
+                    self.replicas.append(log_name(author), parse_data(message_packet(message)))
+
+    # What a strategy asks.
+
+    def is_home(self, feed: bytes) -> bool:
+        """Whether the author of a feed is a user of this node."""
+        return feed in self._servers
+
+    def carries(self, feed: bytes) -> bool:
+        """Whether a feed is on the graph of a user, and this node works for users at all."""
+        author = read_log_name(feed)
+        return author is not None and self._stop is not None and self.community.carries(author)
+
+    def tip(self, feed: bytes) -> int:
+        """Return the number of the newest item of a feed that is here, 0 if none is."""
+        return self.replicas.tip(feed)
+
+    def holds(self, feed: bytes, seq: int) -> bool:
+        """Whether an item is here."""
+        return self.replicas.get(feed, seq) is not None
+
+    def generation(self, face: int) -> int | None:
+        """Return the generation of the neighbour at a face; None if it has no keeper."""
+        neighbour = self._neighbours.get(face)
+        return None if neighbour is None else neighbour.generation
+
+    def place(self, user: str) -> int | None:
+        """Return the face that leads to a user; None if they are here, or nowhere."""
+        place = self._places.get(user)
+        return None if place is None else place.face
+
+    def reaches(self, user: str, feed: str) -> bool:
+        """Whether a feed is on the graph of a user who is attached."""
+        return self._stop is not None and self.community.reaches(user, feed)
+
+    def holders(self, user: str, feed: str) -> list[str]:
+        """Return a feed's author, and who on the graph of a user replicates it."""
+        return self.community.holders(user, feed)
+
+    # Application
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        self._now = now
+        interest = open_interest(packet)
+        if interest is None:
+            self._subscriptions.receive(packet, now)
+        elif interest.name.startswith(HELLO):
+            self._on_hello(packet, now)
+        else:
+            self._serve(interest, now)
+        self._take_in(now)
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        up = {number for number, face in self._surroundings.faces.items() if face.is_up and not face.is_local}
+        if up != self._up:
+            if up - self._up and self._stop is not None and self._hello_at is not None:
+                self._hello_at = min(self._hello_at, self._now)
+                self._say_hello(self._now)
+            for face in self._up - up:
+                self._neighbours.pop(face, None)
+            self._up = up
+        outputs, self._outputs = self._outputs + self._subscriptions.take_outputs(), []
+        for server in self._servers.values():
+            outputs += server.take_outputs()
+        return outputs
+
+    def take_events(self) -> list[Event]:
+        """Return what happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        due = [
+            self._subscriptions.next_deadline(),
+            self._hello_at,
+            self._review_at,
+            self._again_at,
+            self._stop,
+        ]
+        due += [self._joins_at, self._leaves_at]
+        due += [waiting[0][0] for waiting in self._due.values() if waiting]
+        due += [server.next_deadline() for server in self._servers.values()]
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Application."""
+        self._now = now
+        for author, waiting in self._due.items():
+            while waiting and waiting[0][0] <= now:
+                self._publish(author, waiting.popleft()[1], now)
+        for server in self._servers.values():
+            server.wake(now)
+        if self._joins_at is not None and now >= self._joins_at:
+            self._join(now)
+        if self._leaves_at is not None and now >= self._leaves_at:
+            self._leave(now)
+        if self._stop is not None and now >= self._stop:
+            self.end(now)
+        self._subscriptions.wake(now)
+        if self._hello_at is not None and now >= self._hello_at:
+            self._expire(now)
+            self._say_hello(now)
+        self._take_in(now)
+        if self._review_at is not None and now >= self._review_at:
+            self._review(now)
+        if self._again_at is not None and now >= self._again_at:
+            self._ask_again(now)
+
+    # Users of this node
+
+    def _move_in(self, home: Home, start: int) -> None:
+        """Serve the log of a user of this node, from what was published before."""
+        author, feed = home.identity.ref, log_name(home.identity.ref)
+        self.community.attach(author, self._terms.hops)
+        log = self.replicas.open(feed)
+        self.community.take_changes()
+        before = len(self._held.get(author, ()))
+        for message in home.messages[:before]:
+            self.replicas.append(feed, parse_data(message_packet(message)))
+            self.community.read(message)
+        self._due[author] = deque(zip(home.times[before:], home.messages[before:], strict=True))
+        self._servers[feed] = FeedServer(feed, log.get, lambda: log.tip, oldest=lambda: log.oldest)
+        self._review_at = start
+
+    def _publish(self, author: str, message: Message, now: int) -> None:
+        data = parse_data(message_packet(message))
+        feed = log_name(author)
+        self.replicas.append(feed, data)
+        self._events.append(Event(now, "published", author, message.sequence, len(message.encoded)))
+        self._servers[feed].appended(message.sequence, data, now)
+        self.community.read(message)
+        self._review_soon(now)
+
+    def _join(self, now: int) -> None:
+        self._joins_at, self._has_joined = None, True
+        for author in self._follows:
+            self._events.append(Event(now, "joined", author))
+            for item in self._items(log_name(author)):
+                self._deliver(author, item.seq, len(item.message), now)
+
+    def _leave(self, now: int) -> None:
+        self._leaves_at = self._joins_at = None
+        if self._has_joined:
+            self._events += [Event(now, "stopped", author) for author in self._follows]
+        self._has_joined = False
+
+    def _deliver(self, author: str, seq: int, size: int, now: int) -> None:
+        if seq > self._given[author]:  # a log that has left the graph, and is back, comes again
+            self._given[author] = seq
+            self._events.append(Event(now, "delivered", author, seq, size))
+
+    def end(self, now: int) -> None:
+        """Ask for nothing more, serve nobody any more, and say so to neighbours."""
+        self._stop = self._hello_at = self._review_at = self._again_at = None
+        for feed in list(self._subscriptions):
+            self._subscriptions.stop(feed, now)
+        self._outputs.append(make_hello(Hello(self._generation, ()), self._rng.getrandbits(32)))
+        self._neighbours.clear()
+
+    # Neighbours, and the users that are attached there
+
+    def _say_hello(self, now: int) -> None:
+        self._hello_at = now + self._terms.hello_ms * MS
+        for user, home in self._homes.items():
+            if user not in self._own or now >= self._own[user].time + self._terms.hello_ms * MS:
+                self._own[user] = Attachment.sign(home.identity, now)
+        attachments = [*self._own.values()]
+        if self._terms.spreads:
+            attachments += [place.attachment for place in self._places.values()]
+            attachments = [each for each in attachments if each.time > self._spread.get(each.user, -1)]
+            self._spread |= {each.user: each.time for each in attachments}
+        for begin in range(0, max(len(attachments), 1), MOST_ATTACHMENTS):
+            hello = Hello(self._generation, tuple(attachments[begin : begin + MOST_ATTACHMENTS]))
+            self._outputs.append(make_hello(hello, self._rng.getrandbits(32)))
+
+    def _on_hello(self, packet: bytes, now: int) -> None:
+        try:
+            header = parse_lp(packet)
+            hello = read_hello(parse_interest(header.fragment))
+        except MalformedPacket:
+            self.counters["hellos"] += 1
+            return
+        face = header.incoming_face
+        if self._stop is None or face is None or face not in self._surroundings.faces:
+            return
+        if face not in self._neighbours:
+            self._neighbours[face] = _Neighbour()
+            self._spread.clear()  # it knows of nobody yet
+        neighbour = self._neighbours[face]
+        if neighbour.generation != hello.generation:
+            neighbour.generation = hello.generation
+            self._again_at = max(self._asked_again + _AGAIN, now + _SOON)
+        neighbour.until = now + _HELLOS_MISSED * self._terms.hello_ms * MS
+        if not self._terms.serves_neighbours and not self._terms.spreads:
+            neighbour.users = {each.user: None for each in hello.attachments[:MOST_USERS_OF_FACE]}
+            return
+        is_new = False
+        for each in hello.attachments:
+            is_new |= self._attach(face, each, now)
+        if not self._terms.spreads:
+            named = {each.user for each in hello.attachments}
+            for user in [user for user in neighbour.users if user not in named]:
+                self._detach(user, face)
+            self._review_soon(now)
+        elif is_new and self._hello_at is not None:
+            self._hello_at = min(self._hello_at, now + _SOON)
+
+    def _attach(self, face: int, attachment: Attachment, now: int) -> bool:
+        """Serve a user at a neighbour, or one who is attached anew; tell whether that is news."""
+        user = attachment.user
+        place = self._places.get(user)
+        if user in self._homes or (place is not None and attachment.time <= place.attachment.time):
+            return False
+        users = self._neighbours[face].users
+        most = MOST_USERS if self._terms.spreads else MOST_USERS_OF_FACE
+        if place is None and (len(self._places) >= MOST_USERS or len(users) >= most):
+            self.counters["users"] += 1
+            return False
+        if not attachment.is_signed():
+            self.counters["attachments"] += 1
+            return False
+        if place is not None and place.face != face:
+            moved = self._neighbours.get(place.face)
+            if moved is not None:
+                moved.users.pop(user, None)
+        users[user] = None
+        until = now + _HELLOS_MISSED * self._terms.hello_ms * MS
+        self._places[user] = _Place(face, attachment, until)
+        if place is None and self._terms.serves_neighbours:
+            self.community.attach(user, self._terms.hops)
+            self._review_soon(now)
+        return True
+
+    def _detach(self, user: str, face: int) -> None:
+        place = self._places.get(user)
+        if place is not None and place.face == face:
+            del self._places[user]
+            self._spread.pop(user, None)
+            if user not in self._homes:
+                self.community.detach(user)
+        neighbour = self._neighbours.get(face)
+        if neighbour is not None:
+            neighbour.users.pop(user, None)
+
+    def _expire(self, now: int) -> None:
+        """Let go of neighbours and users that have not been heard of for a while."""
+        for face, neighbour in list(self._neighbours.items()):
+            if neighbour.until <= now:
+                del self._neighbours[face]
+        for user, place in list(self._places.items()):
+            if place.until <= now:
+                self._detach(user, place.face)
+                self._review_soon(now)
+
+    # Feeds
+
+    def _review_soon(self, now: int) -> None:
+        if self._review_at is None and self._stop is not None:
+            self._review_at = now + _SOON
+
+    def _review(self, now: int) -> None:
+        """Follow what has come to be carried, and let go of what is not any more."""
+        self._review_at = None
+        changes = self.community.take_changes()
+        for author in sorted(changes.removed):
+            feed = log_name(author)
+            if feed in self._subscriptions:
+                self._subscriptions.stop(feed, now)
+            if feed not in self._servers:
+                self.replicas.drop(feed)
+                self._surroundings.drop(feed, now)
+            self._closed.discard(feed)
+        for author in sorted(changes.added):
+            self._follow(author, now)
+        if changes.added or changes.removed:
+            self._generation += 1
+            assert self._hello_at is not None
+            self._hello_at = min(self._hello_at, now)
+
+    def _follow(self, author: str, now: int) -> None:
+        feed = log_name(author)
+        if feed in self._servers or feed in self._subscriptions or feed in self._closed:
+            return
+        for item in self._items(feed):  # of before a restart
+            self._inspect(author, item.message)
+        receiver = next((user for user in self._homes if self.community.reaches(user, author)), author)
+        self._subscriptions.start(feed, self._subscribe(feed, self.replicas.tip(feed), receiver), now)
+
+    def _ask_again(self, now: int) -> None:
+        """Follow anew what was refused: a neighbour is there, or carries other feeds, since then."""
+        self._again_at, self._asked_again = None, now
+        stuck, self._stuck = sorted(self._stuck), set()
+        for feed in stuck:
+            if feed in self._subscriptions:
+                self._subscriptions.stop(feed, now)
+                self._follow(log_key(feed), now)
+
+    def _take_in(self, now: int) -> None:
+        """Store what has come."""
+        offering = self._subscriptions.offering
+        while offering:
+            feed = next(iter(offering))
+            author = log_key(feed)
+            items = self._subscriptions.take_items(feed, now)
+            if items:
+                self._stuck.discard(feed)
+            for item in items:
+                if not self._store(feed, author, item, now):
+                    self._closed.add(feed)
+                    self._subscriptions.stop(feed, now)
+                    break
+        for feed, word in self._subscriptions.take_errors():
+            self.counters[word] += 1
+            if word != "fork":
+                self._stuck.add(feed)
+            elif feed in self._subscriptions:
+                self._closed.add(feed)
+                if log_key(feed) in self._follows and self._has_joined:
+                    forked = self._subscriptions[feed].forked_at or 0
+                    self._events.append(Event(now, "forked", log_key(feed), forked))
+
+    def _store(self, feed: bytes, author: str, item: Item, now: int) -> bool:
+        """Store an item; return False if it is no message of its author."""
+        if not self._inspect(author, item.message):
+            self.counters["a feed with something else than its messages"] += 1
+            return False
+        self.replicas.append(feed, item.data)
+        if not self._terms.keeps:
+            self.replicas.forget_items(feed)
+        if self._has_joined and author in self._follows:
+            self._deliver(author, item.seq, len(item.message), now)
+        return True
+
+    def _inspect(self, author: str, text: bytes) -> bool:
+        """Learn from a verified message; return False if it is none of its author."""
+        if _CONTACT not in text:
+            return True
+        try:
+            message = Message.from_text(text)
+        except InvalidMessage:
+            return False
+        if message.author != author:
+            return False
+        self.community.read(message)
+        self._review_soon(self._now)
+        return True
+
+    def _items(self, feed: bytes) -> list[Item]:
+        """Return the items of a feed that are here."""
+        log = self.replicas.open(feed)
+        held = ((seq, log.get(seq)) for seq in range(log.oldest, log.tip + 1))
+        return [parse_item(feed, seq, data) for seq, data in held if data is not None]
+
+    def _serve(self, interest: Interest, now: int) -> None:
+        """Answer an Interest for an item that is here."""
+        parts = split_item(interest.name)
+        if parts is None:
+            return
+        server = self._servers.get(parts[0])
+        if server is not None:
+            server.on_interest(interest, now)
+        elif held := self.replicas.get(*parts):
+            self._outputs.append(held.wire)

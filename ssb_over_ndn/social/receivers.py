@@ -1,0 +1,89 @@
+"""social-routing: Interests carry their receiver's id, and are forwarded along that receiver's social graph.
+
+Theory of operation. Every node knows where every user is attached, and the graph of every user: for the one,
+attachments are passed on to all; for the other, nodes without users inspect all logs, of which they keep
+nothing. An Interest names the receiver, a user: for whom it asks. It is refused if the feed is not on the
+receiver's graph. Else it goes towards the feed's author, and towards those on the receiver's graph who follow
+the author: they replicate the feed. Their keepers answer.
+
+The id is a forwarding hint, /ssb/for/<key>. NDN's packet format has no other place for it that leaves the
+name alone: ApplicationParameters put their digest into it, so an item would have another name for each
+receiver, and neither PIT nor content store would take two receivers' Interests for the same.
+
+Two receivers may still have to be told apart while an Interest is pending: what the first one's graph leads
+to need not be what the second one's does. Interests that join a pending one are `joined`; those of them that
+have to be sent on all the same are `split`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from forwarder.fib import NextHop
+from forwarder.pit import PitEntry
+from forwarder.wire.name import GENERIC, component, from_uri
+from forwarder.wire.packet import parse_interest
+from ssb.keys import KEY_BYTES, feed_ref, parse_feed
+from ssb_over_ndn.naming import log_key
+from ssb_over_ndn.social.flood import SocialFlood
+
+_FOR: Final = from_uri("/ssb/for")
+_SIZE: Final = len(_FOR) + 2 + KEY_BYTES
+
+
+def receiver_hint(user: str) -> tuple[bytes]:
+    """Return the forwarding hint of Interests for a user (`@...=.ed25519`)."""
+    return (_FOR + component(GENERIC, parse_feed(user)),)
+
+
+def receiver_of(hint: Sequence[bytes]) -> str | None:
+    """Return the user that a forwarding hint names; None if it names none."""
+    for delegation in hint:
+        key = delegation[-KEY_BYTES:]
+        if len(delegation) == _SIZE and delegation == _FOR + component(GENERIC, key):
+            return feed_ref(key)
+    return None
+
+
+class SocialRouting(SocialFlood):
+    """Forwards along the graph of an Interest's receiver; the arguments are SocialFlood's.
+
+    Attributes:
+        counters: those of SocialFlood; `joined` and `split` Interests.
+    """
+
+    NAME = "social-routing"
+    VERSION = 1
+
+    def after_nack(
+        self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
+    ) -> Sequence[int] | None:
+        """See Strategy: a refusal is about a receiver, and says nothing of others."""
+        return self._after_refusal(entry)
+
+    def _is_admitted(self, entry: PitEntry, face: int, feed: bytes, seq: int) -> bool:
+        receiver = _receiver(entry)
+        if receiver is None or not self._keeper.reaches(receiver, log_key(feed)):
+            self.counters["refused"] += 1
+            return False
+        return super()._is_admitted(entry, face, feed, seq)
+
+    def _faces(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:
+        is_joining = entry.is_pending(now) and any(record.face != face for record in entry.in_records)
+        faces = super()._faces(entry, face, feed, now)
+        if is_joining:
+            self.counters["joined"] += 1
+            self.counters["split"] += bool(faces)
+        return faces
+
+    def _targets(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:
+        """Return the neighbours that lead to the author, or to somebody who replicates the feed."""
+        receiver = _receiver(entry)
+        if receiver is None:
+            return []
+        places = {self._keeper.place(user) for user in self._keeper.holders(receiver, log_key(feed))}
+        return [out for out in self.node.neighbours(entry, face) if out in places]
+
+
+def _receiver(entry: PitEntry) -> str | None:
+    """Return whom the newest of the Interests is for."""
+    return receiver_of(parse_interest(entry.in_records[-1].wire).forwarding_hint)

@@ -1,0 +1,115 @@
+"""The logs that a keeper holds: the newest items of each feed, in a bounded number of bytes."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from forwarder.wire.packet import Data
+
+
+class Log:
+    """The items of one feed, up to the newest without a gap; the oldest may have gone.
+
+    Attributes:
+        tip: number of the newest item, 0 if there is none.
+        bytes: size of the packets that are held.
+    """
+
+    __slots__ = ("_items", "bytes", "tip")
+
+    def __init__(self) -> None:
+        self._items: deque[Data] = deque()
+        self.tip = 0
+        self.bytes = 0
+
+    @property
+    def oldest(self) -> int:
+        """Number of the oldest item that is held; tip + 1 if none is."""
+        return self.tip - len(self._items) + 1
+
+    def get(self, seq: int) -> Data | None:
+        """Return an item; None if it is not here."""
+        return self._items[seq - self.oldest] if self.oldest <= seq <= self.tip else None
+
+    def append(self, data: Data) -> None:
+        """Add the next item."""
+        self._items.append(data)
+        self.tip += 1
+        self.bytes += len(data.wire)
+
+    def drop_oldest(self) -> None:
+        """Let go of the oldest item."""
+        self.bytes -= len(self._items.popleft().wire)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+class Replicas:
+    """Logs by their feeds' names.
+
+    Args:
+        most_bytes: of all packets together; beyond it, the largest log lets its oldest items go.
+
+    Attributes:
+        bytes: size of all packets.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._logs: dict[bytes, Log] = {}
+        self.bytes = 0
+
+    def __getitem__(self, feed: bytes) -> Log:
+        return self._logs[feed]
+
+    def __contains__(self, feed: bytes) -> bool:
+        return feed in self._logs
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._logs)
+
+    def get(self, feed: bytes, seq: int) -> Data | None:
+        """Return an item; None if it is not here."""
+        log = self._logs.get(feed)
+        return None if log is None else log.get(seq)
+
+    def tip(self, feed: bytes) -> int:
+        """Return the number of a feed's newest item, 0 if there is none."""
+        log = self._logs.get(feed)
+        return 0 if log is None else log.tip
+
+    def open(self, feed: bytes) -> Log:
+        """Return the log of a feed, an empty one if there was none."""
+        return self._logs.setdefault(feed, Log())
+
+    def append(self, feed: bytes, data: Data) -> None:
+        """Add the next item of a feed."""
+        self.open(feed).append(data)
+        self.bytes += len(data.wire)
+        while self.bytes > self._most_bytes:
+            largest = max(self._logs.values(), key=lambda log: log.bytes)
+            if not largest.bytes:
+                break
+            self._drop_oldest(largest)
+
+    def forget_items(self, feed: bytes) -> None:
+        """Let go of the items of a feed; what the newest was stays known."""
+        log = self._logs[feed]
+        while len(log):
+            self._drop_oldest(log)
+
+    def drop(self, feed: bytes) -> None:
+        """Let go of a feed."""
+        log = self._logs.pop(feed, None)
+        if log is not None:
+            self.bytes -= log.bytes
+
+    def _drop_oldest(self, log: Log) -> None:
+        before = log.bytes
+        log.drop_oldest()
+        self.bytes += log.bytes - before
+
+    def held(self, but: set[bytes]) -> tuple[int, int]:
+        """Return how many items are held, and their bytes, of all feeds but some."""
+        logs = [log for feed, log in self._logs.items() if feed not in but]
+        return sum(len(log) for log in logs), sum(log.bytes for log in logs)

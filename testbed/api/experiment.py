@@ -1,0 +1,150 @@
+"""An experiment: a scenario that is made step by step, checked, and run in the emulator or in Mininet."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from testbed.api.results import Results
+from testbed.experiment import run as running
+from testbed.experiment.live import Script
+from testbed.layerings.workload import Workload
+from testbed.scenario import model as scenarios
+from testbed.scenario import workload
+from testbed.scenario.sections import TopologySpec
+from topologies.model import Topology
+
+
+class Experiment:
+    """What is run.
+
+    Args:
+        scenario: a scenario's name or a .toml file's path to begin with; None for none.
+        topology: a network in place of the scenario's: a Topology, or a table [topology].
+        keys: keys of a scenario file, with their values, e.g. `layerings=["lli"]`, `subscribers="all"`,
+            `workload={"items": 40}`. Tables are merged with those of the scenario, key by key.
+
+    Paths in keys are relative to the working directory. Mistakes raise UserError, with one line, from
+    `scenario` or run() on.
+    """
+
+    def __init__(
+        self,
+        scenario: str | Path | None = None,
+        *,
+        topology: Topology | Mapping[str, Any] | None = None,
+        **keys: Any,
+    ) -> None:
+        self._table: dict[str, Any] = {"name": "experiment", "title": "An experiment"}
+        self._path = Path("experiment")
+        self._options: dict[str, Any] = {}
+        if scenario is not None:
+            self._table, self._path = scenarios.read(str(scenario))
+        if topology is not None:
+            listed = TopologySpec.listed(topology) if isinstance(topology, Topology) else {**topology}
+            self._table["topology"] = listed
+        _merge(self._table, keys)
+
+    @classmethod
+    def load(cls, scenario: str, **options: Any) -> Self:
+        """Return the experiment of a scenario's name or path, with options as `feednet run` has them.
+
+        `options` are those of testbed.scenario.model.check(). Raises UserError.
+        """
+        made = cls(scenario)
+        made._options = options
+        return made
+
+    def at(self, time_ms: float | None = None, **what: Any) -> Self:
+        """Let something happen at a time of the run, or with at_item=... or at_copy=...; return this object.
+
+        `what` are the keys of [[events]]: at(800, link_down="r1 s1"), at(900, restart="r1").
+        """
+        when = {} if time_ms is None else {"at_ms": time_ms}
+        return self._add("events", {**when, **what})
+
+    def program(self, node: str, run: str | list[str], **keys: Any) -> Self:
+        """Run a program of one's own on a node, in Mininet; return this object.
+
+        `keys` are those of [[programs]]: at_ms, prefixes.
+        """
+        return self._add("programs", {"node": node, "run": run, **keys})
+
+    def node(self, name: str, **keys: Any) -> Self:
+        """Say what runs on a node; return this object. `keys` are those of [nodes.<name>]."""
+        _merge(self._table, {"nodes": {name: keys}})
+        return self._changed()
+
+    def _add(self, key: str, row: dict[str, Any]) -> Self:
+        self._table[key] = [*self._table.get(key, ()), row]
+        return self._changed()
+
+    def _changed(self) -> Self:
+        for name in ("scenario", "workload"):
+            self.__dict__.pop(name, None)
+        return self
+
+    @cached_property
+    def scenario(self) -> scenarios.Scenario:
+        """The scenario, checked whole. Raises UserError."""
+        return scenarios.check(self._table, self._path, **self._options)
+
+    @cached_property
+    def workload(self) -> Workload:
+        """What is published, and who follows it. Raises UserError."""
+        return workload.load(self.scenario)
+
+    @property
+    def duration_s(self) -> float:
+        """How long one layering runs, on the run's clock."""
+        return running.duration_s(self.scenario, self.workload)
+
+    def directory(self) -> Path:
+        """Return where a run goes that nobody has given a directory."""
+        return Path("runs") / f"{self.scenario.name}-{datetime.now():%Y%m%d-%H%M%S}"
+
+    def run(
+        self,
+        directory: str | Path | None = None,
+        *,
+        net: running.Net | Literal["auto"] = "auto",
+        impairment: running.Impairment = "auto",
+        script: Script | None = None,
+        command: str | None = None,
+        is_held: bool = False,
+        progress: Callable[[str], None] = lambda _: None,
+        advance: Callable[[float], None] = lambda _: None,
+    ) -> Results:
+        """Run all layerings into a new directory, runs/NAME-TIME if none is given; raise UserError.
+
+        `net` is "emulated", "mininet", or "auto" for Mininet where it can run. `script` is called for each
+        layering with a LiveRun, once its nodes run. `command`, `is_held`, `progress` and `advance` are
+        those of testbed.experiment.run.run().
+        """
+        where, why = running.choose_net(net, impairment)
+        place = self.directory() if directory is None else Path(directory)
+        running.run(
+            self.scenario,
+            self.workload,
+            where,
+            why,
+            place,
+            impairment=impairment,
+            command=command,
+            script=script,
+            is_held=is_held,
+            progress=progress,
+            advance=advance,
+        )
+        return Results(place)
+
+
+def _merge(table: dict[str, Any], keys: Mapping[str, Any]) -> None:
+    for key, value in keys.items():
+        known = table.get(key)
+        if isinstance(value, Mapping):
+            table[key] = known = dict(known) if isinstance(known, Mapping) else {}
+            _merge(known, value)
+        else:
+            table[key] = value

@@ -1,0 +1,120 @@
+"""Repeating a run from its directory, and comparing what comes of it with what was.
+
+An emulated run is the same run, byte for byte. Over Mininet it is repeated several times, and each metric is
+to lie within the interval in which one more of these repetitions would: Student's t, of predictions.
+"""
+
+from collections.abc import Callable, Sequence
+from math import sqrt
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import NamedTuple, cast
+
+from analysis.metrics.registry import METRICS, Metric
+from testbed.api import Results
+from testbed.errors import UserError
+from testbed.experiment import run as running
+from testbed.experiment.inputs import scenario_of
+from testbed.scenario import workload
+
+CONFIDENCE = 0.99
+HEADLINES = (
+    "delivered",
+    "latency_p50",
+    "latency_p99",
+    "state_entries_mean",
+    "frames_per_item",
+    "bytes_per_item",
+)
+"""What repetitions are judged by; the pages have all."""
+
+_RESOLUTION = 1e-9
+
+
+class Comparison(NamedTuple):
+    """A metric of a layering: what it was, what repetitions gave, and the interval of the next one.
+
+    `low` and `high` are None if there are too few repetitions to tell.
+    """
+
+    layering: str
+    metric: Metric
+    was: float
+    now: Sequence[float]
+    low: float | None
+    high: float | None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether it was within the interval; None if there is none."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low - _RESOLUTION <= self.was <= self.high + _RESOLUTION
+
+
+def check(run: Results) -> None:
+    """Raise UserError if a run cannot be repeated from its directory."""
+    from analysis.errors import AnalysisError
+    from analysis.run.manifest import Run
+
+    manifest = run.manifest
+    if manifest.scripted:
+        raise UserError(f"{run.directory}: a script has run this: run the script again")
+    if manifest.held:
+        raise UserError(f"{run.directory}: it was held, for as long as somebody wanted; it has no other end")
+    try:
+        Run(run.directory).verify()
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+
+
+def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lambda _: None) -> Results:
+    """Repeat a run into a new directory. Raises UserError."""
+    scenario = scenario_of(run.directory)
+    manifest = run.manifest
+    net = cast(running.Net, manifest.net)
+    impairment = cast(running.Impairment, manifest.impairment if net == "mininet" else "auto")
+    running.choose_net(net)
+    running.run(
+        scenario,
+        workload.load(scenario),
+        net,
+        "as it was",
+        directory,
+        impairment=impairment,
+        command=manifest.command,
+        progress=progress,
+    )
+    return Results(directory)
+
+
+def compared(run: Results, repetitions: Sequence[Results]) -> list[Comparison]:
+    """Return the headline metrics of each layering, what they were beside what repetitions gave."""
+    metrics = {metric.key: metric for metric in METRICS}
+    was, now = _values(run), [_values(each) for each in repetitions]
+    found = []
+    for layering in run.manifest.layerings:
+        for key in HEADLINES:
+            values = [each[layering, key] for each in now if (layering, key) in each]
+            if (layering, key) in was and len(values) == len(now):
+                interval = _interval(values)
+                found.append(Comparison(layering, metrics[key], was[layering, key], values, *interval))
+    return found
+
+
+def _values(run: Results) -> dict[tuple[str, str], float]:
+    """Return what is known, by layering and metric."""
+    rows = run.arrow("comparison").to_pylist()
+    return {(row["layering"], row["metric"]): row["value"] for row in rows if row["value"] is not None}
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
+    """Return the interval in which one more value lies with CONFIDENCE, if all are of one normal
+    distribution."""
+    from scipy.stats import t  # a second to import
+
+    count = len(values)
+    if count < 2:
+        return None, None
+    half = float(t.ppf((1 + CONFIDENCE) / 2, count - 1)) * stdev(values) * sqrt(1 + 1 / count)
+    return fmean(values) - half, fmean(values) + half

@@ -1,0 +1,124 @@
+"""`feednet run --dry-run`: what would be run, how long, how large; nothing is written."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from testbed.cli import synopsis
+from testbed.errors import UserError
+from testbed.experiment import outlook
+from testbed.experiment.outlook import Outlook
+from testbed.experiment.run import Net, duration_s
+from testbed.experiment.sweep_directory import Job
+from testbed.layerings.workload import Workload
+from testbed.scenario import model as scenarios
+from testbed.scenario import workload
+from testbed.scenario.model import Scenario
+
+_MOST_LOOKED_AT = 12
+"""Runs of a sweep whose costs are computed; those of more follow from as many, evenly spaced."""
+
+_MININET_S = 2.0
+_MININET_S_PER_NODE = 0.04
+"""What a layering over Mininet takes beside its own time, and for each node: processes, links, waiting for
+captures. Measured with `feednet run fanout` and `feednet run geant-news` on two cores."""
+
+
+def tell_run(
+    console: Console, scenario: Scenario, load: Workload, net: Net, why: str, directory: Path, analysed: bool
+) -> None:
+    """Print what a run would be. Raises UserError if its directory exists already."""
+    _check(directory)
+    _tell_scenario(console, scenario, load)
+    console.print(f"network   {net} ({why})")
+    _tell_costs(console, *_of(scenario, load, net), analysed, directory)
+
+
+def tell_sweep(
+    console: Console, planned: Sequence[Job], net: Net, workers: int, directory: Path, analysed: bool
+) -> None:
+    """Print what a sweep would be. Raises UserError."""
+    steps = max(len(planned) // _MOST_LOOKED_AT, 1)
+    looked_at = planned[::steps]
+    found: list[tuple[Outlook, float]] = []
+    for job in looked_at:
+        scenario = scenarios.load(job.scenario, **job.options)
+        load = workload.load(scenario)
+        duration_s(scenario, load)
+        if not found:
+            _tell_scenario(console, scenario, load)
+        found.append(_of(scenario, load, net))
+    workers = 1 if net == "mininet" else min(workers, len(planned), os.cpu_count() or 1)
+    times = len(planned) / len(looked_at)
+    costs = Outlook(*(times * sum(column) for column in zip(*(each for each, _ in found), strict=True)))
+    seconds = times * sum(each for _, each in found) / workers
+    said = f"{workers} at a time" if workers > 1 else "one after the other"
+    console.print(f"sweep     {len(planned)} runs, {said}, {net}")
+    _tell_costs(console, costs, seconds, analysed, directory)
+
+
+def _check(directory: Path) -> None:
+    if os.path.lexists(directory):
+        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+
+
+def _tell_scenario(console: Console, scenario: Scenario, load: Workload) -> None:
+    console.print(f"[bold]{scenario.title}[/]")
+    network = scenario.network
+    media = f", {len(network.media)} media" if network.media else ""
+    console.print(f"topology  {len(network.nodes)} nodes, {len(network.links)} links{media}")
+    for line in synopsis.role_lines(scenario):
+        console.print(f"          {line}", markup=False)
+    console.print(f"workload  {synopsis.workload_line(scenario, load)}", markup=False)
+    console.print(f"layerings {', '.join(scenario.layerings)}")
+    console.print(f"time      {duration_s(scenario, load):.1f} s on the run's clock, under each")
+
+
+def _of(scenario: Scenario, load: Workload, net: Net) -> tuple[Outlook, float]:
+    """Return what a run costs, and how long it takes without its analysis, s."""
+    expected = outlook.expected(scenario, load)
+    if net == "emulated":
+        return expected, expected.run_s
+    each = duration_s(scenario, load) + _MININET_S + _MININET_S_PER_NODE * len(scenario.network.nodes)
+    return expected, each * len(scenario.layerings)
+
+
+def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:
+    place = next(parent for parent in directory.absolute().parents if parent.exists())
+    free = shutil.disk_usage(place).free
+    written = costs.run_bytes + (costs.analysis_bytes if analysed else 0)
+    analysis = f", its analysis {_seconds(costs.analysis_s)}" if analysed else ""
+    console.print(f"takes     about {_seconds(run_s)}{analysis}")
+    console.print(f"writes    about {_bytes(written)} to {directory} ({_bytes(free)} are free)", markup=False)
+    good = outlook.figures()["accuracy"]
+    console.print(
+        f"          [dim]estimates of the library's scenarios were within a factor {good['time_most']:g} for"
+        f" time and {good['size_most']:g} for size, half of them within {good['time_half']:g} and"
+        f" {good['size_half']:g}; a busy or slower machine takes longer[/]"
+    )
+    console.print("nothing was run, nothing was written")
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.2g} s"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 120
+        else f"{seconds / 60:.0f} min"
+        if seconds < 7200
+        else f"{seconds / 3600:.1f} h"
+    )
+
+
+def _bytes(count: float) -> str:
+    return (
+        f"{count / 1e6:.2g} MB"
+        if count < 99.5e6
+        else f"{count / 1e6:.0f} MB"
+        if count < 1e9
+        else f"{count / 1e9:.1f} GB"
+    )

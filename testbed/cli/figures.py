@@ -1,0 +1,44 @@
+"""`feednet figures`: what a paper takes from a report."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from testbed.cli.progress import counted
+from testbed.errors import UserError
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+@click.command()
+@click.argument("source", metavar="RUN|SWEEP|PAGE", type=click.Path(path_type=Path))
+@click.option(
+    "--width",
+    type=click.Choice(["single", "double"]),
+    default="single",
+    show_default=True,
+    help="One column of a paper (3.33 inches), or both (7 inches).",
+)
+@click.option("--every-choice", is_flag=True, help="Draw all that the menus of a figure offer.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Directory to make; default figures-WIDTH beside the page."
+)
+def figures(source: Path, width: str, every_choice: bool, out: Path | None) -> None:
+    """Write all figures of a report as PDF, PNG, SVG and CSV, and its tables as LaTeX and CSV.
+
+    RUN and SWEEP are directories that `feednet run` has made, PAGE any page of feednet's, such as a
+    comparison's.
+    """
+    from analysis.errors import AnalysisError
+    from analysis.report.paper.bundle import bundle, page_of
+
+    try:
+        page = page_of(source)
+        directory = out or page.parent / f"figures-{width}"
+        with counted(console, "figures") as show:
+            made = bundle(page, directory, width, every_choice, show)
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    console.print(f"figures   {len(made)}: {', '.join(made)}", markup=False)
+    console.print(f"[bold green]bundle[/]    {directory}; all.tex includes all of it")

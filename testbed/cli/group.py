@@ -1,0 +1,45 @@
+"""Groups of commands that are imported when they are asked for.
+
+All commands take seconds to import, as models need scipy and analyses Arrow; one command should not wait for
+the others.
+"""
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+
+class LazyGroup(click.Group):
+    """A group that knows the modules of its commands.
+
+    `places` has each command by its name, as "module:function".
+    """
+
+    def __init__(self, *arguments: Any, places: Mapping[str, str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._places = places
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted({*super().list_commands(ctx), *self._places})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        return self._found(cmd_name) or super().get_command(ctx, cmd_name)
+
+    def load(self, words: Iterable[str]) -> None:
+        """Import the commands that the words of a command line begin with."""
+        group: click.Command | None = self
+        for word in words:
+            if not isinstance(group, LazyGroup):
+                break
+            group = group._found(word)
+
+    def _found(self, name: str) -> click.Command | None:
+        if name not in self._places:
+            return None
+        module, _, function = self._places[name].partition(":")
+        found: click.Command = vars(import_module(module))[function]
+        return found

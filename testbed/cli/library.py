@@ -1,0 +1,181 @@
+"""`feednet list` and `feednet describe`: what there is to run, and what it means."""
+
+import json
+import shutil
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from analysis.run.keys import words
+from forwarder.strategies import STRATEGIES
+from forwarder.toml_file import read_toml
+from testbed.cli import completion, synopsis
+from testbed.errors import shown
+from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.workload import Workload
+from testbed.scenario import model as scenarios
+from testbed.scenario import reference, workload
+from topologies.library import networks
+
+console = Console(highlight=False, soft_wrap=True)
+
+_WIDEST = 110
+_PROTOCOLS = {"ndn": "over NDN", "ssb": "Secure Scuttlebutt"}
+
+
+@click.command("list")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def list_(as_json: bool) -> None:
+    """List scenarios, layerings, topologies and forwarding strategies."""
+    known = {name: scenarios.load(name) for name in scenarios.available()}
+    if as_json:
+        names = {
+            "scenarios": {name: scenario.title for name, scenario in known.items()},
+            "groups": {name: scenario.group for name, scenario in known.items()},
+            "layerings": {name: layering.title for name, layering in LAYERINGS.items()},
+            "topologies": [name for name, _, _ in reference.generator_rows()],
+            "networks": {name: network.title for name, network in networks().items()},
+            "strategies": sorted(STRATEGIES),
+        }
+        click.echo(json.dumps(names))
+        return
+    groups: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, scenario in known.items():
+        groups[scenario.group][name] = scenario.title
+    for group in sorted(groups, key=lambda group: (group == scenarios.OTHER, group)):
+        _print_rows(f"scenarios: {group}", groups[group])
+    console.print("  (feednet describe NAME: what happens in it; feednet run NAME)")
+    for protocol in dict.fromkeys(layering.protocol for layering in LAYERINGS.values()):
+        of = {name: each.title for name, each in LAYERINGS.items() if each.protocol == protocol}
+        _print_rows(f"layerings: {_PROTOCOLS.get(protocol, protocol)}", of)
+    console.print("  (feednet describe NAME: its parameters)")
+    made = {name: f"{says.rstrip('.')} ({numbers})" for name, numbers, says in reference.generator_rows()}
+    _print_rows("topologies: generators", made)
+    _print_rows(
+        "topologies: real networks, for --topology, as are Mini-NDN and GraphML files",
+        {name: network.title for name, network in networks().items()},
+    )
+    said = {name: (strategy.__doc__ or "").strip().split("\n")[0] for name, strategy in STRATEGIES.items()}
+    _print_rows("strategies, or your own with --strategy-file", dict(sorted(said.items())))
+
+
+def _print_rows(heading: str, rows: Mapping[str, str]) -> None:
+    console.print(f"[bold]{heading}[/]")
+    width = max(map(len, rows))
+    for name, title in rows.items():
+        console.print(f"  {name:{width}}  ", end="")
+        console.print(title, markup=False)
+
+
+@click.command()
+@click.argument("what", metavar="WHAT", shell_complete=completion.anything)
+def describe(what: str) -> None:
+    """Explain WHAT: a scenario (or a .toml file), a layering, a key of scenario files, or a table of them.
+
+    A scenario is drawn, and what will happen is told in order. Of a layering and of a key there are type,
+    unit, default, bounds and meaning. docs/reference.md has all keys.
+    """
+    parts: list[Callable[[], None]] = []
+    if what in scenarios.available() or what.endswith(".toml"):
+        parts.append(lambda: describe_scenario(what))
+    if what in LAYERINGS:
+        parts.append(lambda: _describe_layering(what))
+    found = reference.looked_up(what)
+    if what in _table_names() or (found and not parts):
+        parts.append(lambda: _describe_keys(what, found))
+    if not parts:
+        known = [*scenarios.available(), *LAYERINGS, *_table_names(), *reference.entries()]
+        known += [key.rpartition(".")[2] for key in reference.entries()]
+        near = get_close_matches(what, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`feednet list` has scenarios and layerings"
+        raise click.UsageError(f"{shown(what)}: neither a scenario, nor a layering, nor a key; {hint}")
+    for number, part in enumerate(parts):
+        if number:
+            console.print()
+        part()
+
+
+def _table_names() -> list[str]:
+    return [table.heading.strip("[]") for table in reference.tables() if table.heading]
+
+
+def describe_scenario(name: str) -> None:
+    """Print a scenario of the library or of a file. Raises UserError."""
+    scenario = scenarios.load(name)
+    load = workload.load(scenario)
+    console.print(f"[bold]{scenario.name}[/]  {Text(scenario.title).markup}")
+    if scenario.about:
+        _print_text(scenario.about)
+    print_synopsis(scenario, load)
+    console.print(f"\n[bold]run it[/]    feednet run {Path(name) if name.endswith('.toml') else name}")
+
+
+def print_synopsis(scenario: scenarios.Scenario, load: Workload) -> None:
+    """Print the network, the roles, the layerings, and what will happen."""
+    console.print("\n[bold]the network[/]")
+    beside: list[str] = []
+    if len(scenario.network.nodes) <= synopsis.MOST_DRAWN:
+        tree, beside = synopsis.drawn(scenario)
+        console.print(Padding(tree, (0, 0, 0, 2), expand=False))
+    for line in (*beside, *synopsis.network_lines(scenario)):
+        console.print(f"  {line}", markup=False)
+    console.print("[bold]who does what[/]")
+    for line in synopsis.role_lines(scenario):
+        console.print(f"  {line}", markup=False)
+    console.print("[bold]what is compared[/]")
+    for line in synopsis.layering_lines(scenario):
+        console.print(f"  {line}", markup=False)
+    console.print("[bold]what happens, under each of them[/]")
+    console.print(f"  {synopsis.workload_line(scenario, load)}", markup=False)
+    for seconds, said in synopsis.happenings(scenario, load):
+        console.print(f"  {seconds:8.2f} s  {said}", markup=False)
+
+
+def _describe_layering(layering: str) -> None:
+    console.print(f"[bold]{layering}[/]  {LAYERINGS[layering].title}")
+    console.print(f"in scenarios: {_scenarios_with(layering)}")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("parameter", no_wrap=True)
+    for heading in ("default", "from", "to"):
+        table.add_column(heading, justify="right")
+    table.add_column(min_width=24)
+    for name, of in LAYERINGS[layering].parameters.model_json_schema()["properties"].items():
+        values = of.get("enum", [False, True] if of.get("type") == "boolean" else [""])
+        bounds = (of.get("minimum", values[0]), of.get("maximum", values[-1]))
+        unit = words(f"parameters.{layering}.{name}").unit
+        default = f"{of['default']} {unit}".strip()
+        table.add_row(f"{layering}.{name}", *(str(x).lower() for x in (default, *bounds)), of["description"])
+    console.print(table)
+
+
+def _scenarios_with(layering: str) -> str:
+    """Name the scenarios of the library that run a layering."""
+    told = {name: read_toml(path) for name, path in scenarios.available().items()}
+    return ", ".join(name for name, table in told.items() if layering in table["layerings"]) or "none"
+
+
+def _describe_keys(what: str, found: list[reference.Entry]) -> None:
+    for table in reference.tables():
+        if table.heading.strip("[]") == what:
+            console.print(table.heading, style="bold", markup=False)
+            _print_text(table.says)
+    for entry in found:
+        console.print(f"[bold]{entry.key}[/]  {entry.facts}")
+        _print_text(entry.says)
+        names = reference.users().get(entry.key, [])
+        if len(found) == 1:
+            console.print(f"  in scenarios: {', '.join(names) or 'none'}")
+
+
+def _print_text(text: str) -> None:
+    width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
+    for line in textwrap.wrap(text, width - 2, break_on_hyphens=False):
+        console.print(f"  {line}", markup=False)

@@ -1,0 +1,135 @@
+"""What commands show on a terminal while they work: how far they are, and how long it will take.
+
+Elsewhere, where output is read later, there are no bars.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+Counted = Callable[[int, int, str], None]
+"""Called with (done, in all, what is under way)."""
+
+
+@contextmanager
+def counted(console: Console, what: str, total: int | None = None) -> Iterator[Counted]:
+    """Show n of m with a bar and the time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(24),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=total, told="")
+
+        def show(done: int, of: int, told: str) -> None:
+            progress.update(task, completed=done, total=of, told=told)
+
+        yield show
+
+
+class Stages(Protocol):
+    """Shows stages, one after the other."""
+
+    def __call__(self, text: str, seconds: float | None = None) -> None:
+        """Begin a stage, which may be known to take so long."""
+
+    def advance(self, share: float) -> None:
+        """Tell that so much of the stage is done, from 0 to 1."""
+
+
+@contextmanager
+def staged(console: Console) -> Iterator[Stages]:
+    """Show stages: a bar and the time left where one knows of them, then a line with the time taken."""
+    columns = (
+        SpinnerColumn(finished_text=" "),
+        TextColumn("{task.description}"),
+        _Bar(),
+        TimeElapsedColumn(),
+        _Left(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        shown = _Stages(console, progress)
+        yield shown
+        shown.finish()
+
+
+class _Stages:
+    def __init__(self, console: Console, progress: Progress) -> None:
+        self._console = console
+        self._progress = progress
+        self._task = progress.add_task("", total=None, seconds=None, share=None)
+        self._begun: tuple[str, float] | None = None
+
+    def __call__(self, text: str, seconds: float | None = None) -> None:
+        self.finish()
+        self._begun = text, time.monotonic()
+        self._progress.reset(self._task, description=text, total=None, seconds=seconds, share=None)
+
+    def advance(self, share: float) -> None:
+        self._progress.update(self._task, share=share)
+
+    def finish(self) -> None:
+        if self._begun is not None:
+            text, since = self._begun
+            self._begun = None
+            self._console.print(f"{text}  [dim]{time.monotonic() - since:.1f} s[/]")
+
+
+def share_done(elapsed: float, seconds: float | None, share: float | None) -> float | None:
+    """Return how much of a stage is done, from 0 to 1; None if nobody knows."""
+    if share is not None:
+        return share
+    return None if seconds is None else min(elapsed / seconds, 1.0)
+
+
+def time_left(elapsed: float, seconds: float | None, share: float | None) -> float | None:
+    """Return how many seconds a stage still takes; None if nobody knows."""
+    if share is not None:
+        return elapsed * (1 - share) / share if share > 0 else None
+    return None if seconds is None else max(seconds - elapsed, 0.0)
+
+
+class _Bar(ProgressColumn):
+    """Shows how far a stage is; pulses where that is not known."""
+
+    max_refresh = 0.1
+
+    def render(self, task: Task) -> ProgressBar:
+        """Draw the bar."""
+        done = share_done(task.elapsed or 0.0, task.fields["seconds"], task.fields["share"])
+        return ProgressBar(total=1.0, completed=done or 0.0, width=24, pulse=done is None)
+
+
+class _Left(ProgressColumn):
+    """Shows how long a stage still takes, where that is known."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """Write the time."""
+        left = time_left(task.elapsed or 0.0, task.fields["seconds"], task.fields["share"])
+        return Text(
+            "" if left is None else f"left {timedelta(seconds=round(left))}", style="progress.remaining"
+        )

@@ -1,0 +1,427 @@
+"""`feednet run`, `report`, `compare` and `export`: runs of scenarios, and their reports."""
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+from click.core import ParameterSource
+from rich.console import Console
+
+from testbed.api import Experiment
+from testbed.cli import completion as completing
+from testbed.cli.dry_run import tell_run, tell_sweep
+from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.progress import counted, staged
+from testbed.errors import UserError, shown
+from testbed.experiment import run as running
+from testbed.experiment import sweep as sweeping
+from testbed.experiment.sweep_directory import Job, opened
+from testbed.layerings.registry import LAYERINGS
+from testbed.scenario import model as scenarios
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+@click.command()
+@click.argument("scenario", shell_complete=completing.scenario)
+@click.option("--feed", type=click.Path(path_type=Path), help="Feed export to publish (ssb-server log).")
+@click.option("--items", type=click.IntRange(min=1), help="Items of the generated feed.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.")
+@click.option(
+    "--net",
+    type=click.Choice(["auto", "emulated", "mininet"]),
+    default="auto",
+    show_default=True,
+    help="Virtual time, or Mininet hosts; auto takes Mininet where it can run.",
+)
+@click.option(
+    "--impairment",
+    type=click.Choice(["auto", "netem", "relay"]),
+    default="auto",
+    show_default=True,
+    help="What delays and loses frames in Mininet.",
+)
+@click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
+@click.option(
+    "--topology",
+    "topology_file",
+    type=click.Path(path_type=Path),
+    shell_complete=completing.network,
+    help="Mini-NDN or GraphML file, or a network of `feednet list`.",
+)
+@click.option("--publisher", metavar="NODE", help="Node that publishes, in place of all that do.")
+@click.option(
+    "--subscribers",
+    metavar="all|N|NODE,...",
+    help="Nodes that follow; default what the scenario says, or leaves.",
+)
+@click.option(
+    "--layering",
+    "layerings",
+    multiple=True,
+    shell_complete=completing.layering,
+    help="Layering to run (repeatable).",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="LAYERING.NAME=VALUE",
+    shell_complete=completing.parameter,
+    help="Layering parameter (repeatable); `feednet describe LAYERING` has them.",
+)
+@click.option(
+    "--strategy",
+    metavar="NAME[/PARAMETER~VALUE...]",
+    shell_complete=completing.strategy,
+    help="Forwarding strategy of all nodes.",
+)
+@click.option("--strategy-file", "strategy_files", multiple=True, help="Python file with more (repeatable).")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/SCENARIO-TIME.")
+@click.option("--master", help="Spark master; default local.")
+@engine_option
+@all_tables_option
+@click.option("--no-report", is_flag=True, help="Capture only; `feednet report` makes the report later.")
+@click.option(
+    "--hold", is_flag=True, help="In Mininet: keep the nodes up until Ctrl-C, for feednet shell and exec."
+)
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    shell_complete=completing.axis,
+    help="Run once for each value of loss, items, seed, strategy, LAYERING.PARAMETER or a key path"
+    " (repeatable).",
+)
+@click.option("--repeat", type=click.IntRange(min=1), default=1, help="Run each with so many seeds.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
+@click.option("--on-spark", is_flag=True, help="Run a sweep as one Spark job; OUT is to be shared.")
+@click.option("--dry-run", is_flag=True, help="Say what would be run, how long, how large; write nothing.")
+def run(
+    scenario: str,
+    feed: Path | None,
+    items: int | None,
+    seed: int | None,
+    net: running.Net | Literal["auto"],
+    impairment: running.Impairment,
+    loss: float | None,
+    topology_file: Path | None,
+    publisher: str | None,
+    subscribers: str | None,
+    layerings: tuple[str, ...],
+    settings: tuple[str, ...],
+    strategy: str | None,
+    strategy_files: tuple[str, ...],
+    out: Path | None,
+    master: str | None,
+    engine: str,
+    all_tables: bool,
+    no_report: bool,
+    hold: bool,
+    sweeps: tuple[str, ...],
+    repeat: int,
+    jobs: int | None,
+    on_spark: bool,
+    dry_run: bool,
+) -> None:
+    """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report.
+
+    With --sweep or --repeat: many times, and write a page that compares the runs.
+    """
+    options: dict[str, Any] = {
+        "seed": seed,
+        "layerings": layerings or None,
+        "feed": str(feed) if feed else None,
+        "items": items,
+        "topology_file": str(topology_file) if topology_file else None,
+        "loss_percent": loss,
+        "publisher": publisher,
+        "subscribers": subscribers,
+        "parameters": _parse_settings(settings),
+        "strategy": strategy,
+        "strategy_files": strategy_files,
+    }
+    if (jobs or on_spark) and not sweeps and repeat == 1:
+        raise UserError("--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat")
+    if jobs and on_spark:
+        raise UserError("--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out")
+    if master is not None and no_report and not on_spark:
+        raise UserError(f"--master {shown(master)}: only the analysis runs on Spark; leave --no-report out")
+    if engine != "auto" and no_report:
+        raise UserError(f"--engine {engine}: only the analysis has an engine; leave --no-report out")
+    if engine == "sail" and on_spark:
+        raise UserError("--engine sail: --on-spark runs all of it on Spark; leave one out")
+    if all_tables and (no_report or sweeps or repeat > 1):
+        many = "--no-report out" if no_report else "it out; of many runs no tables are kept"
+        raise UserError(f"--all-tables: only the report of one run has tables; leave {many}")
+    if hold and (sweeps or repeat > 1):
+        raise UserError("--hold: one run is held, and not many; leave --sweep and --repeat out")
+    if sweeps or repeat > 1:
+        where, why = running.choose_net("mininet" if net == "mininet" else "emulated")
+        if where == "mininet" and (jobs or on_spark):
+            raise UserError("--jobs, --on-spark: runs over Mininet go one after the other; leave them out")
+        if where == "emulated" and impairment != "auto":
+            raise UserError(
+                f"--impairment {impairment}: these runs are emulated; leave it out, or add --net mininet"
+            )
+        boxed = (
+            partial(sweeping.run_over_mininet, why=why, impairment=impairment) if where == "mininet" else None
+        )
+        axes = [sweeping.parse_axis(text) for text in sweeps]
+        planned = sweeping.plan(scenario, axes, repeat, options, _words({"seed"}))
+        chosen = scenarios.load(scenario, **planned[0].options)
+        directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
+        workers = jobs or os.cpu_count() or 1
+        if dry_run:
+            tell_sweep(console, planned, where, workers, directory, not no_report)
+            return
+        _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
+        return
+    experiment = Experiment.load(scenario, **options)
+    chosen, load = experiment.scenario, experiment.workload
+    seconds = experiment.duration_s
+    where, why = running.choose_net(net, impairment)
+    if not no_report and not dry_run:
+        _check_analysis(engine, master, "; or run with --no-report")
+    directory = out or experiment.directory()
+    if dry_run:
+        tell_run(console, chosen, load, where, why, directory, not no_report)
+        return
+    console.print(f"[bold]{chosen.title}[/]")
+    console.print(f"network   {where} ({why})")
+    made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
+    source = chosen.workload.feed or made
+    following = len(chosen.subscribers)
+    console.print(f"workload  {load.items} messages of {source}, {following} subscribers")
+    others = len(chosen.network.nodes) - len(chosen.sources)
+    if topology_file and subscribers is None and following < others:
+        console.print(
+            f"hint      {following} of {others} nodes subscribe, those with one link;"
+            f" --subscribers takes all, a number or names, --publisher another node than {chosen.publisher}"
+        )
+    if hold:
+        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {directory} NODE")
+    width = max(map(len, chosen.layerings))
+    count = len(chosen.layerings)
+    numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
+    with staged(console) as stage:
+        experiment.run(
+            directory,
+            net=net,
+            impairment=impairment,
+            command=shlex.join([*_words({"net"}), "--net", where]),
+            is_held=hold,
+            progress=lambda name: stage(
+                f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
+                seconds if where == "mininet" else None,
+            ),
+            advance=stage.advance,
+        )
+    if no_report:
+        console.print(f"captures  {directory}")
+    else:
+        _report(directory, master, engine, all_tables)
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option("--master", help="Spark master; default local.")
+@engine_option
+@all_tables_option
+def report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
+    """Analyse the captures of a run in DIRECTORY (again) and write its report."""
+    _check_analysis(engine, master)
+    _report(directory, master, engine, all_tables)
+
+
+@click.command()
+@click.argument("directories", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Page to write; default study-TIME.html beside the first RUN.",
+)
+@click.option("--master", help="Spark master; default local.")
+@engine_option
+def compare(directories: tuple[Path, ...], out: Path | None, master: str | None, engine: str) -> None:
+    """Set runs of one scenario beside each other: what differs between them, with confidence intervals over
+    seeds.
+
+    RUN is the directory of a run or of a sweep.
+    """
+    from analysis.errors import AnalysisError
+    from analysis.export.text import agreement_text, study_text
+    from analysis.pipelines.compare import compare_runs
+
+    _check_analysis(engine, master)
+    out = out or directories[0].absolute().parent / f"study-{datetime.now():%Y%m%d-%H%M%S}.html"
+    try:
+        with staged(console) as stage:
+            compared = compare_runs(
+                directories, out, master, lambda name: stage(f"analysis  {name}", None), engine
+            )
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    click.echo(study_text(compared))
+    if agreement := agreement_text(compared):
+        click.echo(agreement)
+    console.print(f"[bold green]page[/]      {out}")
+
+
+@click.command()
+@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
+@click.option("--format", "form", type=click.Choice(["ndnsim"]), required=True, help="Format of the traces.")
+@click.option(
+    "--period", type=click.FloatRange(0.001), default=0.5, show_default=True, help="Of rates, seconds."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; default RUN/FORMAT.")
+def export(directory: Path, form: str, period: float, out: Path | None) -> None:
+    """Write the traces of an analysed RUN in another simulator's format: rates, delays and caches by time."""
+    from analysis.errors import AnalysisError
+    from analysis.export.ndnsim import export as write_traces
+
+    try:
+        written = write_traces(directory, out or directory / form, period)
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    for path in written:
+        console.print(str(path))
+
+
+_HOW = {
+    "out",
+    "hold",
+    "master",
+    "engine",
+    "all_tables",
+    "no_report",
+    "sweeps",
+    "repeat",
+    "jobs",
+    "on_spark",
+    "dry_run",
+}
+"""Parameters of `run` that say how it is run, and not what."""
+
+
+def _words(without: set[str]) -> list[str]:
+    """Return the words of the command that is going on which say what is run, but for some parameters."""
+    context = click.get_current_context()
+    words = ["feednet", str(context.info_name)]
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _HOW | without:
+            value = context.params[name]
+            for each in value if parameter.multiple or parameter.nargs < 0 else (value,):
+                text = f"{each:.12g}" if isinstance(each, float) else str(each)
+                words += [text] if isinstance(parameter, click.Argument) else [parameter.opts[0], text]
+    return words
+
+
+def _sweep(
+    title: str,
+    planned: list[Job],
+    directory: Path,
+    workers: int,
+    master: str | None,
+    engine: str,
+    on_spark: bool,
+    no_report: bool,
+    boxed: Callable[..., None] | None,
+) -> None:
+    """Run the jobs of a sweep, over Mininet if `boxed` does that, and compare them."""
+    from analysis.errors import AnalysisError
+
+    if on_spark or not no_report:
+        engine = "spark" if on_spark else engine  # whose session there is then
+        _check_analysis(engine, master, "" if on_spark else "; or run with --no-report")
+    where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
+    where = "in Mininet, one after the other" if boxed else f"in the emulator, {where}"
+    try:
+        with (
+            opened(planned, directory, "mininet" if boxed else "emulated") as left,
+            counted(console, "sweep") as show,
+        ):
+            console.print(f"[bold]{title}[/]")
+            console.print(f"sweep     {len(planned)} runs {where}")
+            if len(left) < len(planned):
+                console.print(f"kept      {len(planned) - len(left)} runs that are there already")
+            since = time.monotonic()
+            if boxed is not None and left:
+                boxed(left, directory, progress=show)
+            elif on_spark and left:
+                sweeping.emulate_on_spark(left, directory, master, show)
+            elif left:
+                sweeping.emulate_all(left, directory, workers, show)
+            console.print(f"ran       {len(left)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
+            if no_report:
+                console.print(f"captures  {directory}")
+                return
+            since = time.monotonic()
+            command = shlex.join(["feednet", *sys.argv[1:]])
+            page = sweeping.measure(planned, directory, command, master, engine, show)
+            console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    console.print(f"[bold green]page[/]      {page}")
+
+
+def _report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
+    from analysis.errors import AnalysisError
+    from analysis.export.text import headlines
+    from analysis.pipelines.run import analyze, read_comparison
+
+    try:
+        with staged(console) as stage:
+            page = analyze(
+                directory,
+                master,
+                lambda text: stage(f"analysis  {text}", None),
+                engine,
+                all_tables=all_tables,
+            )
+    except AnalysisError as error:
+        raise UserError(str(error)) from error
+    console.print(headlines(read_comparison(directory)), markup=False, end="")
+    console.print(f"[bold green]report[/]    {page}")
+
+
+def _check_analysis(engine: str, master: str | None, way_out: str = "") -> None:
+    """Find out that no engine can start before the run, not after it."""
+    from analysis.errors import AnalysisError
+    from analysis.spark.engine import check
+
+    try:
+        check(engine, master)
+    except AnalysisError as error:
+        raise UserError(f"{error}{way_out}") from error
+
+
+def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Read LAYERING.NAME=VALUE options; values are JSON where they can be."""
+    parameters: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        layering, dot, name = key.partition(".")
+        if not equals or not dot or not name:
+            raise UserError(f"--set {shown(setting)}: write it as LAYERING.NAME=VALUE, e.g. poll.window=8")
+        if layering not in LAYERINGS:
+            raise UserError(f"--set {shown(setting)}: unknown layering; there are {', '.join(LAYERINGS)}")
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            value = text
+        if name in parameters.setdefault(layering, {}):
+            raise UserError(f"--set {shown(setting)}: {layering}.{name} is set twice")
+        parameters[layering][name] = value
+    return parameters

@@ -1,0 +1,120 @@
+"""`feednet tiny` and `feednet isp`: tinySSB on a real network, for two terminals or two laptops."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from testbed.errors import UserError
+
+_DAY_NS = 86_400_000_000_000
+
+_interface_option = click.option(
+    "--interface",
+    "interfaces",
+    multiple=True,
+    help="Only this network interface (repeatable); default all, or lo if there is no network.",
+)
+
+
+def _path_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option(
+        "--path",
+        type=click.Path(path_type=Path),
+        default=Path(f"~/.feednet/{name}"),
+        show_default=True,
+        help="Directory with the identity and all feeds; one program uses it at a time.",
+    )
+
+
+@click.command()
+@_path_option("tiny")
+@click.option("--isp", metavar="KEY", help="Chat through this provider; it is remembered.")
+@_interface_option
+def tiny(path: Path, isp: str | None, interfaces: tuple[str, ...]) -> None:
+    """Chat by tinySSB: packets of 120 bytes to all on the local network (UDP 239.5.5.8, port 1558).
+
+    Without a provider, everybody in reach reads everything. Through a provider, contacts agree to each other.
+    A text is signed and stored before it is sent: after /quit, Ctrl-C or a crash all goes on.
+    """
+    from ssb.tiny.daemon.account import typed
+    from ssb.tiny.daemon.customer import Customer
+    from ssb.tiny.daemon.hall import Hall
+
+    def desk(account: Any, node: Any, now: int) -> Any:
+        key = None if isp is None else typed(isp)
+        provider = account.provider(key)
+        return Hall(account, node, now) if provider is None else Customer(account, node, provider, now)
+
+    _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
+
+
+@click.command()
+@_path_option("isp")
+@click.option(
+    "--allow", "allowed", metavar="KEY", multiple=True, help="Let this key be a client (repeatable)."
+)
+@click.option(
+    "--size", type=click.IntRange(3, 10_000), default=50, show_default=True, help="Entries of a data feed."
+)
+@click.option(
+    "--unread",
+    type=click.IntRange(2, 100),
+    default=3,
+    show_default=True,
+    help="Data feeds that a side may have begun and the other has not read.",
+)
+@click.option("--days", type=click.IntRange(1, 3660), help="Of a contract; default until one side ends it.")
+@_interface_option
+def isp(
+    path: Path,
+    allowed: tuple[str, ...],
+    size: int,
+    unread: int,
+    days: int | None,
+    interfaces: tuple[str, ...],
+) -> None:
+    """Run a tinyISP provider on the local network: its clients exchange feeds with each other through it.
+
+    It has to know the keys of its clients, and they its own. Contracts and what is under way survive a crash.
+    """
+    from ssb.tiny.daemon.account import typed
+    from ssb.tiny.daemon.counter import Counter
+    from ssb.tiny.isp.terms import Terms
+
+    terms = Terms(size=size, unread=unread, term=None if days is None else days * _DAY_NS)
+
+    def desk(account: Any, node: Any, now: int) -> Any:
+        counter = Counter(account, node, terms, now)
+        for each in allowed:
+            counter.allow(typed(each), now)
+        return counter
+
+    _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
+
+
+def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, ends_with_lines: bool) -> None:
+    import time
+    from random import SystemRandom
+
+    from ssb.tiny.daemon.account import Account
+    from ssb.tiny.daemon.service import LAN, media, run
+    from ssb.tiny.node import Node
+
+    try:
+        ports = media(interfaces)
+    except ValueError as error:
+        raise UserError(f"--interface: {error}") from None
+    account = Account(path.expanduser())
+    try:
+        node = Node(account.store, SystemRandom(), LAN, ports=tuple(ports))
+        try:
+            desk = make(account, node, time.time_ns())
+        except ValueError as error:
+            raise UserError(str(error)) from None
+        asyncio.run(run(desk, ports, sys.stdin, click.echo, ends_with_lines=ends_with_lines))
+    finally:
+        account.close()

@@ -1,0 +1,241 @@
+"""The socket by which a run over Mininet is asked for its state, changed and entered while it goes on.
+
+It is RUN.partial/LAYERING/control. Requests and answers are lines of JSON:
+
+    {"ask": "state"}                    time_ns from the run's start, and nodes: the report of each node
+    {"ask": "change", "change": {...}}  a testbed.scenario.sections.Change happens now
+    {"ask": "node", "node": NAME}       where the node is: its namespace, home and environment
+    {"ask": "end"}                      a run that is held ends
+
+An answer is {"error": ...} if the request is refused. The kernel tells who listens (SO_PEERCRED), so whoever
+may open the socket finds the namespaces of the run without any list of processes.
+"""
+
+import json
+import os
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from analysis.files import partial_of
+from testbed.errors import UserError
+from testbed.experiment.live import LiveRun, State, state_of
+from testbed.layerings.workload import Workload
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import Change
+from topologies.mininet.sandbox import entering
+
+CONTROL = "control"
+_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
+_LOOK_AGAIN_S = 0.01
+_CHUNK = 1 << 16
+
+Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Answers a request; raises UserError to refuse it."""
+
+
+@contextmanager
+def _address(directory: Path) -> Iterator[str]:
+    """Yield an address of the socket that is short enough for the kernel, however deep the directory is."""
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{CONTROL}"
+    finally:
+        os.close(descriptor)
+
+
+class ControlServer:
+    """The end in the run.
+
+    Args:
+        directory: of the layering. A file system without sockets makes a run without control.
+
+    Attributes:
+        sockets: those to look at; the one that is readable goes to serve().
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.sockets: list[socket.socket] = []
+        self._path = directory / CONTROL
+        self._begun: dict[socket.socket, bytes] = {}
+        self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with suppress(OSError), _address(directory) as address:
+            self._listening.bind(address)
+            self._path.chmod(0o600)
+            self._listening.listen()
+            self.sockets.append(self._listening)
+
+    def serve(self, ready: socket.socket, answer: Answer) -> None:
+        """Take a connection, or a request, and answer it."""
+        if ready is self._listening:
+            self.sockets.append(ready.accept()[0])
+            return
+        data = b""
+        with suppress(OSError):
+            data = ready.recv(_CHUNK)
+        if not data:
+            self.sockets.remove(ready)
+            self._begun.pop(ready, None)
+            ready.close()
+            return
+        *lines, self._begun[ready] = (self._begun.get(ready, b"") + data).split(b"\n")
+        for line in lines:
+            try:
+                reply = answer(json.loads(line))
+            except (UserError, ValueError, KeyError, TypeError) as error:
+                reply = {"error": str(error)}
+            with suppress(OSError):
+                ready.sendall(json.dumps(reply).encode() + b"\n")
+
+    def close(self) -> None:
+        """Close it, and remove the socket's file."""
+        for each in {*self.sockets, self._listening}:
+            each.close()
+        self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class RunEnded(UserError):
+    """The run at the other end is over."""
+
+
+class ControlClient:
+    """The other end.
+
+    Args:
+        directory: of the layering. Raises OSError if nobody listens there.
+
+    Attributes:
+        pid: of the program of the run, as this process sees it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with _address(directory) as address:
+                self._socket.connect(address)
+            told = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        except BaseException:
+            self._socket.close()
+            raise
+        self.pid = _CREDENTIALS.unpack(told)[0]
+        self._file = self._socket.makefile("rwb")
+
+    def ask(self, what: str, **request: Any) -> dict[str, Any]:
+        """Return the answer to a request; raise UserError if it is refused, RunEnded if the run is over."""
+        line = b""
+        with suppress(OSError):
+            self._file.write(json.dumps({"ask": what, **request}).encode() + b"\n")
+            self._file.flush()
+            line = self._file.readline()
+        if not line.endswith(b"\n"):
+            raise RunEnded("the run has ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise UserError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(OSError):
+            self._file.close()
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class MininetLiveRun(LiveRun):
+    """See LiveRun: time is that of the machine.
+
+    Args:
+        client: to the run; closed at the end of the `with` block.
+        scenario, layering, load: see LiveRun.
+    """
+
+    def __init__(self, client: ControlClient, scenario: Scenario, layering: str, load: Workload) -> None:
+        super().__init__(scenario, layering, load)
+        self._client = client
+        state = client.ask("state")  # answered once all nodes are up
+        self._start = time.monotonic_ns() - int(state["time_ns"])
+
+    @property
+    def time_s(self) -> float:
+        """See LiveRun."""
+        return (time.monotonic_ns() - self._start) / 1e9
+
+    def state(self) -> State:
+        """See LiveRun."""
+        state = self._client.ask("state")
+        return state_of(state["nodes"], state["time_ns"], self._expected)
+
+    def command(self, node: str, argv: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """Return the command line and the environment that run a program on a node, for subprocess."""
+        return command_on(self._client, node, argv, os.getcwd())
+
+    def _advance(self, until_s: float) -> None:
+        time.sleep(max(until_s - self.time_s, 0))
+
+    def _apply(self, change: Change) -> None:
+        self._client.ask("change", change=change.model_dump(exclude_none=True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+
+def command_on(
+    client: ControlClient, node: str, argv: Sequence[str], directory: str | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """Return the command line and the environment that run a program on a node of a run, in a directory, by
+    default the node's home. Raises UserError."""
+    place = client.ask("node", node=node)
+    command = entering(client.pid, place["netns"], argv, directory or place["home"])
+    return command, {**os.environ, **place["environment"]}
+
+
+def wait_for(directory: Path, is_running: Callable[[], bool]) -> ControlClient:
+    """Connect with a layering's run that is being started; raise RunEnded if it ends before it listens."""
+    while is_running():
+        with suppress(OSError):
+            return ControlClient(directory)
+        time.sleep(_LOOK_AGAIN_S)
+    raise RunEnded("the run has ended before its nodes ran")
+
+
+def find(run: Path) -> ControlClient:
+    """Connect with the run that is going on in a directory, which the user calls by its name or as it is now.
+
+    Raises UserError, with one line, if there is none.
+    """
+    places = [run] if run.name.endswith(".partial") else [partial_of(run), run]
+    for place in places:
+        for each in sorted(place.glob(f"*/{CONTROL}")):
+            with suppress(OSError):
+                return ControlClient(each.parent)
+    if run.is_dir() and run not in places[:1]:
+        raise UserError(f"{run}: the run has ended; a run over Mininet that is started with --hold stays up")
+    if places[0].is_dir():
+        raise UserError(f"{run}: no nodes can be entered: it has ended, is not up yet, or is emulated")
+    raise UserError(f"{run}: there is no such run; give the directory that `feednet run --out` names")

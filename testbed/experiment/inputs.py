@@ -1,0 +1,58 @@
+"""The files that a scenario names: a run keeps copies, so that its directory is all that repeats it."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from testbed.errors import UserError
+from testbed.experiment.files import FEED, INPUTS, SCENARIO
+from testbed.scenario.model import Scenario
+
+_FILES = (("topology", "file"), ("mobility", "trace"))
+
+
+def _places(table: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield where a scenario's table names files: a table or a list, and the key or the index."""
+    for section, key in _FILES:
+        inner = table.get(section)
+        if isinstance(inner, dict) and inner.get(key):
+            yield inner, key
+    files = table.get("strategy_files") or []
+    yield from ((files, index) for index in range(len(files)))
+
+
+def keep(table: dict[str, Any], directory: Path) -> None:
+    """Copy the files that a scenario's table names into a run's directory; a feed is there anyway.
+
+    Raises OSError.
+    """
+    for number, (inner, key) in enumerate(_places(table), start=1):
+        (directory / INPUTS).mkdir(exist_ok=True)
+        shutil.copyfile(inner[key], directory / INPUTS / f"{number}-{Path(inner[key]).name}")
+
+
+def scenario_of(run: Path) -> Scenario:
+    """Return the scenario of a run, with the files that the run has kept. Raises UserError."""
+    try:
+        table = json.loads((run / SCENARIO).read_bytes())
+        for number, (inner, key) in enumerate(_places(table), start=1):
+            inner[key] = str((run / INPUTS / f"{number}-{Path(inner[key]).name}").resolve())
+        if table["workload"].get("feed"):
+            table["workload"]["feed"] = str((run / FEED).resolve())
+        return Scenario.model_validate(table)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = str(error).splitlines()[0]
+        raise UserError(f"{run / SCENARIO}: not what a run of this version writes: {why}") from error
+
+
+def without_files(table: dict[str, Any]) -> dict[str, Any]:
+    """Return a scenario's table without the paths of its files, which another run names otherwise."""
+    table = deepcopy(table)
+    for inner, key in [*_places(table)]:
+        inner[key] = ""
+    if table["workload"].get("feed"):
+        table["workload"]["feed"] = ""
+    return table

@@ -1,0 +1,223 @@
+"""A run while it goes on: what its nodes have and hold, waiting for that, and doing something to the network.
+
+A script is a function that gets a LiveRun once the nodes run, and returns when it has nothing more to do; the
+run then goes on to its end. In the emulator time stands still while the script does not wait.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from forwarder.toml_file import problem_of
+from testbed.errors import UserError
+from testbed.layerings.node import Node, Routed, sample
+from testbed.layerings.workload import Workload
+from testbed.scenario.model import Scenario
+from testbed.scenario.sections import Change
+from testbed.scenario.timeline import Timeline, expected
+from topologies.model import TopologyError
+
+
+class NotYet(UserError):
+    """What was waited for has not come true in time; the message is one line that says how far it was."""
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """What a node has and holds.
+
+    Attributes:
+        published, delivered: feed's key -> items.
+        held: kind of state -> {"entries": n, "bytes": n}, as in counters.jsonl.
+        counters: what else it counts, by name.
+        routes: of a forwarder: name prefix -> {neighbour: cost}; "" is an application of the node.
+    """
+
+    published: Mapping[str, int]
+    delivered: Mapping[str, int]
+    held: Mapping[str, Mapping[str, int]]
+    counters: Mapping[str, Any]
+    routes: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class State:
+    """A run at an instant.
+
+    Attributes:
+        time_s: from the run's start.
+        nodes: those that run, by name.
+        expected: items that each subscriber is to get by the end of the run.
+    """
+
+    time_s: float
+    nodes: Mapping[str, NodeState]
+    expected: Mapping[str, int]
+
+    def delivered(self, node: str) -> int:
+        """Return how many items of all feeds a node's subscriber has; 0 for a node that has stopped."""
+        return sum(self.nodes[node].delivered.values()) if node in self.nodes else 0
+
+    def routes(self, node: str, prefix: str) -> Mapping[str, int]:
+        """Return a forwarder's routes for exactly this name prefix, a URI: {neighbour: cost}."""
+        return self.nodes[node].routes.get(prefix, {}) if node in self.nodes else {}
+
+
+Condition = Callable[[State], bool]
+
+
+def everything_delivered(state: State) -> bool:
+    """Whether every subscriber has all items that it is to get."""
+    return all(state.delivered(node) >= count for node, count in state.expected.items())
+
+
+def delivered(node: str, items: int) -> Condition:
+    """Return the condition that a subscriber has so many items."""
+
+    def condition(state: State) -> bool:
+        return state.delivered(node) >= items
+
+    condition.__name__ = f"{node} has {items} items"
+    return condition
+
+
+def has_route(node: str, prefix: str) -> Condition:
+    """Return the condition that a forwarder has a route for exactly this name prefix, a URI."""
+
+    def condition(state: State) -> bool:
+        return bool(state.routes(node, prefix))
+
+    condition.__name__ = f"{node} has a route for {prefix}"
+    return condition
+
+
+class LiveRun(ABC):
+    """The run of one layering.
+
+    Attributes:
+        layering: its name.
+        scenario: all that is run.
+        load: the feeds: `load.feeds[0].key` is the first one's key.
+    """
+
+    def __init__(self, scenario: Scenario, layering: str, load: Workload) -> None:
+        self.scenario, self.layering, self.load = scenario, layering, load
+        self._timeline = Timeline.of(scenario, load, 0)
+        self._expected = expected(scenario, load, self._timeline)
+
+    @abstractmethod
+    def state(self) -> State:
+        """Return what there is now."""
+
+    @abstractmethod
+    def _advance(self, until_s: float) -> None:
+        """Let time go on to a time of the run, s."""
+
+    @abstractmethod
+    def _apply(self, change: Change) -> None:
+        """Let something happen now. Raises UserError."""
+
+    @property
+    @abstractmethod
+    def time_s(self) -> float:
+        """Time since the run's start."""
+
+    @property
+    def end_s(self) -> float:
+        """When the run ends, from its start."""
+        return self._timeline.end / 1e9
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time of the run pass; not beyond its end."""
+        self._advance(min(self.time_s + seconds, self.end_s))
+
+    def wait(self, condition: Condition, within_s: float | None = None) -> State:
+        """Wait until a condition holds; return the state in which it does.
+
+        It is looked at whenever states are sampled (sample_interval_ms). Raises NotYet if it does not hold
+        `within_s`, or by the end of the run.
+        """
+        end = self.end_s if within_s is None else min(self.time_s + within_s, self.end_s)
+        step = self.scenario.sample_interval_ms / 1e3
+        while not condition(state := self.state()):
+            if state.time_s >= end:
+                what = getattr(condition, "__name__", "the condition").replace("_", " ")
+                raise NotYet(f"{self.layering}, {state.time_s:.3f} s: not yet: {what} ({_progress(state)})")
+            self._advance(min(state.time_s + step, end))
+        return state
+
+    def link_down(self, a: str, b: str, *, signalled: bool = True) -> None:
+        """Break a link; its ends notice if that is `signalled`. Raises UserError."""
+        self._do(link_down=f"{a} {b}", signalled=signalled)
+
+    def link_up(self, a: str, b: str, *, signalled: bool = True) -> None:
+        """Mend a link. Raises UserError."""
+        self._do(link_up=f"{a} {b}", signalled=signalled)
+
+    def change_link(self, a: str, b: str, **parameters: float | str) -> None:
+        """Give a link other parameters, as in [topology.link]. Raises UserError."""
+        self._do(link_change=f"{a} {b}", set=parameters)
+
+    def restart(self, node: str) -> None:
+        """Let a node start anew. Raises UserError."""
+        self._do(restart=node)
+
+    def stop(self, node: str) -> None:
+        """End a node's programs. Raises UserError."""
+        self._do(stop=node)
+
+    def start(self, node: str) -> None:
+        """Start the programs of a node that has stopped. Raises UserError."""
+        self._do(start=node)
+
+    def _do(self, **what: Any) -> None:
+        try:
+            change = Change.model_validate({"at_ms": self.time_s * 1e3, **what})
+            if change.node is None:
+                network = self.scenario.network
+                change.changed(network.links[network.link_between(*change.ends)])
+            elif change.node not in self.scenario.network.nodes:
+                raise TopologyError(f"there is no node {change.node!r}")
+        except ValidationError as error:
+            raise UserError(f"{next(iter(what))}: {problem_of(error)[1]}") from error
+        except TopologyError as error:
+            raise UserError(f"{next(iter(what))}: {error}") from error
+        self._apply(change)
+
+
+Script = Callable[[LiveRun], object]
+
+
+def check_node(change: Change, running: Container[str]) -> None:
+    """Raise UserError if a change is about a node that has stopped, or that is to start and runs."""
+    if change.node is not None and (change.node in running) != change.ends_programs:
+        raise UserError(f"{change.event}: {change.node} {'runs' if change.start else 'has stopped'}")
+
+
+def report_of(node: Node, now: int) -> dict[str, Any]:
+    """Return a node's state as JSON has it; the node's events must have been taken before."""
+    row = sample(node, now)
+    return {
+        "published": dict(node.state.published),
+        "delivered": dict(node.state.delivered),
+        "held": row.pop("state"),
+        "routes": node.routes() if isinstance(node, Routed) else {},
+        "counters": {name: value for name, value in row.items() if name not in ("time", "node")},
+    }
+
+
+def state_of(reports: Mapping[str, Mapping[str, Any]], time_ns: int, counts: Mapping[str, int]) -> State:
+    """Return a state from the reports of nodes, `time_ns` after the run's start."""
+    return State(time_ns / 1e9, {name: NodeState(**report) for name, report in reports.items()}, counts)
+
+
+def _progress(state: State) -> str:
+    lacking = {node: count for node, count in state.expected.items() if state.delivered(node) < count}
+    if not lacking:
+        return "everything is delivered"
+    node, count = next(iter(lacking.items()))
+    others = f", and {len(lacking) - 1} more lack items" if len(lacking) > 1 else ""
+    return f"{node} has {state.delivered(node)} of {count} items{others}"

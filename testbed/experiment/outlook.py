@@ -1,0 +1,131 @@
+"""How large a run will be and how long it will take, before it is run: what `--dry-run` says.
+
+Two numbers of a layering's run follow from the scenario: how many times items cross links if each goes the
+shortest way, and for how long subscriptions wait on how many links. How many frames each of them costs has
+been measured for every layering, and what a frame costs in time and on disk: outlook.toml has these figures.
+
+    python -m testbed.bench.outlook
+
+measures them anew on the scenarios of the library, and says how good the estimate is.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.workload import Feed, Workload
+from testbed.scenario.model import Scenario
+from testbed.scenario.timeline import Timeline
+from topologies.model import Topology
+from topologies.routing import routes
+
+FIGURES = Path(__file__).parent / "outlook.toml"
+
+
+class Size(NamedTuple):
+    """What follows from a scenario for one layering.
+
+    Attributes:
+        crossings: items times links that each crosses: over NDN once for all followers behind a link, else
+            once for each follower.
+        waiting: seconds of subscriptions, each times the links on its way.
+        samples: of nodes' states.
+    """
+
+    crossings: float
+    waiting: float
+    samples: float
+
+
+class Outlook(NamedTuple):
+    """What is expected of a run, or of several together.
+
+    Attributes:
+        frames: in the captures, each where it is sent and where it arrives.
+        run_s, analysis_s: how long it takes on the machine that the figures are from, one core.
+        run_bytes: of captures, events and samples on disk.
+        analysis_bytes: of tables and page.
+    """
+
+    frames: float
+    run_s: float
+    analysis_s: float
+    run_bytes: float
+    analysis_bytes: float
+
+
+@cache
+def figures() -> Mapping[str, Any]:
+    """Return what has been measured."""
+    return tomllib.loads(FIGURES.read_text(encoding="utf-8"))
+
+
+def size(scenario: Scenario, load: Workload, layering: str) -> Size:
+    """Return what follows from a scenario for one of its layerings."""
+    over_ndn = LAYERINGS[layering].protocol == "ndn"
+    seconds = Timeline.of(scenario, load, 0).end / 1e9
+    followers: dict[str, list[str]] = {}
+    for node, feeds in load.follows.items():
+        for feed in feeds:
+            followers.setdefault(feed.key, []).append(node)
+    crossings = waiting = 0.0
+    for feed in (*load.feeds, *([load.branch] if load.branch else [])):
+        crossed, hops = _ways(scenario.network, feed, followers.get(feed.key, []))
+        crossings += len(feed.messages) * (crossed if over_ndn else hops)
+        waiting += seconds * hops
+    for bulk, traffic in zip(load.bulk, scenario.cross_traffic, strict=True):
+        crossings += len(bulk.messages) * _ways(scenario.network, bulk, [traffic.to])[0]
+    samples = seconds * 1e3 / scenario.sample_interval_ms * len(scenario.network.nodes)
+    return Size(crossings, waiting, samples)
+
+
+def _ways(network: Topology, feed: Feed, followers: list[str]) -> tuple[int, int]:
+    """Return how many links lie on the ways of a feed to its followers: each once, and once for each way."""
+    ways = routes(network, feed.publisher)
+    crossed: set[str] = set()
+    hops = 0
+    for follower in followers:
+        node = follower
+        while node in ways:
+            crossed.add(node)
+            hops += 1
+            node = ways[node].into.node
+    return len(crossed), hops
+
+
+def expected(scenario: Scenario, load: Workload) -> Outlook:
+    """Return what is expected of an emulated run of all layerings of a scenario, and of its analysis."""
+    return total(of_layering(layering, size(scenario, load, layering)) for layering in scenario.layerings)
+
+
+def of_layering(layering: str, of: Size, costs: Mapping[str, Any] | None = None) -> Outlook:
+    """Return what is expected of one layering; one that has not been measured is like the dearest of its
+    protocol."""
+    known = costs or figures()
+    own = known["layerings"].get(layering)
+    if own is None:
+        protocol = LAYERINGS[layering].protocol
+        alike = [each for name, each in known["layerings"].items() if LAYERINGS[name].protocol == protocol]
+        own = max(alike or known["layerings"].values(), key=lambda each: float(each["per_crossing"]))
+    frames = own["per_crossing"] * of.crossings + own["per_waiting_s"] * of.waiting
+    cost = known["costs"]
+    return Outlook(
+        frames,
+        frames * own["us_per_frame"] / 1e6 + of.samples * cost["us_per_sample"] / 1e6,
+        frames * cost["analysis_us_per_frame"] / 1e6 + cost["analysis_s_per_layering"],
+        frames * own["bytes_per_frame"] + of.samples * cost["bytes_per_sample"],
+        frames * cost["analysis_bytes_per_frame"],
+    )
+
+
+def total(parts: Iterable[Outlook], costs: Mapping[str, Any] | None = None) -> Outlook:
+    """Return what is expected of several layerings together, and of one analysis of all."""
+    cost = (costs or figures())["costs"]
+    sums = Outlook(*(sum(column) for column in zip(*parts, strict=True)))
+    return sums._replace(
+        analysis_s=sums.analysis_s + cost["analysis_s"],
+        analysis_bytes=sums.analysis_bytes + cost["analysis_bytes"],
+    )

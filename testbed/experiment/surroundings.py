@@ -1,0 +1,53 @@
+"""Where programs that are not ours run in a run over Mininet: a node's namespace, HOME and environment."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from testbed.experiment.local_faces import FORWARDER
+from testbed.experiment.processes import FIRST_PROCESS
+
+
+class Surroundings(NamedTuple):
+    """What a program on a node finds.
+
+    Attributes:
+        netns: path of the network namespace, in the run's box.
+        home: its HOME, and
+        environment: what else there is besides what its starter has: how NDN's programs find the forwarder.
+    """
+
+    netns: str
+    home: str
+    environment: Mapping[str, str]
+
+
+def surroundings(home: Path, node: str, netns: str) -> Surroundings:
+    """Return the surroundings of programs on a node, and fill its home with what tells them where to connect.
+
+    ndn-cxx and python-ndn read NDN_CLIENT_TRANSPORT, or ~/.ndn/client.conf; Scuttlebutt's programs read
+    ~/.ssb, the directory of the node's stock peer if there is one. The key chain has an identity,
+    /feednet/NODE: programs by python-ndn sign with a default one, and do not make it.
+    """
+    transport = f"unix://{home / FORWARDER}"
+    peer, ndn = home / FIRST_PROCESS, home / ".ndn"
+    if peer.is_dir() and not (home / ".ssb").is_symlink():
+        (home / ".ssb").symlink_to(peer)
+    ndn.mkdir(parents=True, exist_ok=True)
+    (ndn / "client.conf").write_text(f"transport={transport}\n", encoding="utf-8")
+    _make_identity(ndn, node)
+    environment = {"HOME": str(home), "NDN_CLIENT_TRANSPORT": transport, "FEEDNET_NODE": node}
+    return Surroundings(netns, str(home), environment)
+
+
+def _make_identity(directory: Path, node: str) -> None:
+    from ndn.encoding import Name
+    from ndn.security import KeychainSqlite3, TpmFile
+
+    path = directory / "pib.db"
+    if not path.exists():
+        keys = directory / "ndnsec-key-file"
+        KeychainSqlite3.initialize(str(path), "tpm-file", str(keys))
+        chain = KeychainSqlite3(str(path), TpmFile(str(keys)))
+        chain.touch_identity(Name.from_str(f"/feednet/{node}"))
+        chain.shutdown()

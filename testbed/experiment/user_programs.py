@@ -1,0 +1,69 @@
+"""Programs of the user's own in a run over Mininet: started when it is time, ended with the run."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from testbed.experiment.surroundings import Surroundings
+from testbed.scenario.sections import ProgramSpec
+
+PROGRAMS = "programs"
+"""Where what they print is, in a layering's directory."""
+
+_GRACE_S = 2.0
+
+
+class UserPrograms:
+    """The programs of a scenario.
+
+    Args:
+        specs: what is to run.
+        directory: of the layering.
+        place: of each node, by name.
+        start: starts a program on a node, as topologies.mininet.network.MininetNetwork.popen does.
+    """
+
+    def __init__(
+        self,
+        specs: tuple[ProgramSpec, ...],
+        directory: Path,
+        place: Callable[[str], Surroundings],
+        start: Callable[..., "subprocess.Popen[Any]"],
+    ) -> None:
+        self._specs, self._place, self._start = specs, place, start
+        self._directory = directory / PROGRAMS
+        self._running: dict[int, subprocess.Popen[Any]] = {}
+
+    def start(self, number: int) -> None:
+        """Start one of them, by its number from 0."""
+        spec = self._specs[number]
+        self._directory.mkdir(exist_ok=True)
+        with (self._directory / f"{spec.node}-{number + 1}.txt").open("wb") as output:
+            self._running[number] = self._start(
+                spec.node,
+                spec.run,
+                env={**os.environ, **self._place(spec.node).environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def end(self) -> list[dict[str, Any]]:
+        """End those that run; return for each program that was started its place, words and exit status, None
+        if it ran to the end."""
+        statuses = {number: process.poll() for number, process in self._running.items()}
+        for number, process in self._running.items():
+            if statuses[number] is None:
+                process.terminate()
+        for process in self._running.values():
+            try:
+                process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        return [
+            {"node": self._specs[number].node, "run": list(self._specs[number].run), "status": status}
+            for number, status in statuses.items()
+        ]

@@ -1,0 +1,300 @@
+"""tinySSB as it is: feeds in packets of 120 bytes, by multicast on every link and medium of a node.
+
+Under `tiny`, nodes agree on one open set by claims. Under `tiny-pub`, all feeds are signed up with the pub
+before, and everybody has the list; the pub answers for all feeds, and the others for their own ones only.
+
+A message of the workload is an entry whose content is the message's own, in BIPF: what a classic message
+says of author, sequence, time and signature is tinySSB's own affair, or left out. So an item is smaller than
+in other layerings, and events tell its size here.
+
+What a node has stored, it has after a restart: its store is its disk.
+"""
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from captures.key_log import Secret
+from ssb.application import Event
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.tiny.asking import Timing
+from ssb.tiny.bipf import encode
+from ssb.tiny.entry import PACKET
+from ssb.tiny.goset import COMMON, MAX_KEYS
+from ssb.tiny.node import GROUP, PORT
+from ssb.tiny.node import Node as TinySsb
+from ssb.tiny.store import TinyStore
+from testbed.errors import UserError
+from testbed.layerings.ladder import hub_of
+from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.peer_role import Role
+from testbed.layerings.workload import Feature, Feed
+from topologies.endpoint import Address, GroupPort, Port, Program
+
+FEED_BYTES = 32 + 4 + 20
+"""State of a feed: its key, the number and the id of its last entry."""
+MS = 1_000_000
+
+
+class TinyParameters(Parameters):
+    """Parameters of tinySSB. The defaults are for links and wired media; radio cells need longer times."""
+
+    round_ms: int = Field(default=5000, ge=10, le=86_400_000)
+    """Time between two vectors of a set, while nothing is known to be missing."""
+    claims_ms: int = Field(default=10_000, ge=10, le=86_400_000)
+    """Time between two claims of an open set."""
+    retry_ms: int = Field(default=500, ge=1, le=86_400_000)
+    """Time until something that is known to be missing is asked for again; it doubles up to `round_ms`."""
+    pause_ms: int = Field(default=20, ge=1, le=86_400_000)
+    """Silence after which an answer counts as over."""
+    spread_ms: int = Field(default=5, ge=0, le=86_400_000)
+    """Longest random wait before an answer, so that one of those who know it gives it."""
+    gap_ms: int = Field(default=0, ge=0, le=86_400_000)
+    """Least time between two packets of a node."""
+
+
+class PubParameters(TinyParameters):
+    """Parameters of what has a node in the middle."""
+
+    at: str | None = None
+    """The node in the middle. None: the one with most interfaces, the first of them."""
+
+
+def timing_of(parameters: Mapping[str, Any]) -> Timing:
+    """Return the times that parameters name."""
+    names = ("round", "claims", "retry", "pause", "spread", "gap")
+    return Timing(**{name: parameters[f"{name}_ms"] * MS for name in names})
+
+
+class TinyLayering(NamedTuple):
+    """tinySSB without contracts: one set of all feeds.
+
+    Attributes: see Layering. `kind`: its name.
+    """
+
+    kind: str
+    title: str
+    parameters: type[TinyParameters]
+    protocol: str = "tiny"
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return TinyNode(context)
+
+
+TINY_LAYERINGS = {
+    each.kind: each
+    for each in (
+        TinyLayering("tiny", "tinySSB: everybody replicates everything", TinyParameters),
+        TinyLayering("tiny-pub", "tinySSB: everything through a pub", PubParameters),
+    )
+}
+"""Them by name."""
+
+
+def ports_of(context: Context) -> dict[int, Port]:
+    """Return a node's ports: tinySSB's group on each of its interfaces."""
+    own = (each for each in context.network.interfaces if each.node == context.name)
+    return {number: GroupPort(each, GROUP, PORT) for number, each in enumerate(own, start=1)}
+
+
+def author_of(seed: int, feed: Feed) -> Identity:
+    """Return who writes a feed of the workload in tinySSB: the same for all who ask."""
+    return Identity.from_seed(hashlib.sha256(f"tiny {seed} {feed.key}".encode()).digest())
+
+
+def content_of(message: Message) -> bytes:
+    """Return the content of the entry that carries a message. Raises UserError if BIPF cannot hold it."""
+    content = message.content
+    try:
+        return encode(content if isinstance(content, dict) else str(content))
+    except ValueError as error:
+        raise UserError(f"{message.author} {message.sequence}: {error}") from None
+
+
+class BaseTinyNode:
+    """What all nodes have that carry feeds by tinySSB: the part in the run, the store, the events.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context, *, is_server: bool = True) -> None:
+        self.name = context.name
+        self.state = context.state
+        self._context = context
+        self._rows = EventRows(context.name, context.state)
+        self._events: list[Event] = []
+        self._role = role = Role(context)
+        self._due = deque(role.due)
+        self._joins_at, self._stops_at = role.joins_at, role.stops_at
+        self._authors = {author_of(context.seed, feed).public_key: feed for feed in context.workload.feeds}
+        self._published = Counter(context.state.published)
+        self._delivered = Counter(context.state.delivered)
+        self._store = TinyStore(image=context.state.store)
+        ports = ports_of(context)
+        seed = f"{context.seed} {context.layering} {context.name} {context.since}"
+        self._node = TinySsb(
+            self._store,
+            Random(hashlib.sha256(seed.encode()).digest()),
+            timing_of(context.parameters),
+            ports=ports,
+            is_server=is_server,
+        )
+        self.programs = [Program(self, ports)]
+
+    # Endpoint
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+        self._node.receive(port, payload, sender, now)
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint: a node does not know who hears it."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        return self._node.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        deadlines = [self._node.next_deadline(), self._joins_at, self._stops_at]
+        if self._due:
+            deadlines.append(self._due[0].time)
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Join, publish and stop when it is time."""
+        if self._joins_at is not None and now >= self._joins_at:
+            self._joins_at = None
+            self._tell_all(now, "joined")
+            self._joined(now)
+        while self._due and self._due[0].time <= now:
+            _, number, message = self._due.popleft()
+            feed = self._role.feeds[number]
+            content = content_of(message)
+            self._published[feed.key] = message.sequence
+            self._events.append(Event(now, "published", feed.key, message.sequence, len(content)))
+            self._publish(feed, message.sequence, content, now)
+        if self._stops_at is not None and now >= self._stops_at:
+            self._stops_at = None
+            self._tell_all(now, "stopped")
+            self._role.follows = {}
+        self._node.wake(now)
+
+    def _joined(self, now: int) -> None:
+        """Begin to hand over what is followed."""
+
+    def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
+        """Send an item of a feed."""
+
+    def _deliver(self, feed: Feed, sequence: int, content: bytes, now: int) -> bool:
+        """Hand over an item; return whether it is the next one of a feed that is followed now."""
+        if self._joins_at is not None or feed.key not in self._role.follows:
+            return False
+        if sequence != self._delivered[feed.key] + 1:
+            return False
+        self._delivered[feed.key] = sequence
+        if sequence > len(feed.messages) or content != content_of(feed.messages[sequence - 1]):
+            self._events.append(Event(now, "error", feed.key, sequence, detail="another content"))
+        else:
+            self._events.append(Event(now, "delivered", feed.key, sequence, len(content)))
+        return True
+
+    def _tell_all(self, now: int, event: str) -> None:
+        self._events += [Event(now, event, key) for key in self._role.follows]
+
+    # Node
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """See Node."""
+        rows = self._rows.of(self._events)
+        self._events.clear()
+        self.state.store = self._store.image()
+        return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """See Node: nothing is encrypted."""
+        return []
+
+    def held(self) -> dict[str, Held]:
+        """Return what the node holds: feeds, and packets of those that are not its applications' own."""
+        own = self._own_feeds()
+        packets = (self._store.size() - self._store.size(own)) // PACKET
+        feeds = len(self._store.feeds)
+        return {"feeds": Held(feeds, FEED_BYTES * feeds), "packets": Held(packets, PACKET * packets)}
+
+    def _own_feeds(self) -> Collection[bytes]:
+        """Return the feeds in the store that the node's applications publish or follow."""
+        return [key for key, feed in self._authors.items() if feed.key in self._role.own]
+
+    def counters(self) -> dict[str, Any]:
+        """Return what was sent, by kind, what was dropped, and the bytes of all packets that are stored."""
+        node = self._node
+        kinds = ("entry", "chunk", "want", "chunk vector", "novelty", "claim")
+        return {
+            **{f"sent_{kind.replace(' ', '_')}": node.sent[kind] for kind in kinds},
+            "taken": node.taken.total(),
+            "dropped": node.dropped.total(),
+            "stored_bytes": self._store.size(),
+        }
+
+
+class _Reader(NamedTuple):
+    """A program (ssb.tiny.node.Program) that only reads."""
+
+    take: Callable[[bytes, int], None]
+
+    def on_fork(self, feed: bytes, now: int) -> None:
+        """See Program: the feed takes no more."""
+
+    def next_deadline(self) -> int | None:
+        """See Program: never."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Program."""
+
+
+class TinyNode(BaseTinyNode):
+    """A node that replicates the common set: every node has a part in it, also one that only carries."""
+
+    def __init__(self, context: Context) -> None:
+        middle = hub_of(context.network, context.parameters) if context.layering == "tiny-pub" else None
+        super().__init__(context, is_server=middle in (None, context.name))
+        now = context.since or 0
+        if len(self._authors) > MAX_KEYS:
+            raise UserError(
+                f"{context.layering}: a set has {MAX_KEYS} feeds at most, not {len(self._authors)}"
+            )
+        self._keys = {feed.key: key for key, feed in self._authors.items()}
+        self._node.program = _Reader(self.take)
+        own = [self._store.add_own(author_of(context.seed, feed)).key for feed in self._role.feeds]
+        if middle is None:
+            self._node.join_open(own, now)
+        else:
+            self._node.join(COMMON, self._keys.values(), now)
+
+    def take(self, feed: bytes, now: int) -> None:
+        """Hand over new whole entries of a feed."""
+        known = self._authors.get(feed)
+        if known is None:
+            return
+        held = self._store.feeds[feed]
+        for entry in self._store.read(feed, held.mark, held.whole):
+            if not self._deliver(known, entry.sequence, entry.content, now):
+                return
+            self._store.set_mark(feed, entry.sequence)
+
+    def _joined(self, now: int) -> None:
+        for key in self._role.follows:
+            if self._keys[key] in self._store.feeds:
+                self.take(self._keys[key], now)
+
+    def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
+        self._node.publish(self._keys[feed.key], content, now)

@@ -1,0 +1,241 @@
+"""tinyISP: clients of one provider, which exchange feeds through it.
+
+A subscription is between two clients, and carries what either of them publishes: each item once for each
+contact that follows it. The content of an entry between clients is BIPF: the number of the feed among those
+of its publisher, and the item's own content.
+"""
+
+import hashlib
+from random import Random
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from ssb.tiny.bipf import MalformedBipf, decode, encode
+from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.facts import OPEN
+from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.subscription import INVITED, STANDS
+from ssb.tiny.isp.terms import SECOND, Terms
+from testbed.errors import UserError
+from testbed.layerings.ladder import hub_of
+from testbed.layerings.node import Context, Node
+from testbed.layerings.peer_role import peer_identity
+from testbed.layerings.tiny import BaseTinyNode, PubParameters, content_of
+from testbed.layerings.workload import Feature, Feed, Workload
+
+_REFUSED_AGAIN = SECOND
+"""After which a subscription that was refused is asked for again, ns: the other may have come late."""
+
+
+class TinyIspParameters(PubParameters):
+    """Parameters of tinyISP: those of its node, and the terms of all contracts."""
+
+    size: int = Field(default=50, ge=3, le=1_000_000)
+    """Entries of a data feed before it hops."""
+    unread: int = Field(default=3, ge=2, le=1000)
+    """Data feeds that may have been begun and not be read to their end."""
+    backlog: int = Field(default=50, ge=1, le=1_000_000)
+    """Entries that the provider holds for a slow client before it tells the sender to pause."""
+
+
+class TinyIspLayering(NamedTuple):
+    """Feeds between clients of a provider.
+
+    Attributes: see Layering.
+    """
+
+    title: str = "tinyISP: through a provider, by contracts"
+    parameters: type[TinyIspParameters] = TinyIspParameters
+    protocol: str = "tiny"
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        provider = hub_of(context.network, context.parameters)
+        clients = sorted(context.workload.publishers | context.workload.follows.keys())
+        if provider in clients:
+            raise UserError(f"tiny-isp: {provider} is the provider, and can neither publish nor follow")
+        if context.name == provider:
+            return ProviderNode(context, clients)
+        if context.name in clients:
+            return ClientNode(context, provider)
+        return BaseTinyNode(context)
+
+
+def _random(context: Context) -> Random:
+    """Return what new key pairs are drawn from."""
+    seed = f"keys {context.seed} {context.layering} {context.name} {context.since}"
+    return Random(hashlib.sha256(seed.encode()).digest())
+
+
+def _terms(context: Context, most: int) -> Terms:
+    parameters = context.parameters
+    return Terms(
+        size=parameters["size"],
+        unread=parameters["unread"],
+        backlog=parameters["backlog"],
+        largest=13_000,
+        subscriptions=max(most, 1),
+    )
+
+
+class ProviderNode(BaseTinyNode):
+    """The provider's node: all clients have signed up with it before."""
+
+    def __init__(self, context: Context, clients: list[str]) -> None:
+        super().__init__(context)
+        now = context.since or 0
+        own = peer_identity(context.seed, context.name)
+        terms = _terms(context, len(clients))
+        self._provider = Provider(self._node, own, _random(context), terms, now)
+        for client in clients:
+            self._provider.follow(peer_identity(context.seed, client).public_key, now)
+        self._provider.announce(now)
+
+    def counters(self) -> dict[str, Any]:
+        """Return also contracts that stand, subscriptions, and faults of clients."""
+        contracts = self._provider.contracts.values()
+        return super().counters() | {
+            "contracts": sum(contract.facts.state == OPEN for contract in contracts),
+            "subscriptions": sum(route.is_open for route in self._provider.routes.values()),
+            "faults": self._provider.faults.total(),
+        }
+
+
+class ClientNode(BaseTinyNode):
+    """A client's node: it asks for a contract, and then for a subscription to each whom it follows."""
+
+    def __init__(self, context: Context, provider: str) -> None:
+        super().__init__(context)
+        now = context.since or 0
+        self._isp = peer_identity(context.seed, provider).public_key
+        self._root = peer_identity(context.seed, context.name)
+        workload = context.workload
+        self._contacts = {
+            peer_identity(context.seed, name).public_key: name for name in _contacts(workload, context.name)
+        }
+        terms = _terms(context, len(self._contacts))
+        self._client = Client(self._node, self._root, _random(context), terms, now)
+        self._client.follow(self._isp, now)
+        if self._client.contract_with(self._isp) is None and not self._client.contracts:
+            self._client.onboard(self._isp, now)
+        self._again: dict[bytes, int] = {}  # contact -> when to ask it again, ns
+        self._look_after(now)
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        due = super().next_deadline()
+        return min((time for time in (due, *self._again.values()) if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See BaseTinyNode; ask again where a subscription was refused."""
+        super().wake(now)
+        for contact in [contact for contact, due in self._again.items() if due <= now]:
+            del self._again[contact]
+            self._look_after(now)
+        self._go_on(now)
+
+    def receive(self, port: int, payload: bytes, sender: Any, now: int) -> None:
+        """See Endpoint."""
+        super().receive(port, payload, sender, now)
+        self._go_on(now)
+
+    def counters(self) -> dict[str, Any]:
+        """Return also contracts and subscriptions that stand, and faults of the provider."""
+        client = self._client
+        return super().counters() | {
+            "contracts": sum(contract.facts.state == OPEN for contract in client.contracts.values()),
+            "subscriptions": sum(one.state == STANDS for one in client.subscriptions.values()),
+            "faults": client.faults.total(),
+        }
+
+    def _joined(self, now: int) -> None:
+        for ref in list(self._client.subscriptions):
+            self._read(ref, now)
+
+    def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
+        for ref, one in list(self._client.subscriptions.items()):
+            if one.state == STANDS:
+                self._send_all(ref, now)
+
+    def _go_on(self, now: int) -> None:
+        """Act on what has happened to the contract and the subscriptions."""
+        events = self._client.take_events()
+        for event in events:
+            if event.kind == "received":
+                self._read(event.ref, now)
+            elif event.kind == "refused":
+                self._again[event.peer] = now + _REFUSED_AGAIN
+        if any(event.kind in ("onboarded", "requested", "subscribed") for event in events):
+            self._look_after(now)
+
+    def _look_after(self, now: int) -> None:
+        """Ask for subscriptions, answer, send and read what is due, whatever has led to it."""
+        for ref, one in list(self._client.subscriptions.items()):
+            if one.state == INVITED:
+                self._client.answer(ref, now, accept=one.contact in self._contacts)
+            if ref in self._client.subscriptions and one.state == STANDS:
+                self._send_all(ref, now)
+                self._read(ref, now)
+        contract = self._client.contract_with(self._isp)
+        if contract is not None and contract.facts.state == OPEN:
+            known = {one.contact for one in self._client.subscriptions.values()}
+            for contact in self._contacts:
+                if contact not in known and contact not in self._again and self._asks(contact):
+                    self._client.subscribe(self._isp, contact, now)
+
+    def _asks(self, contact: bytes) -> bool:
+        """Whether this side asks for the subscription: who follows; the first by name, if both do."""
+        follows, name = self._context.workload.follows, self._contacts[contact]
+        is_mutual = any(feed.publisher == self.name for feed in follows.get(name, ()))
+        is_follower = any(feed.publisher == name for feed in follows.get(self.name, ()))
+        return is_follower and not (is_mutual and name < self.name)
+
+    def _sent(self, ref: bytes, number: int) -> str:
+        """Return the record of how many items of a feed are sent on a subscription."""
+        return f"sent {ref.hex()} {number}"
+
+    def _send_all(self, ref: bytes, now: int) -> None:
+        """Send a contact what it follows of what has been published, and has not been sent."""
+        one = self._client.subscriptions[ref]
+        followed = self._context.workload.follows.get(self._contacts[one.contact], ())
+        for number, feed in enumerate(self._role.feeds):
+            if feed not in followed:
+                continue
+            record = self._sent(ref, number)
+            sent = self._store.get(record) or 0
+            assert isinstance(sent, int)
+            for message in feed.messages[sent : self._published[feed.key]]:
+                with self._store.transaction():
+                    self._client.send(ref, encode([number, content_of(message)]), now)
+                    self._store.put(record, message.sequence)
+
+    def _read(self, ref: bytes, now: int) -> None:
+        """Hand over what a contact has sent, unless the application is not there."""
+        if self._joins_at is not None:
+            return
+        contact = self._client.subscriptions[ref].contact
+        feeds = [
+            feed for feed in self._context.workload.feeds if feed.publisher == self._contacts.get(contact)
+        ]
+        while page := self._client.read(ref):
+            for entry in page:
+                try:
+                    said = decode(entry.content)
+                except MalformedBipf:
+                    said = None
+                match said:
+                    case [int(number), bytes(content)] if 0 <= number < len(feeds):
+                        feed = feeds[number]
+                        self._deliver(feed, self._delivered[feed.key] + 1, content, now)
+            self._client.confirm(ref, page[-1].sequence, now)
+
+
+def _contacts(workload: Workload, node: str) -> list[str]:
+    """Return whom a node follows, and who follows it."""
+    followed = {feed.publisher for feed in workload.follows.get(node, ())}
+    following = {
+        other for other, feeds in workload.follows.items() if any(feed.publisher == node for feed in feeds)
+    }
+    return sorted((followed | following) - {node})

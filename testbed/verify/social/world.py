@@ -1,0 +1,380 @@
+"""Plays a story of people and their forwarders, and checks what must hold."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from random import Random
+from typing import Any
+
+from forwarder.feedcache.items import parse_item
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import open_data
+from ssb.application import Plan
+from ssb.graph import Graph
+from ssb_over_ndn.naming import log_key, log_name
+from testbed.layerings.node import AppState, Context
+from testbed.layerings.social import SOCIAL_LAYERINGS, SocialNode
+from testbed.layerings.workload import Feed, Workload
+from testbed.scenario.sections import TopologySpec
+from testbed.verify.simulate.invariants import Violation
+from testbed.verify.simulate.world import Outcome, watched
+from testbed.verify.social.story import MS, SECOND, Step, Story, identity_of, make_story
+from testbed.verify.social.strangers import Stranger
+from topologies.emulator.network import EmulatedNetwork
+from topologies.endpoint import LinkPort, Program
+
+CATCH_UP_NS = 60 * SECOND
+"""A refusal is remembered for 16 s, on each node of the way; who was refused asks again after 8 s at most."""
+_HELLO_MS = 500
+_LIFETIME_MS = {"ssb-aware": 4000}
+_GONE = 3 * _HELLO_MS * MS + 500 * MS
+_ROUNDS = 30
+_QUIET = 6 * SECOND  # longer than any Interest of a story lives
+
+
+def play_social(seed: int) -> Outcome:
+    """Play a seed's story."""
+    return play(make_story(seed))
+
+
+def play(story: Story) -> Outcome:
+    """Play a story."""
+    world = World(story)
+    outcome = watched(world.run, "the network")
+    outcome.time = world.network.now
+    outcome.digest = world.digest.hexdigest()
+    outcome.coverage = world.coverage
+    return outcome
+
+
+class World:
+    """A story's network.
+
+    Attributes:
+        network: in virtual time.
+        nodes: those that are honest.
+        received: node and author -> the author's messages that have come there.
+    """
+
+    def __init__(self, story: Story) -> None:
+        self.story = story
+        self.coverage: Counter[str] = Counter()
+        self.digest = sha256()
+        self.received: Counter[tuple[str, str]] = Counter()
+        self._topology = TopologySpec(links=story.links).build()
+        self._kind = SOCIAL_LAYERINGS[story.layering]
+        self._refs = {person: identity_of(story.seed, person).ref for person in story.people}
+        self._feeds = {
+            person: Feed(person, messages, times, identity_of(story.seed, person))
+            for person, (messages, times) in story.logs.items()
+        }
+        self._texts = {self._refs[person]: messages for person, (messages, _) in story.logs.items()}
+        self._end = story.last + 2 * CATCH_UP_NS
+        follows = {
+            person: tuple(self._feeds[other] for other in story.people if self._always_wants(person, other))
+            for person in story.people
+        }
+        self._workload = Workload(tuple(self._feeds.values()), follows)
+        self._states: dict[str, AppState] = defaultdict(AppState)
+        self._told: Counter[tuple[str, str]] = Counter()
+        self._ever = {node: self._allowed_ever(node) for node in (*story.routers, *story.people)}
+        self.is_settled = True
+        self._final = self._settled()
+        self._is_final = False
+        self.nodes: dict[str, SocialNode] = {}
+        programs: dict[str, Any] = {}
+        for name in self._topology.nodes:
+            if name in story.strangers:
+                interface = next(each for each in self._topology.link_ends if each.node == name)
+                stranger = Stranger(
+                    story.strangers[name], [*self._refs.values()], Random(f"{story.seed} {name}"), story.last
+                )
+                programs[name] = [Program(stranger, {1: LinkPort(interface)})]
+            else:
+                programs[name] = self._build(name, None).programs
+        self.network = EmulatedNetwork(self._topology, programs, seed=story.seed, capture=None)
+        for a, b in story.away:
+            self.network.set_link(self._topology.link_between(a, b), False, signalled=True)
+        for step in story.steps:
+            self.network.change(step.time, partial(self._do, step))
+
+    def run(self, outcome: Outcome) -> None:
+        """Play the story; raise Violation."""
+        end = self.story.last
+        while self.network.now < end:
+            self._run(min(SECOND, end - self.network.now))
+        for number, link in enumerate(self._topology.links):
+            calm = replace(link, loss_percent=0.0, duplicate_percent=0.0, jitter_ms=0.0)
+            self.network.change_link(number, calm)
+        while (missing := self._missing()) is not None:
+            if self.network.now > end + CATCH_UP_NS:
+                raise missing
+            self._run(SECOND)
+        outcome.caught_up = self.network.now - end
+        self._check_gone(end)
+        self._check_events()
+        for name, node in self.nodes.items():
+            node.keeper.end(self.network.now)
+            self.network.settle(name)
+        self._run(_QUIET)
+        for name, node in self.nodes.items():
+            if entries := node.host.forwarder.pit_entries():
+                raise Violation("nothing left", name, f"keeps {entries} PIT entries")
+
+    # Nodes
+
+    def _build(self, name: str, since: int | None) -> SocialNode:
+        story, parameters = self.story, self._kind.parameters.model_validate({}).model_dump()
+        parameters |= {"hops": story.hops, "hello_ms": _HELLO_MS}
+        parameters |= {"lifetime_ms": _LIFETIME_MS.get(story.layering, 1000)}
+        plan = Plan(100 * MS, self._end) if name in story.people else None
+        node = SocialNode(
+            Context(
+                name=name,
+                network=self._topology,
+                workload=self._workload,
+                layering=story.layering,
+                parameters=parameters,
+                seed=story.seed,
+                start=0,
+                stop=self._end,
+                plan=plan,
+                state=self._states[name],
+                since=since,
+            ),
+            self._kind,
+        )
+        forwarder = node.host.forwarder
+        original = forwarder.receive
+
+        def receive(face: int, packet: bytes, *rest: Any) -> None:
+            if not forwarder.faces[face].is_local:
+                self._look(name, packet)
+            original(face, packet, *rest)
+
+        forwarder.receive = receive  # type: ignore[method-assign, assignment]
+        self.nodes[name] = node
+        return node
+
+    def _do(self, step: Step) -> None:
+        self.coverage[step.do] += 1
+        if step.do == "restart":
+            (name,) = step.what
+            self._collect(name)
+            self.network.replace(name, self._build(name, self.network.now).programs)
+        else:
+            a, b, is_signalled = step.what
+            link = self._topology.link_between(a, b)
+            self.network.set_link(link, step.do == "heal", signalled=is_signalled)
+
+    def _run(self, time: int) -> None:
+        self.network.run(self.network.now + time)
+        for name in self.nodes:
+            self._collect(name)
+
+    # What must hold
+
+    def _look(self, name: str, packet: bytes) -> None:
+        """Check that what comes to a node is of an author on a graph of its users."""
+        opened = open_data(packet)
+        parts = None if opened is None else split_item(opened[0].name)
+        if opened is None or parts is None:
+            return
+        author, seq = log_key(parts[0]), parts[1]
+        try:
+            parse_item(parts[0], seq, opened[0])
+        except ValueError:
+            self.coverage["forged items"] += 1
+            return  # a stranger's, who can send anything anywhere
+        self.coverage["items"] += 1
+        self.received[name, author] += 1
+        self.digest.update(f"{self.network.now} {name} {author} {seq}".encode())
+        allowed = self._final if self._is_final else self._ever
+        if author not in allowed[name]:
+            if self.story.layering == "social-routing" and name in self.story.routers:
+                self.coverage["leaks to relays"] += 1
+                return
+            raise Violation("no leak", name, f"gets {author[:6]} {seq}, who is on no graph of its users")
+
+    def _collect(self, name: str) -> None:
+        """Check what an application has got."""
+        for row in self.nodes[name].take_events():
+            self.coverage[row["event"]] += 1
+            if row["event"] == "delivered":
+                key = name, row["feed"]
+                self._told[key] += 1
+                self.digest.update(f"{row['time']} {name} {row['feed']} {row['seq']}".encode())
+                if row["seq"] != self._told[key]:
+                    said = f"{row['feed'][:6]} {row['seq']} after {self._told[key] - 1}"
+                    raise Violation("told once, in order", name, said)
+
+    def _missing(self) -> Violation | None:
+        """Return what has not arrived where it can."""
+        for name, author in self._expected():
+            log, held = self._texts[author], self.nodes[name].keeper.replicas
+            tip = held.tip(log_name(author))
+            if tip != len(log):
+                return Violation("delivery", name, f"has {tip} of {len(log)} of {author[:6]}")
+        return None
+
+    def _expected(self) -> list[tuple[str, str]]:
+        """Return which node must hold which author's log in the end."""
+        if not self.is_settled:
+            return []
+        found = self._reachable(self._final)
+        if self._kind.by_receiver:  # others keep nothing
+            found = [(node, author) for node, author in found if node in self.story.people]
+        return found
+
+    def _check_events(self) -> None:
+        """Check what is held, and what applications have got of that."""
+        for name, node in self.nodes.items():
+            replicas = node.keeper.replicas
+            for feed in replicas:
+                log, texts = replicas[feed], self._texts[log_key(feed)]
+                for seq in range(log.oldest, log.tip + 1):
+                    data = log.get(seq)
+                    if data is None or parse_item(feed, seq, data).message != texts[seq - 1].encoded:
+                        raise Violation("authentic", name, f"holds {seq} that its author has not written")
+        for name, author in self._expected():
+            follows = {feed.key for feed in self._workload.follows.get(name, ())}
+            if author in follows and self._told[name, author] != len(self._texts[author]):
+                told = self._told[name, author]
+                raise Violation("delivery", name, f"is told {told} of {author[:6]}")
+
+    def _check_gone(self, end: int) -> None:
+        """Check that nothing is carried any more that has left the graphs."""
+        while self.network.now < end + _GONE:
+            self._run(SECOND)
+        if not self.is_settled:
+            self.coverage["graphs that never settle"] += 1
+            return
+        while any(self._left_over(name) for name in self.nodes):
+            if self.network.now > end + CATCH_UP_NS:
+                name = next(name for name in self.nodes if self._left_over(name))
+                said = ", ".join(author[:6] for author in self._left_over(name))
+                raise Violation("nothing else", name, f"still holds {said}, on no graph of its users")
+            self._run(SECOND)
+        self._is_final = True
+        self._run(2 * SECOND)
+
+    def _left_over(self, name: str) -> list[str]:
+        if self._kind.by_receiver and name in self.story.routers:
+            return []
+        held = self.nodes[name].keeper.replicas
+        forwarder = self.nodes[name].host.forwarder
+        return [
+            author
+            for author in sorted(self._texts.keys() - self._final[name])
+            if log_name(author) in held
+            or (forwarder.feeds is not None and forwarder.feeds.store.find(log_name(author)) is not None)
+            or forwarder.cs.erase(log_name(author), 0)
+        ]
+
+    # Who is on whose graph
+
+    def _served(self, node: str, *, ever: bool) -> list[str]:
+        """Return a node's users: its person, or those at neighbours."""
+        if node in self.story.people:
+            return [node]
+        users = []
+        for link in self.story.links:
+            pair = (link["a"], link["b"])
+            if node in pair:
+                other = pair[0] if pair[1] == node else pair[1]
+                if other in self.story.people and (ever or self._is_up(pair)):
+                    users.append(other)
+        return users
+
+    def _is_up(self, pair: tuple[str, str]) -> bool:
+        """Whether a link is up in the end."""
+        state = {*pair} not in [{*away} for away in self.story.away]
+        for step in self.story.steps:
+            if step.do in ("cut", "heal") and {*step.what[:2]} == {*pair}:
+                state = step.do == "heal"
+        return state
+
+    def _settled(self) -> dict[str, set[str]]:
+        """Return the authors on the graphs of each node's users in the end, as the node knows them.
+
+        A node knows what the logs say that arrive there; which do, depends on what nodes know. So this begins
+        with the logs of the users, and goes on till nothing changes. Blocks may let it change for ever: the
+        result is empty then, and `self.is_settled` False.
+        """
+        nodes = (*self.story.routers, *self.story.people)
+        served = {node: [self._refs[user] for user in self._served(node, ever=False)] for node in nodes}
+        if self._kind.by_receiver:
+            everybody = sorted({user for users in served.values() for user in users})
+            served |= dict.fromkeys(self.story.routers, everybody)
+        known = {node: {*users} for node, users in served.items()}
+        for _ in range(_ROUNDS):
+            allowed = {node: self._reach(served[node], known[node]) for node in nodes}
+            arrives: dict[str, set[str]] = {node: {*served[node]} & allowed[node] for node in nodes}
+            for node, author in self._reachable(allowed):
+                arrives[node].add(author)
+            if arrives == known:
+                return allowed
+            known = arrives
+        self.is_settled = False
+        return {node: set() for node in nodes}
+
+    def _reach(self, users: Sequence[str], known: Collection[str]) -> set[str]:
+        """Return the authors on the graphs of users, as some logs tell it."""
+        reach: set[str] = set()
+        for user in users:
+            graph = Graph(user, self.story.hops)
+            for author in sorted(known):
+                for message in self._texts[author]:
+                    graph.read(message)
+            reach |= graph.replicated()
+        return reach
+
+    def _allowed_ever(self, node: str) -> set[str]:
+        """Return the authors that may ever have been on the graphs of a node's users, as anybody knows them.
+
+        A statement may be known without those that others made before it, so this is what is there if nobody
+        blocks or leaves anybody.
+        """
+        return {author for user in self._served(node, ever=True) for author in self._reach_of_follows(user)}
+
+    def _reach_of_follows(self, user: str) -> set[str]:
+        reach = {self._refs[user]}
+        for _ in range(self.story.hops):
+            for author in sorted(reach):
+                for message in self._texts[author]:
+                    content = message.content
+                    if isinstance(content, dict) and content.get("following") is True:
+                        reach.add(str(content["contact"]))
+        return reach
+
+    def _always_wants(self, person: str, other: str) -> bool:
+        """Whether a person follows another from the first statement about them on."""
+        said = [
+            message.content
+            for message in self.story.logs[person][0]
+            if isinstance(message.content, dict) and message.content.get("contact") == self._refs[other]
+        ]
+        return bool(said) and all(content.get("following") is True for content in said)
+
+    def _reachable(self, allowed: Mapping[str, Collection[str]]) -> list[tuple[str, str]]:
+        """Return which author's log arrives at which node in the end, if these are on the nodes' graphs."""
+        found = []
+        up = [(link["a"], link["b"]) for link in self.story.links if self._is_up((link["a"], link["b"]))]
+        for person in self.story.people:
+            author = self._refs[person]
+            reached, ahead = {person}, [person]
+            while ahead:
+                here = ahead.pop()
+                if self._kind.by_receiver and here != person and here in self.story.people:
+                    continue  # a home does not forward for others
+                for pair in up:
+                    other = pair[0] if pair[1] == here else pair[1]
+                    if here not in pair or other in self.story.strangers or other in reached:
+                        continue
+                    if author in allowed[other]:
+                        reached.add(other)
+                        ahead.append(other)
+            found += [(node, author) for node in sorted(reached)]
+        return found

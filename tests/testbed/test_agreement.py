@@ -1,0 +1,71 @@
+"""The emulator against Mininet on one scenario: what is judged, and that it holds."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.export.text import agreement_text
+from analysis.metrics.agreement import agreement
+from analysis.metrics.study import Record, study
+from analysis.pipelines.compare import compare_runs
+from analysis.report.study import render_study
+from analysis.run.keys import NET
+from testbed.api import Experiment, Link, Topology
+from topologies.mininet import sandbox
+
+WHY_NOT = sandbox.why_not()
+
+
+def record(network: str, seed: int = 1, **values: float) -> Record:
+    whole = {"delivered": 40.0, "latency_p50": 20.0, "bytes_per_item": 1000.0, "delivered_share": 100.0}
+    return Record({NET: network}, seed, "lli", whole | values)
+
+
+@pytest.mark.parametrize(
+    ("real", "agrees"),
+    [
+        ({}, [True, True, True]),
+        ({"latency_p50": 21.29, "bytes_per_item": 1009.9}, [True, True, True]),
+        ({"latency_p50": 18.71, "bytes_per_item": 990.1}, [True, True, True]),
+        ({"latency_p50": 21.31, "bytes_per_item": 1010.1}, [True, False, False]),
+        ({"latency_p50": 18.69, "bytes_per_item": 989.9}, [True, False, False]),
+        ({"delivered": 39.0}, [False, True, True]),
+    ],
+)
+def test_bounds(real: dict[str, float], agrees: list[bool]) -> None:
+    judged = agreement(study("s", "t", [record("emulator"), record("Mininet (relay)", **real)]))
+    assert [each.metric.key for each in judged] == ["delivered", "latency_p50", "bytes_per_item"]
+    assert [each.agrees for each in judged] == agrees
+    assert {each.network for each in judged} == {"Mininet (relay)"}
+
+
+def test_it_is_about_networks_and_told_in_both_forms() -> None:
+    both = study("s", "t", [record("emulator"), record("Mininet (relay)", latency_p50=30.0)])
+    line = agreement_text(both).splitlines()[2]
+    assert line.split()[-8:] == ["+50.0%", "within", "5", "%", "and", "0.3", "ms", "DISAGREES"]
+    assert '<table class="comparison" id="table-agreement">' in render_study(both)
+    seeds = study("s", "t", [record("emulator"), record("emulator", seed=2)])
+    assert agreement(seeds) == []
+    assert agreement_text(seeds) == ""
+    assert "table-agreement" not in render_study(seeds)
+    real = study("s", "t", [record("Mininet (relay)"), record("Mininet (netem)")])
+    assert agreement(real) == []
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(WHY_NOT is not None, reason=f"Mininet cannot run here: {WHY_NOT}")
+def test_the_emulator_and_mininet_tell_the_same(tmp_path: Path) -> None:
+    """Over long links: what a busy machine adds is little beside their delays."""
+    links = (Link("pub", "r1", delay_ms=50.0, bw_mbit=10.0), Link("r1", "s1", delay_ms=50.0, bw_mbit=10.0))
+    experiment = Experiment(
+        topology=Topology(("pub", "r1", "s1"), links),
+        layerings=["lli", "ssb"],
+        workload={"items": 15, "schedule": {"speed": 1e6, "idle_limit_ms": 60.0}},
+        warmup_ms=1200,
+        settle_ms=300,
+        drain_ms=200,
+    )
+    runs = [experiment.run(tmp_path / net, net=net).directory for net in ("emulated", "mininet")]
+    judged = agreement(compare_runs(runs, tmp_path / "page.html"))
+    assert len(judged) == 6
+    assert [each for each in judged if not each.agrees] == []
