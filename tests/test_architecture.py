@@ -66,6 +66,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb/replication": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.store", "ssb.transport.muxrpc"},
     "ssb/tiny": {"ssb.keys", "ssb.store", "topologies.endpoint"},
     "ssb/tiny/isp": {"ssb.keys", "ssb.tiny"},
+    "ssb/tiny/daemon": {"ssb.keys", "ssb.store", "ssb.tiny", "topologies", "forwarder.faces"},
     "ssb/peer": {"ssb", "captures.key_log", "topologies.endpoint"},
     "ssb/daemon": {"ssb", "topologies", "forwarder.faces.netif"},
     "ssb_over_ndn": {"forwarder", "ssb", "topologies.endpoint"},
@@ -94,7 +95,7 @@ DIVIDED = {"analysis", "testbed"}
 OURS = {room.partition("/")[0] for room in MAY_IMPORT}
 
 CLOCKS_AND_SOCKETS = {"asyncio", "datetime", "select", "selectors", "signal", "socket", "threading", "time"}
-SHELL = {"forwarder/daemon", "forwarder/faces", "ssb/daemon"}
+SHELL = {"forwarder/daemon", "forwarder/faces", "ssb/daemon", "ssb/tiny/daemon"}
 """Where the core meets the outside; everything else in these rooms is sans-IO."""
 SANS_IO = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "topologies/emulator"}
 

@@ -6,8 +6,9 @@ most `CREDIT` packets a vector. Who has asked for an entry that nobody has writt
 as soon as it is written, from the same credit. An answer waits for a random time, and is not sent if another
 node sends it first.
 
-A node may have several ports, to several media. What is said of an open set goes out of all of them. What is
-said of a fixed set goes where others have spoken of it; out of all, until somebody has.
+A node may have several ports, to several media. An answer goes out where the question has come from. What
+else is said of an open set goes out of all ports; of a fixed set, where others have spoken of it, and out of
+all until somebody has.
 
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
@@ -95,7 +96,7 @@ class Node:
         self._checksum = checksum
         self._is_server = is_server
         self._sets: dict[str, Replica] = {}
-        self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int], None], Replica]] = {}
+        self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int, int], None], Replica]] = {}
         self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
         self._armed: dict[bytes, bytes] = {}  # and the other way round
@@ -257,7 +258,7 @@ class Node:
             self.taken["chunk"] += 1
         elif demux in self._routes:
             take, which = self._routes[demux]
-            take(which, packet, now)
+            take(which, packet, port, now)
             which.ports[port] = None
         elif demux in self._expected:
             feed = self._expected[demux]
@@ -295,7 +296,7 @@ class Node:
         if self.program is not None and held is not None and held.whole > held.mark:
             self.program.take(feed, now)
 
-    def _take_claim(self, which: Replica, packet: bytes, now: int) -> None:
+    def _take_claim(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         before = which.keys.state
         with self.store.transaction():
             new = which.keys.receive(packet)
@@ -308,7 +309,7 @@ class Node:
             which.wants.progress(now)
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
-    def _take_want(self, which: Replica, packet: bytes, now: int) -> None:
+    def _take_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
         has_less = True
@@ -322,7 +323,7 @@ class Node:
                     break  # pruned: nobody needs it but who has come too late
                 credit -= 1
                 sequence += 1
-                self._answer(found, "entry", which, now)
+                self._answer(found, "entry", which, port, now)
             if sequence == held.sequence + 1 and held.identity is not None:
                 which.waiting[key] = credit
             if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
@@ -334,7 +335,7 @@ class Node:
             which.wants.yield_to(now)
         self.taken["want"] += 1
 
-    def _take_chunk_vector(self, which: Replica, packet: bytes, now: int) -> None:
+    def _take_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
         credit = CREDIT
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
@@ -347,7 +348,7 @@ class Node:
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
                 credit -= 1
                 at += 1
-                self._answer(chunk, "chunk", which, now)
+                self._answer(chunk, "chunk", which, port, now)
         self.taken["chunk vector"] += 1
 
     # What goes
@@ -405,12 +406,15 @@ class Node:
         self._send(packet, "chunk vector", which, now)
         which.chunks.asked(now, is_lacking=True)
 
-    def _answer(self, packet: bytes, kind: str, which: Replica, now: int) -> None:
+    def _answer(self, packet: bytes, kind: str, which: Replica, port: int, now: int) -> None:
         wait = round(self._random.random() * self._timing.spread)
-        self._send(packet, kind, which, now + wait)
+        self._send(packet, kind, which, now + wait, (port,))
 
-    def _send(self, packet: bytes, kind: str, which: Replica, due: int) -> None:
-        ports = tuple(which.ports) if which.keys.is_fixed and which.ports else self._ports
+    def _send(
+        self, packet: bytes, kind: str, which: Replica, due: int, ports: tuple[int, ...] | None = None
+    ) -> None:
+        if ports is None:
+            ports = tuple(which.ports) if which.keys.is_fixed and which.ports else self._ports
         if not self._outbox.put(packet, kind, which.priority, due, ports):
             self.dropped["not sent"] += 1
 

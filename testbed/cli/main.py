@@ -1,8 +1,8 @@
 """The command line: `feednet` with its commands, of which run, report, compare, export, list and describe are
 here.
 
-The others (analyze, decrypt, dissect, doctor, forward, model, selftest, serve, simulate, ssb, status,
-topology, watch) have modules of their own.
+The others (analyze, decrypt, dissect, doctor, forward, isp, model, selftest, serve, simulate, ssb,
+status, tiny, topology, watch) have modules of their own.
 
 Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
 (143 by SIGTERM).
@@ -51,6 +51,7 @@ from testbed.cli.serve import serve
 from testbed.cli.simulate import simulate
 from testbed.cli.ssb import ssb
 from testbed.cli.status import status
+from testbed.cli.tiny import isp, tiny
 from testbed.cli.topology import topology
 from testbed.cli.watch import watch
 from testbed.errors import UserError, shown
@@ -529,12 +530,14 @@ for _command in (
     dissect,
     doctor,
     forward,
+    isp,
     model,
     selftest,
     serve,
     simulate,
     ssb,
     status,
+    tiny,
     topology,
     watch,
 ):

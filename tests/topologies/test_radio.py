@@ -1,6 +1,7 @@
-"""Radio cells: airtime by the formula, and a channel on which nobody sends too much, nor two at once unheard."""
+"""Radio cells: airtime by the formula, and who hears whom on a channel that all share."""
 
 from collections import defaultdict
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -26,11 +27,11 @@ FREE = Radio(duty_cycle_percent=100.0)
         (9, 125.0, 5, 13, 164.864),  # a published spreadsheet of AN1200.13's formulas
         (12, 125.0, 5, 64, 2793.472),  # these two: tests of calculators for the SX1276 data sheet
         (7, 500.0, 5, 255, 99.904),
-        # By hand from the formula, for entries of tinySSB with their CRC-32, 124 bytes. SF7: 1008 bits in blocks
-        # of 28 are 36, so 8 + 36 x 5 = 188 symbols and 12.25 of the preamble, 1.024 ms each.
+        # By hand from the formula, for entries of tinySSB with their CRC-32, 124 bytes. SF7: 1008 bits in
+        # blocks of 28 are 36, so 8 + 36 x 5 = 188 symbols and 12.25 of the preamble, 1.024 ms each.
         (7, 125.0, 5, 124, 205.056),
-        # SF12 with the low data rate optimisation: 988 bits in blocks of 40 are 25, so 8 + 25 x 8 = 208 symbols
-        # and 12.25, 32.768 ms each.
+        # SF12 with the low data rate optimisation: 988 bits in blocks of 40 are 25, so 8 + 25 x 8 = 208
+        # symbols and 12.25, 32.768 ms each.
         (12, 125.0, 8, 124, 7217.152),
         # SF11 at 250 kHz has symbols of 8.192 ms, and no optimisation: 800 bits in blocks of 44 are 19.
         (11, 250.0, 6, 100, (12.25 + 8 + 19 * 6) * 8.192),
@@ -135,7 +136,7 @@ def test_no_frame_overlaps_another_that_came_through_and_no_hour_has_too_much(se
     through = len(air.ends)
     assert sum(each["sent"] - each["collided"] for each in counters.values()) == through
     on_air = sorted((end - radio.airtime_ns(times[number][1]), end) for number, end in air.ends.items())
-    assert all(before[1] <= after[0] for before, after in zip(on_air, on_air[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(on_air))
     for sender in "abcd":
         own = [
             (end - radio.airtime_ns(times[number][1]), end)
@@ -151,7 +152,7 @@ def test_no_frame_overlaps_another_that_came_through_and_no_hour_has_too_much(se
 
 
 def test_the_duty_cycle_delays_to_the_nanosecond():
-    """One per cent of an hour are 36 s, of which a frame of 124 bytes takes 0.205056 s: 175 frames, and no more."""
+    """One per cent of an hour is 36 s: 175 frames of 124 bytes, 0.205056 s each, and no more."""
     air = _Air(Radio(backoff_ms=0.0), "ab", queue=200)
     for number in range(176):
         air.cell.send("a", 124, number, 0)
