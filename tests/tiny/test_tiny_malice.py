@@ -181,9 +181,7 @@ def test_a_client_cannot_offer_what_it_has_not_signed_for() -> None:
     assert region.isp("i0").faults["a feed that is not signed for"] == 2
     contract.say(SubRequest(region.key("c1"), own, None), region.network.now)
     region.run(3)
-    assert not region.client("c1").subscriptions, (
-        "it may come from a client who knows no proofs: refused there"
-    )
+    assert not region.client("c1").subscriptions, "the client refuses what has no proof"
     assert not region.client("c1").evidence()
     contract.say(SubRequest(region.key("c1"), own, proof), region.network.now)
     region.run(3)
