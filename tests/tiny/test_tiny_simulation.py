@@ -131,7 +131,7 @@ def killed_at(node: str, packets: int, *, within: bool) -> None:
 def test_a_mutant_is_caught(name: str) -> None:
     found = []
     with mutated(name, MUTANTS):
-        for kill in (None, Kill(ISP, 41, True)):
+        for kill in (None, Kill(ISP, 45, True)):
             try:
                 found.append(play(dialogue(kill), QUICK).violation is not None)
             except CAUGHT_BY_THE_STORE:
