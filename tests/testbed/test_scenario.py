@@ -107,7 +107,7 @@ BAD = [
     ),
     (GOOD + "[arrivals]\nfrom_ms = 5\nto_ms = 4", r"arrivals: to_ms must not be before from_ms"),
     (GOOD + "[arrivals]\nfrom_ms = 5", r"arrivals\.to_ms: is missing"),
-    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up, .* and heal"),
+    (GOOD + "[[events]]\nat_ms = 1", r"events\.0: give one of link_down, link_up, .* and leave"),
     (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"events\.0\.at_ms: .*(finite|less)"),
     (GOOD + '[[events]]\nat_ms = 1\nlink_up = "pub"', r"events\.0: 'pub' is no link; write it as \"a b\""),
     (
@@ -347,9 +347,50 @@ members = ["a", "b"]
         (
             'name = "cell"',
             'name = "cell"\nloss = 3',
-            "number 1: it has name, members, losses and the",
+            "number 1: it has name, members, losses, radio and the",
         ),
         ('name = "cell"', 'name = "cell"\nlosses = { c = 3 }', "medium cell: losses: 'c' is no member"),
+        ('"cell"', '"cell"\nradio = 3', "number 1: radio must be a table, or false"),
+        (
+            '"cell"',
+            '"cell"\nradio = { power = 3 }',
+            "number 1: radio: power: unknown key; there are spreading",
+        ),
+        (
+            '"cell"',
+            '"cell"\nradio = { spreading_factor = 6 }',
+            "number 1: radio: spreading_factor must be a whole number from 7 to 12, not 6",
+        ),
+        (
+            '"cell"',
+            '"cell"\nradio = {}',
+            "append-poll cannot carry a radio cell, which the scenario has",
+        ),
+        (
+            '"cell"',
+            '"cell"\nradio = {}\nbw_mbit = 1.0',
+            "medium cell: bw_mbit is not for a radio cell; leave it out",
+        ),
+        (
+            '["a", "b"]\n',
+            '["a", "b"]\n[topology.radio]\ncoding_rate = 4\n',
+            "topology.radio: coding_rate must be a whole number from 5 to 8, not 4",
+        ),
+        (
+            '["a", "b"]\n',
+            '["a", "b"]\n[[events]]\nat_ms = 1\nleave = "c cell"\n',
+            r"\[\[events\]\] number 1: leave: c is no member of a medium cell",
+        ),
+        (
+            '["a", "b"]\n',
+            '["a", "b"]\n[[events]]\nat_ms = 1\njoin = "a"\n',
+            "'a' is no member of a medium; write it as \"node medium\"",
+        ),
+        (
+            '"append-poll"',
+            '"tiny-isp"',
+            "tiny-isp: 'a' is the provider, and can neither publish nor follow",
+        ),
         ('"append-poll"', '"poll"', "poll cannot carry a broadcast medium, which the scenario has"),
     ],
 )
