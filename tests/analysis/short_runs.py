@@ -58,6 +58,13 @@ ONLY = {
 bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs.
 Polls make a thousand connections there, and few in `hot-author`."""
 
+_CITIZENS = [f"c{number}" for number in range(1, 7)]
+SMALLER = {
+    "isp-city": {"publishers": _CITIZENS, "subscribers": _CITIZENS, "workload.follows": 2},
+    "lora-village": {"publishers": ["v1", "v2", "v3"], "subscribers": ["v1", "v2", "v3", "v4", "pub"]},
+}
+"""Settings of those with more publishers than items."""
+
 LOSSY, REPAIRS = "line", ("lli-go-back-n", "lli-selective")
 """Other ways to repair are measured only where there is loss; elsewhere they do as lli does."""
 
@@ -193,7 +200,8 @@ def shipped(directory: Path) -> dict[str, Run]:
     for name in available():
         wanted = tuple(x for x in load(name).layerings if name == LOSSY or x not in REPAIRS)
         wanted = ONLY.get(name, wanted)
-        runs[name] = emulate(directory / name, name, layerings=wanted, items=LONGER.get(name, ITEMS))
+        items, changes = LONGER.get(name, ITEMS), SMALLER.get(name)
+        runs[name] = emulate(directory / name, name, layerings=wanted, items=items, changes=changes)
     return runs
 
 

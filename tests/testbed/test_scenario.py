@@ -390,6 +390,47 @@ members = ["a", "b"]
             "number 1: it has name, members, losses, radio and the",
         ),
         ('name = "cell"', 'name = "cell"\nlosses = { c = 3 }', "medium cell: losses: 'c' is no member"),
+        ('"cell"', '"cell"\nradio = 3', "number 1: radio must be a table, or false"),
+        (
+            '"cell"',
+            '"cell"\nradio = { power = 3 }',
+            "number 1: radio: power: unknown key; there are spreading",
+        ),
+        (
+            '"cell"',
+            '"cell"\nradio = { spreading_factor = 6 }',
+            "number 1: radio: spreading_factor must be a whole number from 7 to 12, not 6",
+        ),
+        (
+            '"cell"',
+            '"cell"\nradio = {}',
+            "append-poll cannot carry a radio cell, which the scenario has",
+        ),
+        (
+            '"cell"',
+            '"cell"\nradio = {}\nbw_mbit = 1.0',
+            "medium cell: bw_mbit is not for a radio cell; leave it out",
+        ),
+        (
+            '["a", "b"]\n',
+            '["a", "b"]\n[topology.radio]\ncoding_rate = 4\n',
+            "topology.radio: coding_rate must be a whole number from 5 to 8, not 4",
+        ),
+        (
+            '["a", "b"]\n',
+            '["a", "b"]\n[[events]]\nat_ms = 1\nleave = "c cell"\n',
+            r"\[\[events\]\] number 1: leave: c is no member of a medium cell",
+        ),
+        (
+            '["a", "b"]\n',
+            '["a", "b"]\n[[events]]\nat_ms = 1\njoin = "a"\n',
+            "'a' is no member of a medium; write it as \"node medium\"",
+        ),
+        (
+            '"append-poll"',
+            '"tiny-isp"',
+            "tiny-isp: 'a' is the provider, and can neither publish nor follow",
+        ),
         ('"append-poll"', '"poll"', "poll cannot carry a broadcast medium, which the scenario has"),
     ],
 )

@@ -175,11 +175,14 @@ def test_a_client_cannot_offer_what_it_has_not_signed_for() -> None:
     (contract,) = region.client("c0").contracts.values()
     own = region.nodes["c0"].store.add_own(region.client("c0").new_identity()).key
     proof = sign_feed(region.client("c0").root, own, region.key("c1"))
-    for wrong in (None, bytes(64), sign_feed(region.client("c0").root, own, region.key("i0"))):
+    for wrong in (bytes(64), sign_feed(region.client("c0").root, own, region.key("i0"))):
         contract.say(SubRequest(region.key("c1"), own, wrong), region.network.now)
     region.run(3)
-    assert region.isp("i0").faults["a feed that is not signed for"] == 3
-    assert not region.client("c1").subscriptions
+    assert region.isp("i0").faults["a feed that is not signed for"] == 2
+    contract.say(SubRequest(region.key("c1"), own, None), region.network.now)
+    region.run(3)
+    assert not region.client("c1").subscriptions, "the client refuses what has no proof"
+    assert not region.client("c1").evidence()
     contract.say(SubRequest(region.key("c1"), own, proof), region.network.now)
     region.run(3)
     (ref,) = region.client("c1").subscriptions
@@ -187,7 +190,7 @@ def test_a_client_cannot_offer_what_it_has_not_signed_for() -> None:
     other.say(SubResponse(ref, True, bytes(32), bytes(64)), region.network.now)
     region.run(3)
     assert not region.isp("i0").routes
-    assert region.isp("i0").faults["a feed that is not signed for"] == 4
+    assert region.isp("i0").faults["a feed that is not signed for"] == 3
 
 
 def test_a_contact_cannot_bring_a_provider_into_disrepute() -> None:

@@ -13,7 +13,7 @@ from testbed.cli.simulate import simulate
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.tiny.mutants import MUTANTS
-from testbed.verify.tiny.story import INSIDE, ISP, OUTSIDE, SECOND, Kill, Step, Story, make_story
+from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, SECOND, Kill, Step, Story, make_story
 from testbed.verify.tiny.world import play, play_tiny
 
 SEEDS = range(9, 14)
@@ -25,7 +25,7 @@ QUICK = 60 * SECOND
 HAPPENS = {
     *("onboard", "onboarded", "announced", "subscribe", "requested", "subscribed", "refused", "send", "sent"),
     *("received", "read", "unsubscribe", "ended", "leave", "dismiss", "part", "farewell", "over", "killed"),
-    *("off", "on", "sleep", "awake"),
+    *("off", "on", "sleep", "awake", "found done", "post done", "unpeer", "accused"),
 }
 """What the seeds must have met at least once, or what holds has not been tried."""
 CAUGHT_BY_THE_STORE = (sqlite3.Error, ForkedFeed)
@@ -35,6 +35,10 @@ IN_STORIES = {
     "a line ends before all is sent",
     "marks lag behind",
     "no last words",
+    "proofs are not verified",
+    "members of a group are forgotten",
+    "what is lost is still told",
+    "other providers are told to pause for ever",
     "pauses unheard",
     "signatures are not verified",
 }
@@ -59,7 +63,11 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
 def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> None:
     coverage = played(0, 60) + played(first_fresh_seed() + FRESH, 20)
     assert {what for what in HAPPENS if not coverage[what]} == set()
-    assert {kind for seed in range(60) for kind in make_story(seed).hostile.values()} == {*INSIDE, *OUTSIDE}
+    assert {kind for seed in range(60) for kind in make_story(seed).hostile.values()} == {
+        *INSIDE,
+        *OUTSIDE,
+        *ABOVE,
+    }
 
 
 def test_the_command() -> None:
@@ -123,7 +131,7 @@ def killed_at(node: str, packets: int, *, within: bool) -> None:
 def test_a_mutant_is_caught(name: str) -> None:
     found = []
     with mutated(name, MUTANTS):
-        for kill in (None, Kill(ISP, 41, True)):
+        for kill in (None, Kill(ISP, 45, True)):
             try:
                 found.append(play(dialogue(kill), QUICK).violation is not None)
             except CAUGHT_BY_THE_STORE:

@@ -16,6 +16,7 @@ from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import Closed, GroupPort, Program, StreamPort
 from topologies.model import Attachment, Hop, Link, Medium, Topology, TopologyError
 from topologies.pipe import Pipe, pipe_rng
+from topologies.radio import Radio
 from topologies.routing import next_hops, path_delay_ns, routes
 
 MS = 1_000_000
@@ -158,3 +159,49 @@ def test_a_slow_link_beside_a_fast_medium_is_not_taken():
 def test_a_medium_that_cannot_be_is_one_line(medium, message):
     with pytest.raises(TopologyError, match=message):
         Topology(("a", "b"), (), (Medium(**{"name": "cell", "members": ("a", "b")} | medium),))
+
+
+@pytest.mark.parametrize("radio", [None, Radio(backoff_ms=0.0)])
+def test_who_has_left_a_medium_hears_nothing_until_it_is_back(radio):
+    topology = cell(delay_ms=2, radio=radio)
+    nodes = {name: Quiet() for name in "abc"}
+    programs = {
+        name: [Program(node, {1: GroupPort(at, GROUP, 7001)})]
+        for (name, node), at in zip(nodes.items(), topology.attachments, strict=True)
+    }
+    network = EmulatedNetwork(topology, programs, seed=7, capture=None)
+    c = topology.attachment_of("c", "cell")
+
+    def say(name, word):
+        nodes[name].outputs.append((1, word, None))
+        network.settle(name)
+
+    for at, action in (
+        (0, lambda: say("a", b"to all")),
+        (MS, lambda: network.set_present(c, present=False)),  # under way, or on air
+        (1000 * MS, lambda: say("a", b"to b")),
+        (1001 * MS, lambda: say("c", b"to nobody")),
+        (2000 * MS, lambda: network.set_present(c, present=True)),
+        (2001 * MS, lambda: say("c", b"back")),
+        (3000 * MS, lambda: say("a", b"again to all")),
+    ):
+        network.change(at, action)
+    network.run(5000 * MS)
+    heard = {name: [payload for _, payload, _ in node.datagrams] for name, node in nodes.items()}
+    assert heard == {
+        "a": [b"back"],
+        "b": [b"to all", b"to b", b"back", b"again to all"],
+        "c": [b"again to all"],
+    }
+
+
+def test_a_group_reaches_the_neighbour_on_a_link_too():
+    topology = Topology(("a", "b"), (Link("a", "b", delay_ms=2),))
+    nodes = {name: Quiet() for name in "ab"}
+    programs = {
+        end.node: [Program(nodes[end.node], {1: GroupPort(end, GROUP, 7001)})] for end in topology.link_ends
+    }
+    nodes["a"].outputs.append((1, b"hello", None))
+    packets = captured(topology, programs)
+    assert nodes["b"].datagrams == [(2 * MS, b"hello", ("10.0.0.1", 7001))]
+    assert {packet.frame[:6] for packet in packets} == {bytes.fromhex("01005e000047")}

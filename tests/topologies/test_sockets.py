@@ -17,6 +17,7 @@ from topologies.endpoint import (
     DatagramPort,
     Ended,
     Full,
+    GroupPort,
     Opened,
     Pause,
     Program,
@@ -24,6 +25,7 @@ from topologies.endpoint import (
     StreamPort,
     Writable,
 )
+from topologies.model import Attachment
 from topologies.sockets import Sockets
 
 HERE = "127.0.0.1"
@@ -214,3 +216,28 @@ def test_datagrams_go_to_any_address_and_back() -> None:
         ]
 
     run(test())
+
+
+def test_programs_of_one_machine_share_a_group_and_none_hears_itself() -> None:
+    """Two programs that know nothing of each other listen at one port."""
+
+    async def test() -> list[list[bytes]]:
+        port = free_port(socket.SOCK_DGRAM)
+        loopback = Attachment("lo", "", bytes(6), HERE, 0)
+        nodes = Quiet(), Quiet()
+        group = GroupPort(loopback, "239.255.77.1", port, is_shared=True)
+        both = [Sockets([Program(node, {1: group})], HERE, steady_clock()) for node in nodes]
+        for sockets, node, word in zip(both, nodes, (b"one", b"other"), strict=True):
+            await sockets.start()
+            node.outputs.append((1, word, None))
+        for sockets in both:
+            sockets.settle()
+        async with asyncio.timeout(PATIENCE_S):
+            while not all(node.datagrams for node in nodes):
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        for sockets in both:
+            sockets.close()
+        return [[payload for _, payload, _ in node.datagrams] for node in nodes]
+
+    assert asyncio.run(test()) == [[b"other"], [b"one"]]

@@ -57,6 +57,9 @@ _OWN_PLACES = (
     "ssb-aware-poll",
     "ssb-aware",
     "social-routing",
+    "tiny",
+    "tiny-pub",
+    "tiny-isp",
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order.
 From the thirteenth on, each has the colour of one that is hardly ever on the same page, and another dash."""

@@ -262,7 +262,7 @@ class Client(Exchange):
             self.fault("a request twice, or too late")
             return
         is_proven = not contract.terms.proofs or is_signed(message.proof, source, feed, me, group=name)
-        if not is_proven:
+        if not is_proven and message.proof is not None:
             self._accuse_of_forgery(contract, entry, source, b"", now)
         is_asked_too_much = len(self.subscriptions) >= self.terms.subscriptions
         if not is_proven or is_asked_too_much or not self._fits(source, feed, name) or not self._is_new(feed):
@@ -303,7 +303,8 @@ class Client(Exchange):
             and contract.terms.proofs
             and not is_signed(message.proof, contact, feed, self.root.public_key, own)
         ):
-            self._accuse_of_forgery(contract, entry, contact, own, now)
+            if message.proof is not None:
+                self._accuse_of_forgery(contract, entry, contact, own, now)
             feed = FORGED
         if isinstance(feed, bytes) and not self._is_new(feed):
             subscription.state, subscription.is_leaving = SPOILT, True

@@ -4,7 +4,8 @@
 whom it is. The answer also covers the feed that it answers to, so that it cannot be used again. Both clients
 know each other's root feeds, so a provider can neither put its own feed in place of one of theirs nor give
 one client the feed of another. Each provider on the way verifies proofs, too, and passes on none that is
-false: who hands over a false one is not honest.
+false: who hands over a false one is not honest. A feed without a proof may be that of a client who knows of
+none, as the prototypes do; whether to take it is up to who gets it (`Terms.proofs`).
 
 **Receipts.** Who reads a feed says now and then how far he is, signed with the key of the feed that he writes
 in turn. A provider that takes entries and delivers none cannot make receipts.
@@ -133,8 +134,8 @@ class Evidence:
         message = read(entry.content(self.packets[1:]))
         own_root, own_feed = self.own
         match message:
-            case SubRequestIsp(_, source, feed, proof, group):
+            case SubRequestIsp(_, source, feed, bytes() as proof, group):
                 return source == self.contact and not is_signed(proof, source, feed, own_root, group=group)
-            case SubResponseIsp(_, _, bytes() as feed, proof):
+            case SubResponseIsp(_, _, bytes() as feed, bytes() as proof):
                 return not is_signed(proof, self.contact, feed, own_root, own_feed)
         return False

@@ -306,8 +306,9 @@ class Provider(Switch):
         answered: bytes = b"",
         group: tuple[bytes, ...] | None = None,
     ) -> bool:
-        """Whether a client has signed for his feed, if that is agreed."""
-        if not contract.terms.proofs or is_signed(proof, owner, feed, contact, answered, group):
+        """Whether a client has signed for his feed; whether one must, the other client decides."""
+        is_due = contract.terms.proofs and proof is not None
+        if not is_due or is_signed(proof, owner, feed, contact, answered, group):
             return True
         self.fault("a feed that is not signed for")
         return False

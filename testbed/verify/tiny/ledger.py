@@ -212,7 +212,24 @@ class Ledger:
                 return Violation("both alike", name, f"contracts {_short(here)} do not come to an end")
         if set(self.story.isps) & set(self.story.hostile):
             return None
-        return self._unread() or self._left_over()
+        return self._unread() or self._left_over() or self._unreached()
+
+    def _unreached(self) -> Violation | None:
+        """Check that each provider reaches the clients of all others, and nobody else."""
+        for isp in self.story.isps:
+            others = {
+                client
+                for other in self.story.isps
+                if other != isp
+                for client in self._provider(other).clients
+            }
+            reached = set(self._provider(isp).reachability.paths())
+            if reached != others:
+                what = (
+                    f"reaches {len(reached & others)} of {len(others)} clients, and {len(reached - others)}"
+                )
+                return Violation("both alike", isp, f"{what} who are none")
+        return None
 
     def _between(self, name: str, other: str) -> dict[bytes, str]:
         """Return the states of the contracts that a node has with another."""

@@ -163,7 +163,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         Patch(client, "is_signed", returns(True)),
     ),
     "members of a group are forgotten": (Patch(Switch, "_siblings", _no_others),),
-    "requests go to nobody's neighbour": (Patch(Reachability, "way", returns(None)),),
     "what is lost is still told": (Patch(Reachability, "news", _forgets_told),),
     "other providers are told to pause for ever": (Patch(Switch, "_resume", returns(None)),),
     "what cannot be assigned is passed over": (
