@@ -59,13 +59,21 @@ class Link(LinkParameters):
 @dataclass(frozen=True, kw_only=True)
 class Medium(LinkParameters):
     """A broadcast medium: its members, the interface of each, the loss_percent of those with another, and the
-    radio that makes it a cell, if it is one."""
+    radio that makes it a cell, if it is one.
+
+    `words`: what it is like, if it is a radio cell, too.
+    """
 
     name: str
     members: list[str]
     interfaces: list[str]
     losses: dict[str, float]
     radio: Radio | None = None
+    words: str = ""
+
+    def describe(self) -> str:
+        """See LinkParameters."""
+        return self.words or super().describe()
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 
