@@ -183,6 +183,8 @@ _EVENTS = {
     "restart": "starts anew",
     "stop": "stops",
     "start": "starts",
+    "join": "comes into reach",
+    "leave": "goes out of reach",
 }
 
 

@@ -7,6 +7,7 @@ the registry of layerings. Units are those of analysis.run.keys. As a program it
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -20,6 +21,7 @@ from testbed.scenario.model import Scenario, available
 from testbed.scenario.sections import Section, table_keys, tables_in
 from topologies.generate import GENERATORS, arguments
 from topologies.link import PARAMETERS, LinkParameters
+from topologies.radio import Radio
 
 _NAMED = {"plans": "NODE", "nodes": "NODE", "strategies": "PREFIX"}
 """Tables of tables: what stands for the names of the inner ones, which the author of a scenario chooses."""
@@ -115,6 +117,9 @@ def _tables_of(model: type[Section], path: tuple[str, ...], array: str) -> Itera
         for table in tables_in(annotation):
             if table is LinkParameters:
                 yield Table(f"[{'.'.join(inner)}]", _paragraph(table.__doc__), [*_of_links(inner)])
+            elif table is Radio:
+                says = (table.__doc__ or "").partition("\n")[0]
+                yield Table(f"[{'.'.join(inner)}]", says, [*_of_radios(inner)])
             elif issubclass(table, Section):
                 yield from _tables_of(table, inner, "array" if _is_list(annotation) else "")
 
@@ -178,6 +183,17 @@ def _of_links(path: tuple[str, ...]) -> Iterator[Entry]:
         bounds = ", ".join(told.choices) or told.range
         default = _toml(getattr(LinkParameters(), name))
         yield Entry(".".join((*path, name)), kind, told.unit, default, bounds, told.means)
+
+
+def _of_radios(path: tuple[str, ...]) -> Iterator[Entry]:
+    """Yield the parameters of a radio, each with its words in the docstring."""
+    for name, says in re.findall(
+        r"^ +(\w+): (.+?)(?=\n +\w+: |\Z)", Radio.__doc__ or "", re.MULTILINE | re.DOTALL
+    ):
+        default = getattr(Radio(), name)
+        kind = {bool: "true or false", int: "whole number"}.get(type(default), "number")
+        unit = "ms" if name.endswith("_ms") else "%" if name.endswith("_percent") else ""
+        yield Entry(".".join((*path, name)), kind, unit, _toml(default), "", _paragraph(says))
 
 
 def _of_generators() -> Iterator[Entry]:

@@ -38,7 +38,7 @@ def test_a_clean_tree(layering: str) -> None:
     for leaf in LEAVES:
         network.subscribe(leaf, [feed], Plan(0, stop))
     network.run(5 * S)
-    assert any(network.pending().values()) or layering in ("pull", "notify", "sync")
+    assert any(network.pending().values()) or layering in ("pull", "notify", "sync", "sync-log")
     network.run(outlived(network, stop))
     for leaf in LEAVES:
         assert network.delivered(leaf) == ALL

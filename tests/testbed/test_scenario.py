@@ -222,7 +222,9 @@ def test_a_bad_scenario_is_one_line(tmp_path: Path, text: str, message: str) -> 
 
 
 def test_an_unknown_name_gets_those_that_are_like_it() -> None:
-    with pytest.raises(UserError, match=r"fanot: no such scenario; there are fanout.* and others"):
+    with pytest.raises(
+        UserError, match=r"fanot: no such scenario; did you mean fanout\? there are archive, "
+    ):
         load("fanot")
 
 
