@@ -491,9 +491,10 @@ class Forwarder:
             hops = self.feeds.ordered(name, hops)
         strategy: Strategy = entry.strategy
         faces = strategy.after_interest(entry, face.number, hops, now)
-        if faces is None and entry.is_pending(now):
+        is_strict = strategy.IS_STRICT and len(entry.in_records) > 1
+        if faces is None and (is_strict or entry.is_pending(now)):
             # Others wait for this face, which has no other way, or somebody else may still answer.
-            if not entry.is_pending(now, but=face.number):
+            if is_strict or not entry.is_pending(now, but=face.number):
                 self.counters.no_route += 1
                 entry.drop_in_record(face.number)
                 token = None if header is None else header.pit_token

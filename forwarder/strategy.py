@@ -60,6 +60,7 @@ class Strategy:
         PROBES, HEARS_DATA, JUDGES_DATA, LEADS_FEEDS: whether it has a probe(), an after_data(), an accepts()
             and a feed_hops() of its own, which is found out by itself: most have none, and all would be
             called for every exchange.
+        IS_STRICT: whether after_interest() refuses only who asks now, and does so though others wait.
 
     Args:
         node: the forwarder.
@@ -78,6 +79,7 @@ class Strategy:
     HEARS_DATA: ClassVar[bool] = False
     JUDGES_DATA: ClassVar[bool] = False
     LEADS_FEEDS: ClassVar[bool] = False
+    IS_STRICT: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         """Take note of what a class derived from this one does."""

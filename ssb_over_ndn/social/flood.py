@@ -118,6 +118,7 @@ class SocialFlood(Strategy):
 
     NAME = "ssb-aware"
     VERSION = 1
+    IS_STRICT = True
 
     def __init__(
         self, node: Node, keeper: Carrier, face: int, quota: int = QUOTA, *, pushes: bool = False
