@@ -54,6 +54,8 @@ _OWN_PLACES = (
     "flood",
     "ebt",
     "hub",
+    "link",
+    "sync-log",
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order.
 From the thirteenth on, each has the colour of one that is hardly ever on the same page, and another dash."""
