@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
-from analysis.metrics import aggregates, bottleneck, capture_aggregates, delivery
+from analysis.metrics import aggregates, bottleneck, capture_aggregates, delivery, moves
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
@@ -926,6 +926,65 @@ def test_totals_of_the_wire():
     assert aggregates.wire_totals(sent, nodes) == {
         "x": {"wire_frames": 9, "wire_bytes": 900, "interests": 7, "asked": 4}
     }
+
+
+def test_what_it_takes_that_feeds_are_found():
+    """Two moves after the first publication, at 10; a node starts anew."""
+    runs = collected(
+        context.RUNS,
+        ("poll", 0, NDN, 0, 100, 0, 2, None, 10, 100, None),
+        ("link", 1, NDN, 0, 100, 0, 2, None, 10, 100, None),
+    )
+    timeline = collected(
+        context.TIMELINE,
+        *(
+            (name, time, event, "a--b")
+            for name in ("poll", "link")
+            for time, event in (
+                (5, "link-up"),
+                (20, "link-down"),
+                (30, "link-up"),
+                (60, "link-up"),
+            )
+        ),
+    )
+    counters = collected(
+        "layering time node fib_entries map_records resolver_entries stored_bytes route_changes",
+        ("poll", 0, "r", 4, None, None, None, 0),
+        ("poll", 10, "r", 4, None, None, None, 7),
+        ("poll", 40, "r", 6, None, None, None, 9),
+        ("poll", 50, "r", 6, None, None, None, 3),  # anew
+        ("link", 0, "r", 2, 1, None, 100, 0),
+        ("link", 50, "r", 2, 3, 2, 300, 1),
+    )
+    told = collected("layering messages", ("link", 8), ("other", 9))
+    found = collected(
+        moves.FOUND,
+        ("link", "s", "f", 30, 4_000_000),
+        ("link", "t", "f", 30, 2_000_000),
+        ("link", "t", "f", 60, 40_000_000),
+    )
+    known = moves.totals(counters, told, found, timeline, runs)
+    nothing = dict.fromkeys(("map_records", "resolver_entries", "stored_bytes", "stale_p50", "stale_max"))
+    assert known["poll"] == nothing | {
+        "fib_entries_mean": 5,
+        "route_changes": 5,
+        "map_messages": None,
+        "moves": 2,
+    }
+    assert known["link"] == {
+        "fib_entries_mean": 2,
+        "map_records": 3,
+        "resolver_entries": 2,
+        "stored_bytes": 300,
+        "route_changes": 1,
+        "map_messages": 8,
+        "moves": 2,
+        "stale_p50": 4,
+        "stale_max": 40,
+    }
+    both = measure(runs, [known]).to_pylist()
+    assert [row["signalling_per_move"] for row in both] == [2.5, 4.5]
 
 
 def test_measure_and_compare():

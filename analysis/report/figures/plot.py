@@ -60,6 +60,8 @@ _OWN_PLACES = (
     "tiny",
     "tiny-pub",
     "tiny-isp",
+    "link",
+    "sync-log",
 )
 """Layerings that have a place of their own, and so one colour and one dash on every page, in this order.
 From the thirteenth on, each has the colour of one that is hardly ever on the same page, and another dash."""

@@ -17,6 +17,7 @@ from forwarder.wire.lp import NO_ROUTE, LpPacket
 from forwarder.wire.packet import Interest, parse_data, parse_interest
 from ssb_over_ndn.fetch import CongestionWindow, Fetcher
 from ssb_over_ndn.pull import Question
+from ssb_over_ndn.sync_log import LogMember
 from testbed.verify.simulate.mutants import Patch, returns
 
 
@@ -161,5 +162,6 @@ CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "window never recovers": (Patch(CongestionWindow, "congested", _down_to_nothing),),
     "lost items not asked for again": (Patch(Fetcher, "wake", returns(None)),),
     "question asked once": (Patch(Question, "wake", returns([])),),
+    "announcements told once": (Patch(LogMember, "_repeat_after", returns(None)),),
 }
 """Bugs by name."""
