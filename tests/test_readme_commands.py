@@ -15,8 +15,12 @@ from topologies.mininet import sandbox
 
 pytestmark = pytest.mark.slow
 
-UNTIL_CTRL_C = ("feednet forward", "feednet status --watch", "feednet ssb --path ann peer")
-"""What a user ends; the first two belong together, and tests of stock peers run the third."""
+UNTIL_CTRL_C = (
+    *("feednet forward", "feednet status --watch", "feednet ssb --path ann peer"),
+    *("feednet tiny --path ann --interface lo", "feednet tiny --path ben --interface lo"),
+)
+"""What a user ends; the first two belong together. Tests of stock peers run the third, those of tinySSB the
+others."""
 
 FORWARD = """
 mount -t tmpfs none /run && ip link set dev lo up || exit 1

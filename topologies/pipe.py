@@ -2,7 +2,8 @@
 
 The emulator and the relay run this same class, so that a seed gives a frame the same fate in both. A
 broadcast medium has a pipe from each member to each other: all pipes of a sender get the same frames, so they
-agree on its queue, while each receiver has losses and delays of its own. Members do not yet share air time.
+agree on its queue, while each receiver has losses and delays of its own. In a radio cell (topologies.radio)
+frames come here when they have been on air.
 
 A frame meets, in this order:
 

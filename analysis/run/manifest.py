@@ -57,12 +57,20 @@ class Link(LinkParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class Medium(LinkParameters):
-    """A broadcast medium: its members, the interface of each, and the loss_percent of those with another."""
+    """A broadcast medium: its members, the interface of each, and the loss_percent of those with another.
+
+    `words`: what it is like, if it is a radio cell, too.
+    """
 
     name: str
     members: list[str]
     interfaces: list[str]
     losses: dict[str, float]
+    words: str = ""
+
+    def describe(self) -> str:
+        """See LinkParameters."""
+        return self.words or super().describe()
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
 

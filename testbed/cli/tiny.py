@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from testbed.cli.usage import exclude
 from testbed.errors import UserError
 
 _Function = TypeVar("_Function", bound=Callable[..., None])
@@ -56,6 +57,18 @@ def _common(directory: Path) -> Callable[[_Function], _Function]:
 @_common(_TINY)
 @click.option("--isp", "provider", metavar="KEY", help="Chat through this provider, not directly.")
 @click.option("--contact", "contacts", multiple=True, metavar="KEY", help="Whom to chat with (repeatable).")
+@click.option(
+    "--save",
+    "saved",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all that was said directly to a file of packets, and end.",
+)
+@click.option(
+    "--load",
+    "loaded",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Take in such a file, show what is new, and end.",
+)
 def tiny(
     path: Path,
     shows_key: bool,
@@ -64,6 +77,8 @@ def tiny(
     unread: int | None,
     provider: str | None,
     contacts: tuple[str, ...],
+    saved: Path | None,
+    loaded: Path | None,
 ) -> None:
     """Chat by tinySSB: lines that are typed go to others, and theirs are shown. Ends with Ctrl-C.
 
@@ -76,6 +91,9 @@ def tiny(
     from ssb.tiny.node import Node
 
     path = path.expanduser()
+    exclude("provider", "saved")
+    exclude("provider", "loaded")
+    exclude("saved", "loaded")
     if provider is None and (contacts or size is not None or unread is not None):
         raise click.UsageError("--contact, --size and --unread need --isp")
     isp = None if provider is None else _key("--isp", provider)
@@ -83,6 +101,9 @@ def tiny(
     with Account(path) as account:
         if shows_key:
             click.echo(account.identity.ref)
+            return
+        if saved is not None or loaded is not None:
+            _carry(account, saved, loaded)
             return
         ports = ports_of(interfaces)
         terms = _terms(account, size, unread)
@@ -160,6 +181,34 @@ def isp(
             return node, _Desk(provider)
 
         asyncio.run(run(make, ports, lambda: _ready(account.identity.ref, ports)))
+
+
+def _carry(account: Any, saved: Path | None, loaded: Path | None) -> None:
+    """Write a file of packets, or take one in."""
+    from forwarder.faces.driver import steady_clock
+    from ssb.tiny.daemon import carried
+    from ssb.tiny.daemon.chat import DirectChat
+    from ssb.tiny.daemon.service import RANDOM
+    from ssb.tiny.goset import COMMON
+    from ssb.tiny.node import Node
+
+    now = steady_clock()()
+    node = Node(account.store, RANDOM, checksum=False)
+    chat = DirectChat(node, account.identity, _show, now)
+    if saved is not None:
+        packets = carried.packets_of(account.store, node.keys(COMMON))
+        size = carried.save(packets, saved)
+        click.echo(f"feednet: {len(packets)} packets, {size} bytes")
+    elif loaded is not None:
+        try:
+            packets = carried.load(loaded)
+        except carried.MalformedFile as error:
+            raise UserError(f"--load {loaded}: not a file of packets: {error}") from None
+        for packet in packets:
+            node.receive(1, packet, None, now)
+        chat.go_on(now)
+        new = sum(node.taken[kind] for kind in ("entry", "chunk"))
+        click.echo(f"feednet: {len(packets)} packets, {new} of them new")
 
 
 class _Desk:

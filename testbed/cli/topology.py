@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from analysis.files import write_whole
+from ssb.tiny.entry import PACKET
+from ssb.tiny.node import CHECKSUM
 from testbed.errors import UserError, shown
 from testbed.scenario import model as scenarios
 from topologies import library
@@ -77,6 +79,11 @@ def _described(found: Topology) -> Iterator[str]:
     if found.links:
         delays = sorted(link.delay_ms for link in found.links)
         yield f"delay     {delays[0]:g} to {delays[-1]:g} ms a link, median {delays[len(delays) // 2]:g} ms"
+    for medium in found.media:
+        if medium.radio is not None:
+            entry = PACKET + CHECKSUM
+            airtime = f"{medium.radio.airtime_ns(entry) / 1e6:.1f} ms for {entry} bytes, an entry of tinySSB"
+            yield f"cell      {medium.name}: {medium.radio.describe()}; {airtime}"
     apart = [node for node in found.nodes[1:] if node not in routes(found, found.nodes[0])]
     if apart:
         yield f"apart     no path joins {found.nodes[0]} and {len(apart)} others, such as {apart[0]}"

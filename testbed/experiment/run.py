@@ -241,5 +241,6 @@ def _media(network: Topology) -> list[dict[str, Any]]:
     return [
         asdict(medium)
         | {"interfaces": [each.name for each in network.attachments if network.carrier(each) is medium]}
+        | {"words": medium.describe()}
         for medium in network.media
     ]

@@ -220,3 +220,37 @@ def test_loopback_is_used_only_if_it_is_named_or_there_is_nothing_else() -> None
     (port,) = ports_of(["lo"]).values()
     assert port.interface.name == "lo"
     assert port.is_shared
+
+
+def tiny(path: Path, *arguments: object) -> str:
+    done = CliRunner().invoke(
+        feednet, ["tiny", "--path", str(path), *map(str, arguments)], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_file_carries_all_that_was_said_and_is_believed_no_more_than_the_air(tmp_path: Path) -> None:
+    with Account(tmp_path / "ann") as account:
+        ann = account.identity.ref
+        chat = DirectChat(Node(account.store, Random(1)), account.identity, lambda ref, text: None, 0)
+        chat.write("hello", 0)
+        chat.write("a long line " * 30, 0)
+    stick = tmp_path / "stick"
+    assert tiny(tmp_path / "ann", "--save", stick) == "feednet: 7 packets, 767 bytes\n"
+    shown = f"{ann[:9]}  hello\n{ann[:9]}  {'a long line ' * 30}\n"
+    assert tiny(tmp_path / "ben", "--load", stick) == f"{shown}feednet: 7 packets, 6 of them new\n"
+    assert tiny(tmp_path / "ben", "--load", stick) == "feednet: 7 packets, 0 of them new\n"
+    tiny(tmp_path / "ben", "--save", tmp_path / "further")
+    assert shown in tiny(tmp_path / "cleo", "--load", tmp_path / "further")
+    content = bytearray(stick.read_bytes())
+    content[41 + 1 + 60] ^= 1  # in the first entry
+    stick.write_bytes(content)
+    assert tiny(tmp_path / "dan", "--load", stick) == "feednet: 7 packets, 0 of them new\n"
+    stick.write_bytes(content[:-1])
+    with pytest.raises(UserError, match=r"--load .*stick: not a file of packets: no packet at byte 646"):
+        tiny(tmp_path / "dan", "--load", stick)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(OSError, match="Not a directory"):
+        tiny(tmp_path / "ann", "--save", stick / "file")
+    assert sorted(tmp_path.iterdir()) == before
