@@ -1,0 +1,65 @@
+"""A file of packets, which somebody carries from one cell to another: on a memory stick, for example.
+
+    a length (one byte) and so many bytes of a packet, again and again
+
+First come novelties, one for each feed of the open set, then each feed's entries in order, each followed by
+its side chain: what a node would say to one that knows nothing. Who loads the file takes its packets as if
+they were heard, and so trusts it no more than the air.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from ssb.tiny.entry import DEMUX, PACKET
+from ssb.tiny.goset import COMMON, make_novelty, set_demultiplexer
+from ssb.tiny.store import TinyStore
+
+
+class MalformedFile(ValueError):
+    """The file is no file of packets; says why."""
+
+
+def packets_of(store: TinyStore, keys: Iterable[bytes]) -> list[bytes]:
+    """Return all packets of feeds of the open set."""
+    chosen = list(keys)
+    demultiplexer = set_demultiplexer(COMMON)
+    packets = [make_novelty(demultiplexer, key) for key in chosen]
+    for key in chosen:
+        feed = store.feeds[key]
+        for sequence in range(feed.base + 1, feed.whole + 1):
+            packet = store.packet(key, sequence)
+            assert packet is not None
+            packets += [packet, *store.chunks(key, sequence)]
+    return packets
+
+
+def save(packets: Iterable[bytes], path: Path) -> int:
+    """Write a file of packets, whole or not at all; return its size. Raises OSError."""
+    content = b"".join(bytes((len(packet),)) + packet for packet in packets)
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return len(content)
+
+
+def load(path: Path) -> list[bytes]:
+    """Return the packets of a file. Raises MalformedFile, OSError."""
+    content = path.read_bytes()
+    packets, at = [], 0
+    while at < len(content):
+        size = content[at]
+        packet = content[at + 1 : at + 1 + size]
+        if not DEMUX < size <= PACKET or len(packet) != size:
+            raise MalformedFile(f"no packet at byte {at}")
+        packets.append(packet)
+        at += 1 + size
+    return packets
