@@ -3,8 +3,8 @@
     a length (one byte) and so many bytes of a packet, again and again
 
 First come novelties, one for each feed of the open set, then each feed's entries in order, each followed by
-its side chain: what a node would say to one that knows nothing. Who loads the file takes its packets as if they
-were heard, and so trusts it no more than the air.
+its side chain: what a node would say to one that knows nothing. Who loads the file takes its packets as if
+they were heard, and so trusts it no more than the air.
 """
 
 import os
