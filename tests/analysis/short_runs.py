@@ -29,6 +29,7 @@ LONGER = {
     "fork": 100,
     "ladder": 16,
     "late-join": 60,
+    "lora-village": 6,
     "many-feeds": 40,
     "mobile": 120,
     "ndn-over-ssb": 120,
@@ -59,11 +60,25 @@ bulk fetch has begun, thirty feeds are asked for however few items there are, an
 Polls make a thousand connections there, and few in `hot-author`."""
 
 _CITIZENS = [f"c{number}" for number in range(1, 7)]
+_PATIENCE = {"round": 3000, "claims": 1500, "retry": 1000, "pause": 150, "spread": 400, "gap": 150}
 SMALLER = {
     "isp-city": {"publishers": _CITIZENS, "subscribers": _CITIZENS, "workload.follows": 2},
-    "lora-village": {"publishers": ["v1", "v2", "v3"], "subscribers": ["v1", "v2", "v3", "v4", "pub"]},
+    "lora-village": {
+        "publishers": ["v1", "v2", "v3"],
+        "subscribers": ["v1", "v2", "v3", "v4", "pub"],
+        "warmup_ms": 8000,
+        "settle_ms": 13000,
+        "workload.schedule.idle_limit_ms": 500.0,
+        "topology.radio.bandwidth_khz": 500.0,
+        "topology.radio.backoff_ms": 100.0,
+        **{
+            f"parameters.{layering}.{name}_ms": value
+            for layering in ("tiny", "tiny-pub")
+            for name, value in _PATIENCE.items()
+        },
+    },
 }
-"""Settings of those with more publishers than items."""
+"""Settings of those that have more publishers than items, or take minutes."""
 
 LOSSY, REPAIRS = "line", ("lli-go-back-n", "lli-selective")
 """Other ways to repair are measured only where there is loss; elsewhere they do as lli does."""
