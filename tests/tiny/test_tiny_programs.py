@@ -109,6 +109,26 @@ def test_everybody_reads_everything_also_who_comes_later_or_comes_back(medium: M
         medium.type("ben", "/nothing")
 
 
+def test_a_file_of_packets_crosses_where_no_medium_does(medium: Medium, tmp_path: Path) -> None:
+    medium.start("ann", Hall)
+    medium.type("ann", "hello " + "x" * 300)
+    ann, path = short(typed(medium.key("ann"))), tmp_path / "packets"
+    assert medium.type("ann", f"/save {path}")[0].startswith("5 packets, ")
+    medium.stop("ann")
+    medium.start("ben", Hall)
+    assert medium.type("ben", f"/load {path}") == ["5 packets, 4 of them new"]
+    assert medium.type("ben", f"/load {path}") == ["5 packets, 0 of them new"]
+    medium.go_on(1)
+    assert medium.shown["ben"][1:] == [f"{ann}: hello {'x' * 300}"]
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="packets: no packet at byte "):
+        medium.type("ben", f"/load {path}")
+    with pytest.raises(ValueError, match="nowhere: No such file"):
+        medium.type("ben", f"/load {tmp_path / 'nowhere'}")
+    with pytest.raises(ValueError, match="nowhere/x: No such file"):
+        medium.type("ben", f"/save {tmp_path / 'nowhere/x'}")
+
+
 def provider(account: Account, node: Node, now: int) -> Counter:
     return Counter(account, node, Terms(), now)
 

@@ -4,17 +4,20 @@ Everybody's root feed is in one open set (`ssb.tiny.goset.COMMON`). What was sho
 that a text is shown again rather than never when the program is killed.
 """
 
+import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
+from ssb.tiny.daemon import carried
 from ssb.tiny.daemon.account import Account, Names, shown
 from ssb.tiny.daemon.texts import Text, printable, read_text
 from ssb.tiny.goset import COMMON
 from ssb.tiny.isp.terms import SECOND
-from ssb.tiny.node import Node
+from ssb.tiny.node import CHECKSUM, Node
 
 _PAGE: Final = 100
-HELP: Final = "type a text, or /name NAME, /who, /quit"
+HELP: Final = "type a text, or /name NAME, /who, /save FILE, /load FILE, /quit"
 
 
 class Hall:
@@ -44,6 +47,13 @@ class Hall:
                     f"{self._names.of(key)}  {shown(key)}{'  (you)' if key == self._root else ''}"
                     for key in self.node.keys(COMMON)
                 ]
+            case "/save" | "/load" if rest.strip():
+                path = Path(rest.strip()).expanduser()
+                try:
+                    return [self._save(path) if command == "/save" else self._load(path, now)]
+                except (OSError, carried.MalformedFile) as error:
+                    why = error.strerror if isinstance(error, OSError) else error
+                    raise ValueError(f"{path}: {why}") from None
             case _ if line.startswith("/"):
                 raise ValueError(f"{command}: unknown; {HELP}")
             case _ if line.strip():
@@ -73,6 +83,18 @@ class Hall:
             for key, sequence in self._new.items():
                 if self._store.get(_record(key)) != sequence:
                     self._store.put(_record(key), sequence)
+
+    def _save(self, path: Path) -> str:
+        packets = carried.packets_of(self._store, self.node.keys(COMMON))
+        size = carried.save(packets, path)
+        return f"{len(packets)} packets, {size:,} bytes: who gets the file can /load it"
+
+    def _load(self, path: Path, now: int) -> str:
+        packets, taken = carried.load(path), self.node.taken
+        before = taken["entry"] + taken["chunk"]
+        for packet in packets:
+            self.node.receive(1, packet + zlib.crc32(packet).to_bytes(CHECKSUM), None, now)
+        return f"{len(packets)} packets, {taken['entry'] + taken['chunk'] - before} of them new"
 
     def _publish(self, text: Text, now: int) -> None:
         self.node.publish(self._root, text.encode(now // SECOND), now)
