@@ -57,23 +57,11 @@ def tiny(path: Path, isp: str | None, interfaces: tuple[str, ...]) -> None:
 @click.option(
     "--allow", "allowed", metavar="KEY", multiple=True, help="Let this key be a client (repeatable)."
 )
-@click.option(
-    "--size", type=click.IntRange(3, 10_000), default=50, show_default=True, help="Entries of a data feed."
-)
-@click.option(
-    "--unread",
-    type=click.IntRange(2, 100),
-    default=3,
-    show_default=True,
-    help="Data feeds that a side may have begun and the other has not read.",
-)
 @click.option("--days", type=click.IntRange(1, 3660), help="Of a contract; default until one side ends it.")
 @_interface_option
 def isp(
     path: Path,
     allowed: tuple[str, ...],
-    size: int,
-    unread: int,
     days: int | None,
     interfaces: tuple[str, ...],
 ) -> None:
@@ -85,7 +73,7 @@ def isp(
     from ssb.tiny.daemon.counter import Counter
     from ssb.tiny.isp.terms import Terms
 
-    terms = Terms(size=size, unread=unread, term=None if days is None else days * _DAY_NS)
+    terms = Terms(term=None if days is None else days * _DAY_NS)
 
     def desk(account: Any, node: Any, now: int) -> Any:
         counter = Counter(account, node, terms, now)

@@ -230,7 +230,7 @@ def test_an_account_is_of_one_kind_and_one_program(tmp_path: Path) -> None:
         (["tiny", "--isp", "nonsense"], "nonsense: not a key, such as @AAAA"),
         (["tiny", "--interface", "none0"], "--interface: no interface none0 with an IPv4 address; there are"),
         (["isp", "--allow", "@"], "@: not a key"),
-        (["isp", "--size", "2"], "2 is not in the range"),
+        (["isp", "--days", "0"], "0 is not in the range"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
