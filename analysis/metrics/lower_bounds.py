@@ -71,7 +71,8 @@ def feeds_at(latencies: DataFrame, hops: DataFrame) -> DataFrame:
 
 
 def wire_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataFrame:
-    """Return for each layering: crossings, of a link by an item that the delivered items need; bound_bytes.
+    """Return for each layering: crossings, of a link by an item that the delivered items need; bound_bytes,
+    null if the size of one of them is not known, as none came in a packet of its own.
 
     Of the delivered items, that is: an item that reached nobody needed nothing.
     """
@@ -80,8 +81,9 @@ def wire_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataF
         reached.join(F.broadcast(hops), ["layering", "feed", "subscriber"])
         .select(*_ITEM, "sender", "receiver")
         .distinct()
-        .join(sizes, list(_ITEM))
+        .join(sizes, list(_ITEM), "left")
     )
+    every = F.count("*") == F.count("wire_bytes")
     return crossed.groupBy("layering").agg(
-        F.count("*").alias("crossings"), F.sum("wire_bytes").alias("bound_bytes")
+        F.count("*").alias("crossings"), F.when(every, F.sum("wire_bytes")).alias("bound_bytes")
     )

@@ -320,7 +320,10 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "bytes_per_item": ratio(known["wire_bytes"], known["carried"]),
         "bound_bytes_per_item": ratio(known["bound_bytes"], known["carried"]),
         "wire_ratio": ratio(known["wire_bytes"], known["bound_bytes"]),
-        "useful_share": ratio(known["useful_bytes"], known["wire_bytes"], 100),
+        # What carries items in other packets than their own is not known to be useful, or not.
+        "useful_share": None
+        if known["bound_bytes"] is None
+        else ratio(known["useful_bytes"], known["wire_bytes"], 100),
         "repeated_share": ratio(known["repeated"], known["sent"], 100),
         "duplicate_share": ratio(known["duplicates"], known["arrived"], 100),
         "control_per_item": ratio(known["control"], known["carried"]),

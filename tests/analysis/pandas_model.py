@@ -302,10 +302,10 @@ class Model:
         crossed = {
             (row["feed"], row["seq"], sender, receiver)
             for row in self.deliveries
-            if (row["feed"], row["seq"]) in self.sizes
             for sender, receiver, _ in self.ways.get((row["feed"], row["node"]), [])
         }
-        least = sum(int(self.sizes[feed, seq]) for feed, seq, _, _ in crossed)
+        known = all((feed, seq) in self.sizes for feed, seq, _, _ in crossed)
+        least = sum(int(self.sizes[feed, seq]) for feed, seq, _, _ in crossed) if known else None
         sent = self.items[self.items["direction"] == "out"]
         came = self.items[self.items["direction"] == "in"].sort_values(["time", "frame"])
         came = came.assign(node=came["interface"].map(self.owner))
@@ -321,7 +321,7 @@ class Model:
             "bytes_per_item": per(total, len(carried)),
             "bound_bytes_per_item": per(least, len(carried)),
             "wire_ratio": per(total, least),
-            "useful_share": per(int(firsts["frame_bytes"].sum()) * 100, total),
+            "useful_share": None if not least else per(int(firsts["frame_bytes"].sum()) * 100, total),
             "repeated_share": per(again * 100, len(sent)),
             "duplicate_share": per((len(came) - len(firsts)) * 100, len(came)),
             "connections": None,  # nothing that is modelled here uses TCP
