@@ -35,7 +35,7 @@ from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import LinkPort, Program
 from topologies.routing import Routing
 
-CATCH_UP_NS = 40 * SECOND
+CATCH_UP_NS = 25 * SECOND
 """Half a record's lifetime until a device notices that a service has forgotten it, a time to live in each
 cache on the way, and time-outs of 4 s, a few in a row."""
 
