@@ -1,16 +1,19 @@
 """Replication over a medium: everything arrives whatever is lost; what does not fit is dropped, counted."""
 
 import zlib
+from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_cell import SECOND, cell, identity, node
 
+from ssb.tiny.asking import Timing
 from ssb.tiny.entry import first_previous, pointer_to, sign
 from ssb.tiny.feed import FORKED
-from ssb.tiny.goset import Claim, make_claim, make_novelty
+from ssb.tiny.goset import COMMON, Claim, make_claim, make_novelty
 from ssb.tiny.node import Node
 from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
@@ -288,3 +291,132 @@ def test_long_side_chains(size: int) -> None:
     network = cell({"a": one, "b": other}, delay_ms=5, loss_percent=10)
     network.run((5 + 2 * size) * SECOND)
     assert contents(other.store, A.public_key) == [content]
+
+
+# Several ports, and a pace
+
+
+def with_ports(**options: Any) -> Node:
+    """Return a node with three ports that writes a feed of A's, in a set with B."""
+    one = Node(TinyStore(), Random(1), ports=(1, 2, 3), **options)
+    one.store.add_own(A)
+    one.join("pair", [A.public_key, B.public_key], 0)
+    for number in range(4):
+        one.store.publish(A.public_key, bytes([number]) * 20)
+    return one
+
+
+def hear(one: Node, port: int, packet: bytes, now: int) -> None:
+    one.receive(port, packet + zlib.crc32(packet).to_bytes(4), None, now)
+
+
+def said(one: Node, now: int) -> dict[bytes, set[int]]:
+    """Return the packets that a node sends, each with the ports."""
+    found: dict[bytes, set[int]] = {}
+    one.wake(now)
+    for port, payload, _ in one.take_outputs():
+        found.setdefault(payload[:-4], set()).add(port)
+    return found
+
+
+def want_of(one: Node, sequence: int) -> bytes:
+    place = one.keys("pair").index(A.public_key)
+    return make_want(one._sets["pair"].keys.state, place, [sequence])[0]
+
+
+def test_an_answer_goes_out_where_the_question_came_in_and_the_rest_where_others_are() -> None:
+    one = with_ports()
+    assert set(map(frozenset, said(one, 0).values())) == {frozenset((1, 2, 3))}, "nobody has spoken yet"
+    hear(one, 2, want_of(one, 4), SECOND)
+    entry = one.store.packet(A.public_key, 4)
+    assert said(one, SECOND + SECOND // 100)[entry] == {2}
+    assert set(map(frozenset, said(one, 60 * SECOND).values())) == {frozenset((2,))}
+    hear(one, 3, want_of(one, 1), 61 * SECOND)
+    found = said(one, 62 * SECOND)
+    assert found.pop(one.store.packet(A.public_key, 1)) == {3}
+    assert {2, 3} in found.values() or not found
+    one.publish(A.public_key, b"news", 63 * SECOND)
+    assert said(one, 63 * SECOND)[one.store.packet(A.public_key, 5)] == {2, 3}
+
+
+def test_what_is_said_on_one_medium_is_not_silenced_on_another() -> None:
+    one = with_ports()
+    said(one, 0)
+    entry = one.store.packet(A.public_key, 4)
+    assert entry is not None
+    for port in (1, 2):
+        hear(one, port, want_of(one, 4), SECOND)
+    hear(one, 2, entry, SECOND)  # another has answered there
+    assert said(one, 2 * SECOND)[entry] == {1}
+
+
+def test_an_open_set_is_told_of_everywhere() -> None:
+    one = Node(TinyStore(), Random(1), ports=(1, 2))
+    one.join_open([A.public_key], 0)
+    hear(one, 1, make_novelty(one._sets[COMMON].keys.demultiplexer, B.public_key), 0)
+    assert set(map(frozenset, said(one, SECOND).values())) == {frozenset((1, 2))}
+
+
+def test_who_is_no_server_answers_for_its_own_feed_only() -> None:
+    for is_server in (True, False):
+        one = with_ports(is_server=is_server)
+        entry, _ = sign(B, 1, first_previous(B.public_key), b"from another")
+        hear(one, 1, entry.packet, 0)
+        said(one, 0)
+        wanted = [4 if key == A.public_key else 1 for key in one.keys("pair")]
+        hear(one, 1, make_want(one._sets["pair"].keys.state, 0, wanted)[0], SECOND)
+        sent = said(one, 2 * SECOND)
+        assert one.store.packet(A.public_key, 4) in sent
+        assert (entry.packet in sent) == is_server
+
+
+def test_a_node_with_a_gap_sends_one_packet_at_a_time_and_not_what_it_hears_meanwhile() -> None:
+    gap = SECOND
+    one = with_ports(timing=Timing(spread=0, gap=gap))
+    times, sent = [], []
+    hear(one, 1, want_of(one, 1), 0)
+    now = 0
+    packets = [one.store.packet(A.public_key, number) for number in (1, 2, 3)]
+    while (due := one.next_deadline()) is not None and due < 4 * SECOND:
+        now = max(due, now)
+        if found := said(one, now):
+            times.append(now)
+            sent += list(found)
+            if packets[0] in sent and packets[1] not in sent:
+                assert packets[1] is not None
+                hear(one, 1, packets[1], now)
+    assert all(gap <= b - a <= 2 * gap for a, b in pairwise(times))
+    assert all(len(found) for found in sent)
+    assert packets[0] in sent
+    assert packets[1] not in sent
+
+
+def test_of_twenty_that_lack_the_same_few_ask_for_it() -> None:
+    """In one cell where a packet takes 50 ms: four questions are needed. Without a gap, all ask at once."""
+    timing = Timing(round=60 * SECOND, retry=20 * SECOND, pause=SECOND, spread=5 * SECOND, gap=SECOND)
+    counts = {}
+    for name, times in (("gap", timing), ("no gap", timing._replace(gap=0))):
+        nodes = {f"n{number}": Node(TinyStore(), Random(number), times) for number in range(20)}
+        for number, one in enumerate(nodes.values()):
+            if number == 0:
+                one.store.add_own(A)
+                one.store.publish(A.public_key, bytes(1000))
+            one.join("pair", [A.public_key, B.public_key], 0)
+        network = cell(nodes, delay_ms=50)
+        network.run(200 * SECOND)
+        assert all(one.store.feeds[A.public_key].whole == 1 for one in nodes.values())
+        counts[name] = sum(one.sent["chunk vector"] for one in nodes.values())
+    assert 4 <= counts["gap"] <= 30 < counts["no gap"] / 2
+
+
+def test_a_store_in_memory_begins_with_the_image_of_another() -> None:
+    one = TinyStore()
+    key = one.add_own(A).key
+    one.publish(key, b"a" * 300)
+    one.put("record", [1, b"2"])
+    other = TinyStore(image=one.image())
+    assert contents(other, key) == [b"a" * 300]
+    assert other.get("record") == [1, b"2"]
+    other.publish(key, b"more")
+    other.check()
+    assert other.image() != one.image()
