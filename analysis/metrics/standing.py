@@ -16,17 +16,16 @@ from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 from analysis.run.context import Cases
 
-HELD: Final = ("routes", "replicas", "replica_bytes", "statements")
+HELD: Final = ("replicas", "replica_bytes", "statements")
 COUNTED: Final = ("cs_hits", "cs_misses", "joined", "split")
 STANDING = pa.schema(
     [("layering", pa.string()), ("node", pa.string()), *((name, pa.int64()) for name in (*HELD, *COUNTED))]
 )
-"""A row a node: the most routes that it had, messages of others' logs and their bytes, and statements of who
+"""A row a node: the most messages of others' logs and their bytes, and statements of who
 follows or blocks whom; null where nodes have no such. Interests that its content store answered, and did not;
 Interests that joined a pending one, and those of them that had to go on all the same."""
 
 _NAMES: Final = {
-    "routes": "fib_entries",
     "replicas": "log_entries",
     "replica_bytes": "log_bytes",
     "statements": "graph_entries",

@@ -22,7 +22,7 @@ _FEWEST = 3
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Directory for what is run; default RUN-rerun-TIME."
+    "--out", type=click.Path(path_type=Path), help="Directory for the new run; default RUN-rerun-TIME."
 )
 @click.option("--repeat", type=click.IntRange(min=2), help=f"Over Mininet: how often; default {_FEWEST}.")
 def rerun(run: Path, out: Path | None, repeat: int | None) -> None:

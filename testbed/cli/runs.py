@@ -102,7 +102,7 @@ console = Console(highlight=False, soft_wrap=True)
     help="Run once for each value of loss, items, seed, strategy, LAYERING.PARAMETER or a key path"
     " (repeatable).",
 )
-@click.option("--repeat", type=click.IntRange(min=1), default=1, help="Run each with so many seeds.")
+@click.option("--repeat", type=click.IntRange(min=1), default=1, help="Number of seeds for each run.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
 @click.option("--on-spark", is_flag=True, help="Run a sweep as one Spark job; OUT is to be shared.")
 @click.option("--dry-run", is_flag=True, help="Say what would be run, how long, how large; write nothing.")

@@ -48,7 +48,7 @@ class HubParameters(RungParameters):
     interval_ms: int = Field(default=0, ge=0, le=86_400_000)
     """Time from one call of the hub to the next. 0: clients call once, and stay connected."""
     at: str | None = None
-    """The node where the hub is. None: the one with most links, the first of them."""
+    """The node where the hub is. Left out: the one with most links, the first of them."""
 
 
 class FloodParameters(RungParameters):

@@ -62,7 +62,7 @@ class PubParameters(TinyParameters):
     """Parameters of what has a node in the middle."""
 
     at: str | None = None
-    """The node in the middle. None: the one with most interfaces, the first of them."""
+    """The node in the middle. Left out: the one with most interfaces, the first of them."""
 
 
 def timing_of(parameters: Mapping[str, Any]) -> Timing:

@@ -433,7 +433,6 @@ class Model:
         lines = (self.run / self.layering / "counters.jsonl").read_text().splitlines()
         told = pd.DataFrame([json.loads(line) for line in lines])
         names = {
-            "routes": "fib_entries",
             "replicas": "log_entries",
             "replica_bytes": "log_bytes",
             "statements": "graph_entries",

@@ -316,7 +316,7 @@ def test_programs_that_are_killed_go_on(tmp_path: Path, namespace: int) -> None:
         for one in (ann, ben):
             one.wait("you have a contract")
         ann.type(f"/ask {keys[1]}")
-        ben.wait("asks for you")
+        ben.wait("wants to be your contact")
         ben.type("/accept")
         ann.wait("is a contact now")
         ann.type("one")

@@ -13,7 +13,7 @@ from ssb.tiny.isp.subscription import INVITED, STANDS, WANTED, Subscription
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 
-HELP: Final = "/ask KEY, /accept KEY, /refuse KEY, /to KEY, a text, /leave KEY, /who, /farewell, /join, /quit"
+HELP: Final = "/name NAME, /ask KEY, /accept KEY, /refuse KEY, /to KEY, a text, /leave KEY, /who, /farewell, /join, /quit"
 _NAME: Final = "own name"
 _HAS_LEFT: Final = "has left"
 _SAID: Final = {
@@ -23,7 +23,7 @@ _SAID: Final = {
     "over": "the contract with the provider is over; nothing of it is left",
 }
 _OF_PEER: Final = {
-    "requested": "{} asks for you: /accept or /refuse",
+    "requested": "{} wants to be your contact: /accept or /refuse",
     "subscribed": "{} is a contact now",
     "refused": "{} does not want you, or is not there",
     "ended": "{} sends no more",
