@@ -57,7 +57,7 @@ def tiny(path: Path, isp: str | None, interfaces: tuple[str, ...]) -> None:
 @click.option(
     "--allow", "allowed", metavar="KEY", multiple=True, help="Let this key be a client (repeatable)."
 )
-@click.option("--days", type=click.IntRange(1, 3660), help="Length of a contract; default until one side ends it.")
+@click.option("--days", type=click.IntRange(1, 3660), help="Length of a contract; default no end.")
 @_interface_option
 def isp(
     path: Path,
