@@ -13,7 +13,10 @@ from ssb.tiny.isp.subscription import INVITED, STANDS, WANTED, Subscription
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 
-HELP: Final = "/name NAME, /ask KEY, /accept KEY, /refuse KEY, /to KEY, a text, /leave KEY, /who, /farewell, /join, /quit"
+HELP: Final = (
+    "/name NAME, /ask KEY, /accept KEY, /refuse KEY, /to KEY, a text, /leave KEY, /who, /farewell, /join,"
+    " /quit"
+)
 _NAME: Final = "own name"
 _HAS_LEFT: Final = "has left"
 _SAID: Final = {
