@@ -118,7 +118,9 @@ class Medium(LinkParameters):
     def describe(self) -> str:
         """See LinkParameters."""
         said = super().describe()
-        return said if self.radio is None else f"{self.radio.describe()}, {said}"
+        if self.radio is None:
+            return said
+        return f"{self.radio.describe()}, {said.removeprefix('unlimited rate, ')}"
 
     def towards(self, receiver: str) -> LinkParameters:
         """Return what the medium does to the frames that a member receives."""

@@ -33,7 +33,7 @@ layerings = ["tiny", "tiny-pub"]
 publishers = ["v1", "v2"]
 subscribers = ["v1", "v2", "v3"]
 warmup_ms = 1500
-settle_ms = 4000
+settle_ms = 9000
 drain_ms = 100
 sample_interval_ms = 200
 
@@ -53,6 +53,14 @@ activity_exponent = 0.0
 [workload.schedule]
 speed = 1000000.0
 idle_limit_ms = 500.0
+
+[[events]]
+at_ms = 1000
+leave = "v3 village"
+
+[[events]]
+at_ms = 2000
+join = "v3 village"
 
 [parameters.tiny]
 round_ms = 2000
@@ -163,6 +171,8 @@ def test_a_radio_village_hears_everything(tmp_path: Path, layering: str) -> None
     assert (claims > 0) == (layering == "tiny"), (
         "the pub's clients have signed up: nothing has to be agreed on"
     )
+    away = [row for row in rows if row["node"] == "v3" and 1100 * MS < row["time"] < 2000 * MS]
+    assert not [row for row in away if row["event"] == "delivered"]
     answered = {name: node._node.sent["entry"] for name, node in emulation.nodes.items()}
     assert answered["v3"] == 0 or layering == "tiny", "who has no feed answers for others under tiny only"
 
@@ -230,7 +240,8 @@ def assert_form(frame: bytes, sender: Mapping[str, str]) -> bytes:
 @pytest.mark.mininet
 @pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}")
 def test_mininet_sends_the_same_packets_in_the_same_form(tmp_path: Path) -> None:
-    wanted = scenario(tmp_path / "village.toml", VILLAGE.replace('["tiny", "tiny-pub"]', '["tiny"]'))
+    text = VILLAGE.replace('["tiny", "tiny-pub"]', '["tiny-pub"]').replace("= 9000", "= 4500")
+    wanted = scenario(tmp_path / "village.toml", text)
     run(wanted, workload.load(wanted), "emulated", "asked for", tmp_path / "emulated")
     argv = [sys.executable, "-m", "testbed.cli", "run", "village.toml", "--net", "mininet", "--no-report"]
     done = subprocess.run(
@@ -246,16 +257,22 @@ def test_mininet_sends_the_same_packets_in_the_same_form(tmp_path: Path) -> None
     senders = {each.name: {"ipv4": each.ipv4, "mac": each.mac.hex(":")} for each in wanted.network.interfaces}
     entries: dict[str, set[bytes]] = {}
     for net in ("emulated", "mininet"):
-        directory = tmp_path / net / "tiny"
+        directory = tmp_path / net / "tiny-pub"
         rows = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
         assert sum(row["event"] == "delivered" for row in rows) == 8
+        (back,) = (row["time"] for row in rows if row["event"] == "join")
+        (gone,) = (row["time"] for row in rows if row["event"] == "leave")
+        away = [row for row in rows if row["node"] == "v3" and gone + 300 * MS < row["time"] < back]
+        assert not [row for row in away if row["event"] == "delivered"]
         sent = [
             packet for packet in frames(directory / "capture.pcapng") if packet.direction is Direction.OUT
         ]
         packets = {assert_form(each.frame, senders[each.interface.name]) for each in sent}
-        assert {len(packet) for packet in packets} >= {40, 105, 120}, "novelties, claims, entries"
+        assert {len(packet) == 120 for packet in packets} == {True, False}, "entries and chunks, and vectors"
         entries[net] = {packet for packet in packets if len(packet) == 120}
-        cell = json.loads((tmp_path / net / "manifest.json").read_text())["runs"]["tiny"]["cells"]["village"]
+        cell = json.loads((tmp_path / net / "manifest.json").read_text())["runs"]["tiny-pub"]["cells"][
+            "village"
+        ]
         assert all(each["sent"] > 0 for each in cell.values())
     assert entries["emulated"] == entries["mininet"], "the same authors sign the same bytes"
     assert len(entries["mininet"]) >= 4
