@@ -379,9 +379,8 @@ class Keeper:
         is_new = False
         for each in hello.attachments:
             is_new |= self._attach(face, each, now)
-        if not self._terms.spreads:
-            named = {each.user for each in hello.attachments}
-            for user in [user for user in neighbour.users if user not in named]:
+        if not self._terms.spreads and not hello.attachments:  # many attachments are in several hellos
+            for user in list(neighbour.users):
                 self._detach(user, face)
             self._review_soon(now)
         elif is_new and self._hello_at is not None:
@@ -392,6 +391,10 @@ class Keeper:
         user = attachment.user
         place = self._places.get(user)
         if user in self._homes or (place is not None and attachment.time <= place.attachment.time):
+            return False
+        lasts = _HELLOS_MISSED * self._terms.hello_ms * MS
+        if place is None and attachment.time + lasts <= now:
+            self.counters["old attachments"] += 1
             return False
         users = self._neighbours[face].users
         most = MOST_USERS if self._terms.spreads else MOST_USERS_OF_FACE

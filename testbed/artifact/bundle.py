@@ -27,6 +27,7 @@ SUFFIX = ".feednet.zip"
 
 _WRITTEN = (1980, 1, 1, 0, 0, 0)  # the earliest that a ZIP can say: a bundle of one run is always the same
 _CHUNK = 1 << 20
+_MOST_SUMS = 16 << 20
 _DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
 
 _TEXT = """\
@@ -143,6 +144,8 @@ def _places(file: Path, archive: zipfile.ZipFile) -> tuple[str, dict[str, zipfil
         path = PurePosixPath(entry.filename)
         kind = stat.S_IFMT(entry.external_attr >> 16)
         plain = not {"..", "."} & {*path.parts} and "\\" not in entry.filename and "\0" not in entry.filename
+        plain = plain and entry.filename.isprintable() and not entry.filename.startswith(".")
+        plain = plain and entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
         if path.is_absolute() or not plain or kind not in (0, stat.S_IFREG) or len(path.parts) < 2:
             raise UserError(f"{file}: {shown(entry.filename)}: no file of a run; nothing has been unpacked")
         place = PurePosixPath(*path.parts[1:]).as_posix()
@@ -150,7 +153,7 @@ def _places(file: Path, archive: zipfile.ZipFile) -> tuple[str, dict[str, zipfil
             raise UserError(f"{file}: {shown(entry.filename)}: is there twice, or no file")
         tops.add(path.parts[0])
         places[place] = entry
-    if len(tops) != 1 or SUMS not in places:
+    if len(tops) != 1 or SUMS not in places or places[SUMS].file_size > _MOST_SUMS:
         raise UserError(f"{file}: no bundle: it has no {SUMS} in one directory")
     return tops.pop(), places
 

@@ -4,6 +4,7 @@ An emulated run is the same run, byte for byte. Over Mininet it is repeated seve
 to lie within the interval in which one more of these repetitions would: Student's t, of predictions.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from math import sqrt
 from pathlib import Path
@@ -14,6 +15,7 @@ from analysis.metrics.registry import METRICS, Metric
 from testbed.api import Results
 from testbed.errors import UserError
 from testbed.experiment import run as running
+from testbed.experiment.files import SCENARIO
 from testbed.experiment.inputs import scenario_of
 from testbed.scenario import workload
 
@@ -52,8 +54,11 @@ class Comparison(NamedTuple):
         return self.low - _RESOLUTION <= self.was <= self.high + _RESOLUTION
 
 
-def check(run: Results) -> None:
-    """Raise UserError if a run cannot be repeated from its directory."""
+def check(run: Results, *, is_trusted: bool) -> None:
+    """Raise UserError if a run cannot be repeated from its directory.
+
+    A run that has code of its own, such as strategies, is repeated only if it is trusted.
+    """
     from analysis.errors import AnalysisError
     from analysis.run.manifest import Run
 
@@ -64,8 +69,14 @@ def check(run: Results) -> None:
         raise UserError(f"{run.directory}: it was held, for as long as somebody wanted; it has no other end")
     try:
         Run(run.directory).verify()
-    except AnalysisError as error:
+        table = json.loads((run.directory / SCENARIO).read_text(encoding="utf-8"))
+    except (AnalysisError, ValueError) as error:
         raise UserError(str(error)) from error
+    code = [key for key in ("strategy_files", "programs") if isinstance(table, dict) and table.get(key)]
+    if code and not is_trusted:
+        raise UserError(
+            f"{run.directory}: it has code of its own ({', '.join(code)}); read it, then --trust it"
+        )
 
 
 def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lambda _: None) -> Results:

@@ -24,8 +24,9 @@ _FEWEST = 3
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Directory for the new run; default RUN-rerun-TIME."
 )
-@click.option("--repeat", type=click.IntRange(min=2), help=f"Over Mininet: how often; default {_FEWEST}.")
-def rerun(run: Path, out: Path | None, repeat: int | None) -> None:
+@click.option("--repeat", type=click.IntRange(min=2), help=f"Over Mininet: repetitions; default {_FEWEST}.")
+@click.option("--trust", is_flag=True, help="Also run code that comes with RUN: strategies and programs.")
+def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
     """Repeat a RUN from its directory, and compare.
 
     An emulated run must be the same, byte for byte; else the first difference is named. Over Mininet each
@@ -33,7 +34,7 @@ def rerun(run: Path, out: Path | None, repeat: int | None) -> None:
     differ.
     """
     was = Results(run)
-    reruns.check(was)
+    reruns.check(was, is_trusted=trust)
     is_emulated = was.manifest.net == "emulated"
     if is_emulated and repeat is not None:
         raise UserError("--repeat: an emulated run is the same each time; leave it out")

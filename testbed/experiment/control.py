@@ -39,6 +39,10 @@ Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Answers a request; raises UserError to refuse it."""
 
 
+_PATIENCE_S = 0.5
+"""How long an answer may take to be read."""
+
+
 @contextmanager
 def _address(directory: Path) -> Iterator[str]:
     """Yield an address of the socket that is short enough for the kernel, however deep the directory is."""
@@ -73,24 +77,32 @@ class ControlServer:
     def serve(self, ready: socket.socket, answer: Answer) -> None:
         """Take a connection, or a request, and answer it."""
         if ready is self._listening:
-            self.sockets.append(ready.accept()[0])
+            accepted = ready.accept()[0]
+            accepted.settimeout(_PATIENCE_S)
+            self.sockets.append(accepted)
             return
         data = b""
         with suppress(OSError):
             data = ready.recv(_CHUNK)
         if not data:
-            self.sockets.remove(ready)
-            self._begun.pop(ready, None)
-            ready.close()
+            self._drop(ready)
             return
         *lines, self._begun[ready] = (self._begun.get(ready, b"") + data).split(b"\n")
         for line in lines:
             try:
                 reply = answer(json.loads(line))
-            except (UserError, ValueError, KeyError, TypeError) as error:
+            except (UserError, ValueError, KeyError, TypeError, RecursionError) as error:
                 reply = {"error": str(error)}
-            with suppress(OSError):
+            try:
                 ready.sendall(json.dumps(reply).encode() + b"\n")
+            except OSError:  # it has gone, or does not read: the run waits for nobody
+                self._drop(ready)
+                return
+
+    def _drop(self, which: socket.socket) -> None:
+        self.sockets.remove(which)
+        self._begun.pop(which, None)
+        which.close()
 
     def close(self) -> None:
         """Close it, and remove the socket's file."""

@@ -11,7 +11,8 @@ from ssb.tiny.store import TinyStore
 
 _ROOT: Final = "root"
 _PROVIDER: Final = "provider"
-_LONGEST_NAME: Final = 20
+LONGEST_NAME: Final = 20
+"""Characters of a name that are shown."""
 
 
 class Account:
@@ -79,7 +80,7 @@ class Names:
 
     def call(self, key: bytes, name: str) -> None:
         """Note what somebody wants to be called."""
-        self._store.put(_name(key), printable(name)[:_LONGEST_NAME])
+        self._store.put(_name(key), printable(name)[:LONGEST_NAME])
 
 
 def _name(key: bytes) -> str:

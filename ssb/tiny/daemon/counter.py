@@ -45,8 +45,8 @@ class Counter:
         """Let somebody be a client. Raises ValueError for one's own key."""
         if client == self._account.root.public_key:
             raise ValueError("that is the provider's own key")
-        self._provider.allow(client)
         self._provider.follow(client, now)
+        self._provider.allow(client)
 
     def news(self, now: int) -> Iterator[str]:
         """Yield what has happened."""

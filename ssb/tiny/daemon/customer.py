@@ -1,10 +1,11 @@
 """A client of a provider, and what its user types: contacts are asked for, and what is typed goes to one."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from random import SystemRandom
 from typing import Final
 
-from ssb.tiny.daemon.account import Account, Names, shown, typed
+from ssb.tiny.daemon.account import LONGEST_NAME, Account, Names, shown, typed
 from ssb.tiny.daemon.texts import Text, printable, read_text
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
@@ -74,9 +75,10 @@ class Customer:
         rest = rest.strip()
         match command:
             case "/name" if rest:
-                self._account.store.put(_NAME, rest)
+                self._account.store.put(_NAME, rest[:LONGEST_NAME])
                 for one in self._those(STANDS):
-                    self._say(one, Text(rest, is_name=True), now)
+                    with suppress(ValueError):  # it ends
+                        self._say(one, Text(rest[:LONGEST_NAME], is_name=True), now)
             case "/who":
                 return [self._line_of(one) for one in self._client.subscriptions.values()] or ["no contacts"]
             case "/ask":
@@ -140,7 +142,8 @@ class Customer:
         self._to = ref
         name = self._account.store.get(_NAME)
         if isinstance(name, str):
-            self._client.send(ref, Text(name, is_name=True).encode(now // SECOND), now)
+            with suppress(ValueError):  # it has ended meanwhile
+                self._client.send(ref, Text(name, is_name=True).encode(now // SECOND), now)
 
     def _say(self, to: Subscription, text: Text, now: int) -> None:
         self._client.send(to.ref, text.encode(now // SECOND), now)

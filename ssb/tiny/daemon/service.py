@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from typing import IO, Final, Protocol
 
 from forwarder.faces.netif import Interface, interfaces
@@ -84,12 +85,18 @@ async def run(
     clock = time.time_ns
     sockets = Sockets([Program(desk.node, ports)], "", clock)
     inbox: asyncio.Queue[str | None] = asyncio.Queue()
+    failures: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
+    )
     _read_lines(lines, inbox)
     try:
         await sockets.start()
         for line in desk.greeting():
             say(line)
         while True:
+            if failures:  # a node whose disk has failed must be made again
+                raise failures[0]
             try:
                 typed = await asyncio.wait_for(inbox.get(), _NEWS_EVERY_S)
             except TimeoutError:
@@ -120,11 +127,13 @@ def _read_lines(lines: IO[str], inbox: "asyncio.Queue[str | None]") -> None:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        try:
-            for line in lines:
-                loop.call_soon_threadsafe(inbox.put_nowait, line)
-            loop.call_soon_threadsafe(inbox.put_nowait, None)
-        except (RuntimeError, ValueError):
-            pass  # the program has ended before its user
+        with suppress(RuntimeError):  # the program has ended before its user
+            try:
+                for line in lines:
+                    loop.call_soon_threadsafe(inbox.put_nowait, line)
+            except ValueError:
+                pass  # no text, or closed: nothing more can be read
+            finally:
+                loop.call_soon_threadsafe(inbox.put_nowait, None)
 
     threading.Thread(target=read, daemon=True).start()

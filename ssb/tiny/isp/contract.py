@@ -96,11 +96,16 @@ class Contract(Lines):
     @property
     def is_overrun(self) -> bool:
         """Whether the other has asked for more than it can have read the answers to; it is not answered."""
-        control = self._store.feeds[self.facts.own_control]
-        if control.sequence - control.base < MOST_UNREAD:
+        if not self.is_behind:
             return False
         self._party.fault("requests without end")
         return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the other is not known to have read many commands."""
+        control = self._store.feeds[self.facts.own_control]
+        return control.sequence - control.base >= MOST_UNREAD
 
     @property
     def feeds(self) -> list[bytes]:
@@ -187,6 +192,15 @@ class Contract(Lines):
                     return
             # Two stay: without the id of the entry before, nothing proves what is wrong with an entry.
             self._store.prune(control, page[-1].sequence - 2)
+        self._confirm_control(control, now)
+
+    def _confirm_control(self, control: bytes, now: int) -> None:
+        """Hop now and then, though there are no data: the other prunes its control feed by that."""
+        facts, mark = self.facts, self._store.feeds[control].mark
+        is_idle = facts.state == OPEN and len(facts.own_line) == 1 and not facts.line_ended
+        if is_idle and mark - facts.control_at_hop >= MOST_UNREAD // 4:
+            facts.control_at_hop = mark
+            self._begin_feed(now)
 
     def _on_control(self, entry: Whole, message: Message, now: int) -> None:
         facts = self.facts

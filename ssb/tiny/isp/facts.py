@@ -20,6 +20,7 @@ class Facts:
         epoch: feeds replaced in the set of data feeds.
         began: when the state became OPEN, ns.
         init_said, init_heard, ack_heard, line_ended, fin_said, fin_heard: of the farewell.
+        control_at_hop: how much of the other's control feed was read when the own line hopped for its sake.
         hop_fin: number of the last entry of the own control feed with a `fin`.
         is_broken: the other side does not keep to the protocol; its line is read no further.
     """
@@ -40,6 +41,7 @@ class Facts:
     line_ended: bool = False
     fin_said: bool = False
     fin_heard: bool = False
+    control_at_hop: int = 0
     hop_fin: int = 0
     is_broken: bool = False
 

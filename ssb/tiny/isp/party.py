@@ -95,6 +95,8 @@ class BaseParty(Party, ABC):
     def follow(self, other: bytes, now: int) -> None:
         """Exchange root feeds with another, whose key comes by other ways, as people meet."""
         if other not in self.followed and other != self.root.public_key:
+            if other in self._store.feeds:
+                raise ValueError("somebody has named that key as another feed")
             with self._store.transaction():
                 self.followed.append(other)
                 self._store.put("followed", self.followed)

@@ -178,6 +178,9 @@ class Provider(Switch):
         peers, clients = self.peers, self.clients
         for contract in self.contracts.values():
             if contract.other in peers and contract.facts.state == OPEN:
+                if contract.is_behind:  # it gets all that is new at once, later
+                    self._news_at = now + NEWS_PAUSE
+                    continue
                 for message in self.reachability.news(contract.id, contract.other, clients):
                     contract.say(message, now)
                 self._keep_reach(contract)
