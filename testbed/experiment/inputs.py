@@ -34,16 +34,23 @@ def keep(table: dict[str, Any], directory: Path) -> None:
         shutil.copyfile(inner[key], directory / INPUTS / f"{number}-{Path(inner[key]).name}")
 
 
-def scenario_of(run: Path) -> Scenario:
-    """Return the scenario of a run, with the files that the run has kept. Raises UserError."""
+def scenario_of(run: Path, *, has_code: bool = True) -> Scenario:
+    """Return the scenario of a run, with the files that the run has kept. Raises UserError.
+
+    To read a scenario executes its strategy files; without `has_code` it has neither them nor strategies.
+    """
     try:
         table = json.loads((run / SCENARIO).read_bytes())
         for number, (inner, key) in enumerate(_places(table), start=1):
-            inner[key] = str((run / INPUTS / f"{number}-{Path(inner[key]).name}").resolve())
+            kept = run / INPUTS / f"{number}-{Path(inner[key]).name}"
+            if kept.exists():
+                inner[key] = str(kept.resolve())
         if table["workload"].get("feed"):
             table["workload"]["feed"] = str((run / FEED).resolve())
+        if not has_code:
+            table |= {"strategy_files": [], "strategies": {}}
         return Scenario.model_validate(table)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = str(error).splitlines()[0]
         raise UserError(f"{run / SCENARIO}: not what a run of this version writes: {why}") from error
 

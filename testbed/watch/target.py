@@ -1,6 +1,5 @@
 """What `feednet watch` watches: a run that is going on or about to begin, or captures of any program."""
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from analysis.files import partial_of
 from testbed.errors import UserError
 from testbed.experiment.files import CAPTURE, SCENARIO
+from testbed.experiment.inputs import scenario_of
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline
@@ -57,20 +57,16 @@ class Target:
         for directory in (partial_of(self.run), self.run):
             path = directory / SCENARIO
             try:
-                text = path.read_text(encoding="utf-8")
                 self.since = path.stat().st_mtime
-                table = json.loads(text)
-                for key in ("strategy_files", "strategies"):  # code, which nobody needs who only looks
-                    table.pop(key, None)
-                scenario = Scenario.model_validate(table)
+                scenario = scenario_of(directory, has_code=False)
             except FileNotFoundError:
                 if directory == self.run and directory.is_dir():
                     raise UserError(f"{path}: missing: not the directory of a run") from None
                 continue
-            except (ValueError, AttributeError):  # ValidationError, and what is no table
+            except UserError:
                 if directory != self.run:
                     return False  # being written
-                raise UserError(f"{path}: not a scenario of this feednet") from None
+                raise
             self._set(scenario)
             return True
         return False

@@ -15,6 +15,7 @@ from testbed.artifact import bundle as bundles
 from testbed.artifact.differences import first_difference
 from testbed.artifact.rerun import Comparison, compared
 from testbed.cli.main import feednet
+from testbed.watch.target import find_target
 
 SHORT = {"items": 12, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
 CONF = "[nodes]\na: _\nb: _\nc: _\n[links]\na:b delay=5ms\nb:c delay=5ms loss=20\n"
@@ -218,3 +219,19 @@ def test_links_and_cut_files_are_refused(run: Path, tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("out")]
     with pytest.raises(OSError, match="No such file"):
         bundles.unpack(tmp_path / "none.zip")
+
+
+def test_code_of_a_run_waits_for_trust(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither looking at a run nor repeating it executes what came with it, unless it is trusted."""
+    monkeypatch.chdir(tmp_path)
+    (run / "inputs" / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    path = run / "scenario.json"
+    table = json.loads(path.read_text()) | {"strategy_files": ["run/inputs/mine.py"]}
+    path.write_text(json.dumps(table))
+    assert find_target([Path("run")]).begin()
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["files"].pop("scenario.json", None)
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    status, said = called("rerun", run)
+    assert (status, "it has code of its own (strategy_files)" in said) == (1, True)
+    assert not (tmp_path / "ran").exists()

@@ -208,7 +208,7 @@ def test_what_cannot_be_watched_is_refused_at_once(tmp_path):
     assert refused(b / "c.pcap", tmp_path / "c.pcapng").endswith("two captures would be c")
     assert refused(tmp_path / "no" / "c.pcap") == f"{tmp_path / 'no'}: no such directory"
     (b / "scenario.json").write_text("{}")
-    assert refused(b) == f"{b / 'scenario.json'}: not a scenario of this feednet"
+    assert refused(b) == f"{b / 'scenario.json'}: not what a run of this version writes: 'workload'"
 
 
 def test_a_run_is_known_before_and_after_it_is_complete(tmp_path):

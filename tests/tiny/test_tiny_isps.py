@@ -344,3 +344,16 @@ def test_a_member_who_does_not_answer_can_be_given_up() -> None:
         client.found(region.key("i0"), keys[:1], region.network.now)
     with pytest.raises(ValueError, match="no such group"):
         client.post(bytes(32), b"", region.network.now)
+
+
+def test_a_contract_without_data_hears_any_number_of_commands() -> None:
+    """Many requests are refused, and no data hop: each side still learns how far the other has read."""
+    region = Region({"ann": "isp", "ben": "isp"})
+    for _ in range(24):
+        asked = [region.ask("ann", "ben") for _ in range(12)]
+        for ref in asked:
+            assert region.run(60, lambda ref=ref: ref in region.client("ben").subscriptions)
+            region.client("ben").answer(ref, region.network.now, accept=False)
+        assert region.run(60, lambda: not region.client("ann").subscriptions)
+    region.subscribe("ann", "ben")
+    assert not region.isp("isp").faults["requests without end"]
