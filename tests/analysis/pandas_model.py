@@ -456,6 +456,10 @@ class Model:
         return found
 
 
+OF_TINY = "asking_per_item", "want_bytes", "airtime_per_item", "latency_fairness"
+"""Metrics of tinySSB, which runs over NDN do not have."""
+
+
 def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float | None]]:
     """Return every metric of every layering of a run; `step_ns` is how often queues are looked at."""
     # A run's queues are those of the interface that uses most of its link, if that is half of it.
@@ -473,5 +477,6 @@ def measures(run: Path, step_ns: int | None = None) -> dict[str, dict[str, float
         | model.wire()
         | model.finding()
         | model.sharing(busiest, step_ns)
+        | dict.fromkeys(OF_TINY)
         for layering, model in models.items()
     }

@@ -87,6 +87,8 @@ def usual_tables():
         "causes": [],
         "reach": [],
         "authors": [],
+        "tiny_sent": [],
+        "tiny_stored": [],
         "state_summary": [
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],

@@ -257,9 +257,9 @@ return { before, after, left, rows, unit, other, panel, wide: document.documentE
 @pytest.mark.parametrize("width", [500, 1400])
 def test_a_layering_that_is_hidden_is_hidden_in_every_figure_of_a_study(browser, width):
     got = browser.probe(render_study(study("line", "Line", many())), STUDY, f"--window-size={width},900")
-    plots, panels = 8, 9
+    plots, panels = 8, 10
     assert (got["before"], got["after"]) == (plots + panels + 1, [])  # its own panel has its band, too
-    assert (got["left"], got["rows"]) == (8, 8)
+    assert (got["left"], got["rows"]) == (9, 9)
     assert (got["unit"], got["other"]) == ("ms", "bytes")
     rows = list(csv.reader(StringIO(got["panel"][1])))
     assert rows[0][:4] == ["metric", "layering", "loss of each link, %", "mean, in the unit of the metric"]

@@ -418,14 +418,14 @@ def test_of_many_layerings_each_has_its_band_in_a_plot_of_its_own():
     drawn = figures(page)
     assert not [trace for trace in drawn["study-latency_p50"]["data"] if trace.get("fill")]
     panels = {name: spec for name, spec in drawn.items() if name.startswith("panel-")}
-    assert len(panels) == 9
+    assert len(panels) == 10
     for spec in panels.values():
         assert len([trace for trace in spec["data"] if trace.get("fill")]) == 1
-        assert len([trace for trace in spec["data"] if trace["line"].get("color") == "--rule"]) == 8
+        assert len([trace for trace in spec["data"] if trace["line"].get("color") == "--rule"]) == 9
     ranges = {tuple(spec["layout"]["yaxis"]["range"]) for spec in panels.values()}
     assert len(ranges) == 1  # all on one scale
-    assert page.count('<figure data-panel="') == 9
-    few = figures(render_study(study("s", "S", many()[:2] + many()[9:11])))
+    assert page.count('<figure data-panel="') == 10
+    few = figures(render_study(study("s", "S", many()[:2] + many()[10:12])))
     assert not [name for name in few if name.startswith("panel-")]
 
 

@@ -84,7 +84,7 @@ def test_none_named_none_chosen(tmp_path: Path) -> None:
         ('strategy_files = ["none.py"]', "none.py: FileNotFoundError"),
         ('strategy_files = ["mine.toml"]', "mine.toml: not a Python file"),
         ('strategy_files = "mine.py"', "strategy_files: "),
-        ("strategy_files = [5]", "strategy_files.0: "),
+        ("strategy_files = [5]", "[[strategy_files]] number 1: must be a text"),
     ],
 )
 def test_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
