@@ -39,6 +39,7 @@ WORDS = {
     "topology.file": Words("topology file"),
     "topology.library": Words("network of the library"),
     "topology.links": Words("links"),
+    "topology.attributes": Words("attributes of nodes"),
     "topology.media": Words("broadcast media"),
     "topology.radio.spreading_factor": Words("spreading factor of radio cells"),
     "topology.radio.bandwidth_khz": Words("bandwidth of radio cells", "kHz"),
