@@ -93,7 +93,9 @@ class Model:
         ]
         self.seen = sorted([*own, *self.packets], key=lambda row: (row["time"], row["frame"]))
         named = [row for row in self.packets if row["kind"] == "data" and row["feed"] is not None]
-        self.items = pd.DataFrame(named, columns=[*ITEM, *named[0]][2:]).astype({"seq": "int64"})
+        self.items = pd.DataFrame(named, columns=[*ITEM, *(named or self.packets)[0]][2:]).astype(
+            {"seq": "int64"}
+        )
         least = self.items.groupby(ITEM)[["ndn_bytes", "frame_bytes"]].min()
         self.sizes = {
             item: row.ndn_bytes + 42 if row.ndn_bytes <= 1472 else row.frame_bytes
@@ -446,7 +448,7 @@ class Model:
             if column not in told.columns:
                 return 0
             # A node that starts anew counts anew: what it had counted before is the last before a fall.
-            values = told.sort_values("time").groupby("node")[column]
+            values = told.sort_values("time", kind="stable").groupby("node")[column]
             return float(sum(-each.diff().clip(upper=0).sum() + each.iloc[-1] for _, each in values))
 
         hits, misses = total("cs_hits"), total("cs_misses")
