@@ -449,7 +449,7 @@ class Model:
                 return 0
             # A node that starts anew counts anew: what it had counted before is the last before a fall.
             values = told.sort_values("time", kind="stable").groupby("node")[column]
-            return float(sum(-each.diff().clip(upper=0).sum() + each.iloc[-1] for _, each in values))
+            return float(sum(each.shift()[each.diff() < 0].sum() + each.iloc[-1] for _, each in values))
 
         hits, misses = total("cs_hits"), total("cs_misses")
         joined, split = total("social_joined"), total("social_split")
