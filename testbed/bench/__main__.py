@@ -24,7 +24,6 @@ Nothing fails for being slow: a figure below its bar is shown as missed.
 import gc
 import json
 import platform
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -41,7 +40,6 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from forwarder.forwarder import Forwarder
 from ssb.generate import generate_feed
 from testbed.bench.core import measure_crypto, measure_exchanges, measure_push
 from testbed.bench.faces import DOWNSTREAMS, carry_push, carry_runs, carry_stream, round_trips, through_faces
@@ -58,6 +56,7 @@ from testbed.bench.load import (
 )
 from testbed.bench.pit import in_a_fresh_process
 from testbed.bench.process import Passage, Usage
+from testbed.bench.program import is_compiled, run
 from testbed.bench.rows import lay_out
 from testbed.bench.udp import carry, compile_echo, through_echo, through_feednet
 
@@ -166,11 +165,6 @@ def measure_alone(
     measured[f"{name} p99"].add(cuts[98] / 1e3)
 
 
-def is_compiled() -> bool:
-    """Tell whether the forwarder is compiled (setup.py)."""
-    return Path(sys.modules[Forwarder.__module__].__file__ or "").suffix != ".py"
-
-
 def environment() -> dict[str, Any]:
     """Describe what is measured and on what."""
     return {
@@ -209,20 +203,5 @@ def bench(as_json: bool, quick: bool) -> None:
     console.print(table(rows))
 
 
-def main() -> None:
-    """Run the command; what keeps it from measuring is one line and exit status 1."""
-    try:
-        bench.main(prog_name="python -m testbed.bench", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (BenchError, OSError) as error:
-        click.echo(f"feednet: {error}", err=True)
-        sys.exit(1)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("feednet: interrupted", err=True)
-        sys.exit(130)
-
-
 if __name__ == "__main__":
-    main()
+    run(bench, "testbed.bench")

@@ -7,7 +7,6 @@ average; 500 nodes by default. Where other programs use the machine, processor t
 """
 
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from testbed.bench.program import processor_s
 from topologies import library
 from topologies.generate import random
 from topologies.mininet import sandbox
@@ -24,18 +24,12 @@ from topologies.model import Topology
 _INSIDE = "--inside"
 
 
-def _processor_s() -> float:
-    """Return the processor time of this process and of its children that have ended, s."""
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
-
-
 @contextmanager
 def _timed(what: str) -> Iterator[None]:
-    wall, processor = time.monotonic(), _processor_s()
+    wall, processor = time.monotonic(), processor_s()
     yield
     print(
-        f"{what:5} {time.monotonic() - wall:6.2f} s, processor {_processor_s() - processor:5.2f} s",
+        f"{what:5} {time.monotonic() - wall:6.2f} s, processor {processor_s() - processor:5.2f} s",
         flush=True,
     )
 

@@ -10,7 +10,6 @@ import gc
 import hashlib
 import json
 import platform
-import subprocess
 import sys
 import time
 from random import Random
@@ -26,6 +25,7 @@ from ssb_over_ndn.mapping.record import MOST_TTL_MS, MS, make_record
 from ssb_over_ndn.mapping.server import NameServer
 from testbed.bench.load import BenchError
 from testbed.bench.pit import resident_bytes
+from testbed.bench.program import printed_by, run
 
 COUNTS = (1_000, 10_000, 100_000)
 _LIFETIME = 86_400_000 * MS
@@ -90,15 +90,8 @@ def measure(count: int) -> Load:
 
 def in_a_fresh_process(count: int) -> Load:
     """Measure where nothing that has been freed before is used again; raise BenchError."""
-    command = [sys.executable, "-m", "testbed.bench.mapping", "--inside", str(count)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_PATIENCE_S)
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.strip().splitlines()
-        raise BenchError(lines[-1] if lines else f"exit status {error.returncode}") from error
-    except subprocess.TimeoutExpired as error:
-        raise BenchError(f"it took longer than {_PATIENCE_S} s") from error
-    return Load(**json.loads(done.stdout))
+    module = "testbed.bench.mapping"
+    return Load(**json.loads(printed_by(module, "--inside", str(count), patience_s=_PATIENCE_S)))
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -128,20 +121,5 @@ def bench(counts: tuple[int, ...], as_json: bool, inside: bool) -> None:
     console.print(shown)
 
 
-def main() -> None:
-    """Run the command; what keeps it from measuring is one line and exit status 1."""
-    try:
-        bench.main(prog_name="python -m testbed.bench.mapping", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (BenchError, OSError) as error:
-        click.echo(f"feednet: {error}", err=True)
-        sys.exit(1)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("feednet: interrupted", err=True)
-        sys.exit(130)
-
-
 if __name__ == "__main__":
-    main()
+    run(bench, "testbed.bench.mapping")

@@ -9,7 +9,6 @@ file if it exists. Times are of the processor.
 """
 
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -24,16 +23,12 @@ from typing import Any
 import numpy as np
 
 from analysis.pipelines.run import analyze
+from testbed.bench.program import processor_s
 from testbed.experiment import run as running
 from testbed.experiment.files import MANIFEST
 from testbed.experiment.outlook import FIGURES, Outlook, Size, of_layering, size, total
 from testbed.scenario import workload
 from testbed.scenario.model import available, load
-
-
-def _processor_s() -> float:
-    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
 
 
 def _bytes_in(directory: Path) -> int:
@@ -61,12 +56,12 @@ def measure(name: str) -> dict[str, Any]:
             }
             for layering, (since, end) in zip(scenario.layerings, pairwise(begun), strict=True)
         ]
-        before, since = _bytes_in(whole), _processor_s()
+        before, since = _bytes_in(whole), processor_s()
         analyze(whole, engine="sail")
         return {
             "scenario": name,
             "layerings": layerings,
-            "analysis_s": _processor_s() - since,
+            "analysis_s": processor_s() - since,
             "analysis_bytes": _bytes_in(whole) - before,
         }
 

@@ -2,7 +2,6 @@
 
 import gc
 import resource
-import subprocess
 import sys
 from pathlib import Path
 from random import Random
@@ -12,6 +11,7 @@ from forwarder.wire.name import SEQUENCE, component, from_uri
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 from forwarder.wire.tlv import nni
 from testbed.bench.load import DOWN, UP, BenchError
+from testbed.bench.program import printed_by
 
 _PREFIX = from_uri("/feednet/bench/pending")
 _FIRST = 1 << 32  # sequence numbers of one length
@@ -47,16 +47,7 @@ def bytes_an_entry(count: int) -> float:
 
 def in_a_fresh_process(count: int) -> float:
     """Do so where nothing that has been freed before is used again; raise BenchError."""
-    command = [sys.executable, "-m", "testbed.bench.pit", str(count)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_PATIENCE_S)
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.strip().splitlines()
-        ended = f"signal {-error.returncode}" if error.returncode < 0 else f"exit status {error.returncode}"
-        raise BenchError(lines[-1] if lines else f"the process ended with {ended}") from error
-    except subprocess.TimeoutExpired as error:
-        raise BenchError(f"it took longer than {_PATIENCE_S} s") from error
-    return float(done.stdout)
+    return float(printed_by("testbed.bench.pit", str(count), patience_s=_PATIENCE_S))
 
 
 if __name__ == "__main__":

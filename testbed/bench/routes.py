@@ -15,8 +15,6 @@ import gc
 import hashlib
 import json
 import platform
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from random import Random
@@ -33,6 +31,7 @@ from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 from ssb_over_ndn.naming import LOGS
 from testbed.bench.load import DOWN, UP, BenchError
 from testbed.bench.pit import resident_bytes
+from testbed.bench.program import is_compiled, printed_by, run
 
 COUNTS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
 _LOOKUPS = 20_000
@@ -134,15 +133,8 @@ def _timed(action: Callable[[], object]) -> float:
 
 def in_a_fresh_process(count: int) -> Costs:
     """Measure where nothing that has been freed before is used again; raise BenchError."""
-    command = [sys.executable, "-m", "testbed.bench.routes", "--inside", str(count)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_PATIENCE_S)
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.strip().splitlines()
-        raise BenchError(lines[-1] if lines else f"exit status {error.returncode}") from error
-    except subprocess.TimeoutExpired as error:
-        raise BenchError(f"it took longer than {_PATIENCE_S} s") from error
-    return Costs(**json.loads(done.stdout))
+    module = "testbed.bench.routes"
+    return Costs(**json.loads(printed_by(module, "--inside", str(count), patience_s=_PATIENCE_S)))
 
 
 def table(costs: list[Costs]) -> Table:
@@ -173,7 +165,7 @@ def bench(counts: tuple[int, ...], as_json: bool, inside: bool) -> None:
     if inside:
         click.echo(json.dumps(measure(counts[0])._asdict()))
         return
-    kind = "plain" if (sys.modules[Forwarder.__module__].__file__ or "").endswith(".py") else "compiled"
+    kind = "compiled" if is_compiled() else "plain"
     costs = [in_a_fresh_process(count) for count in counts or COUNTS]
     if as_json:
         click.echo(json.dumps({"kind": kind, "costs": [each._asdict() for each in costs]}))
@@ -185,20 +177,5 @@ def bench(counts: tuple[int, ...], as_json: bool, inside: bool) -> None:
     console.print(table(costs))
 
 
-def main() -> None:
-    """Run the command; what keeps it from measuring is one line and exit status 1."""
-    try:
-        bench.main(prog_name="python -m testbed.bench.routes", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (BenchError, OSError) as error:
-        click.echo(f"feednet: {error}", err=True)
-        sys.exit(1)
-    except (KeyboardInterrupt, click.Abort):
-        click.echo("feednet: interrupted", err=True)
-        sys.exit(130)
-
-
 if __name__ == "__main__":
-    main()
+    run(bench, "testbed.bench.routes")
