@@ -150,7 +150,7 @@ class Member:
             self._updated.get(key, -self._suppression) + self._suppression <= now for key in is_outdated
         ):
             self._merged = received
-            self._due = now + self._suppression_timeout()
+            self._due = now + suppression_timeout(self._suppression, self._rng)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -193,10 +193,10 @@ class Member:
         self._merged = None
         self._due = now + round(self._periodic * self._rng.uniform(0.9, 1.1))
 
-    def _suppression_timeout(self) -> int:
-        """Draw from the specification's exponential decay: most members wait for nearly the whole period."""
-        whole = self._suppression
-        return round(whole * (1 - math.exp((self._rng.uniform(0, whole) - whole) / (whole / _DECAY))))
+
+def suppression_timeout(period: int, rng: Random) -> int:
+    """Draw from the specification's exponential decay: most members wait for nearly the whole period."""
+    return round(period * (1 - math.exp((rng.uniform(0, period) - period) / (period / _DECAY))))
 
 
 def bootstrap_time(first: Message) -> int:

@@ -18,7 +18,6 @@ Parameters of an announcement: SeqNo (214), the number of the newest item that t
 time, the item's Data packet.
 """
 
-import math
 from random import Random
 
 from forwarder.feedcache.items import read_data
@@ -29,13 +28,12 @@ from forwarder.wire.parameters import make_interest_with_parameters, parameters_
 from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_nni
 from ssb_over_ndn.follower import Follower, Scout
 from ssb_over_ndn.naming import extend_prefix
-from ssb_over_ndn.sync import SEQ_NO
+from ssb_over_ndn.sync import SEQ_NO, suppression_timeout
 
 MS = 1_000_000
 
 _VERSION_1 = component(VERSION, nni(1))
 _LIFETIME_MS = 100  # nobody answers, and the nonces of entries that have expired end loops
-_DECAY = 10.0
 _BACKOFF = 4
 _LARGEST_ITEM = 8000
 """Bytes of an item that an announcement can carry: the packet takes 8800."""
@@ -139,7 +137,7 @@ class LogMember:
                 self.newest = max(self.newest, seq)
                 self._due = None  # somebody has an answer, and the writer repeats what is new
         elif self._answer_due is None:
-            self._answer_due = now + self._suppression_timeout()
+            self._answer_due = now + suppression_timeout(self._suppression, self._rng)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -172,11 +170,6 @@ class LogMember:
     def _repeat_after(self, pause: int, now: int) -> None:
         self._pause = pause
         self._due = now + round(pause * self._rng.uniform(0.9, 1.1))
-
-    def _suppression_timeout(self) -> int:
-        """Draw as SVS does: most members wait for nearly the whole period, one for less."""
-        whole = self._suppression
-        return round(whole * (1 - math.exp((self._rng.uniform(0, whole) - whole) / (whole / _DECAY))))
 
 
 class LogAnnouncer:
