@@ -4,17 +4,14 @@ Routes, replicas and graphs show in no packet. A node holds them for longer than
 counts is the most that it has held.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
 import pyarrow as pa
 
-from analysis.errors import AnalysisError
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
-from analysis.run.context import Cases
 
 HELD: Final = ("replicas", "replica_bytes", "statements")
 COUNTED: Final = ("cs_hits", "cs_misses", "joined", "split")
@@ -34,28 +31,30 @@ _NAMES: Final = {
     "joined": "social_joined",
     "split": "social_split",
 }
+_MESSAGES = pa.struct([("entries", pa.int64()), ("bytes", pa.int64())])
+COUNTERS = pa.schema(
+    [
+        ("node", pa.string()),
+        ("state", pa.struct([("messages", _MESSAGES)])),
+        *((name, pa.int64()) for name in _NAMES.values()),
+    ]
+)
+"""The columns of counters.jsonl that this is about, null at nodes and layerings that do not count them."""
 
 
-def standing(cases: Cases) -> pa.Table:
-    """Return STANDING of cases; raise AnalysisError."""
+def standing(counters: pa.Table) -> pa.Table:
+    """Return STANDING; `counters` is COUNTERS with layering, in the order of the files."""
+    by_node: defaultdict[tuple[str, str], Rows] = defaultdict(list)
+    for sample in counters.select(["layering", *COUNTERS.names]).to_pylist():
+        by_node[sample["layering"], sample["node"]].append(_flat(sample))
     rows: Rows = []
-    for name, case in cases.items():
-        path = case.run.counters(case.layering)
-        by_node: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        try:
-            with path.open(encoding="utf-8") as file:
-                for line in file:
-                    sample = json.loads(line)
-                    by_node[sample["node"]].append(_flat(sample))
-        except (ValueError, KeyError, TypeError) as error:
-            raise AnalysisError(f"{path}: {error}") from None
-        for node, samples in sorted(by_node.items()):
-            row: dict[str, Any] = {"layering": name, "node": node}
-            for what in HELD:
-                row[what] = max(_known(samples, what), default=None)
-            for what in COUNTED:
-                row[what] = _sum_of_lives(_known(samples, what))
-            rows.append(row)
+    for (layering, node), samples in sorted(by_node.items()):
+        row: dict[str, Any] = {"layering": layering, "node": node}
+        for what in HELD:
+            row[what] = max(_known(samples, what), default=None)
+        for what in COUNTED:
+            row[what] = _sum_of_lives(_known(samples, what))
+        rows.append(row)
     return pa.Table.from_pylist(rows, STANDING)
 
 
@@ -77,8 +76,8 @@ def standing_totals(table: pa.Table) -> dict[str, dict[str, Any]]:
 
 def _flat(sample: dict[str, Any]) -> dict[str, Any]:
     """Return a sample's counts; a Scuttlebutt peer tells its replicas as state."""
-    messages = sample.get("state", {}).get("messages", {})
-    told = {what: sample.get(name) for what, name in _NAMES.items()}
+    told = {what: sample[name] for what, name in _NAMES.items()}
+    messages = (sample["state"] or {}).get("messages")
     if messages:
         told |= {"replicas": messages["entries"], "replica_bytes": messages["bytes"]}
     return told

@@ -77,10 +77,14 @@ def _radios(media: Iterable[Any]) -> dict[str, Radio]:
 
 def stored(counters: pa.Table, cases: Cases) -> pa.Table:
     """Return STORED; `counters` are those of analysis.metrics.moves.COUNTERS, with layering."""
+    starts = {
+        name: case.manifest.runs[case.layering].start_ns
+        for name, case in cases.items()
+        if case.protocol == DECLARATION.name
+    }
     levels: defaultdict[str, defaultdict[int, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
     for row in counters.select(["layering", "time", "node", "stored_bytes"]).to_pylist():
-        if cases[row["layering"]].manifest.protocol(cases[row["layering"]].layering) == DECLARATION.name:
-            start = cases[row["layering"]].manifest.runs[cases[row["layering"]].layering].start_ns
+        if (start := starts.get(row["layering"])) is not None:
             levels[row["layering"]][row["time"] - start][row["node"]] = row["stored_bytes"] or 0
     rows = []
     for layering, times in sorted(levels.items()):
@@ -89,7 +93,6 @@ def stored(counters: pa.Table, cases: Cases) -> pa.Table:
             for node, size in nodes.items():
                 peaks[node] = max(peaks[node], size)
         first = max(sorted(peaks), key=peaks.__getitem__)
-        chosen = sorted(times)[:: max(1, len(times) // _MOST_TIMES)]
         rows += [
             {
                 "layering": layering,
@@ -97,7 +100,7 @@ def stored(counters: pa.Table, cases: Cases) -> pa.Table:
                 "most": float(times[time].get(first, 0)),
                 "mean": sum(times[time].values()) / len(times[time]),
             }
-            for time in chosen
+            for time in sorted(times)[:: max(1, len(times) // _MOST_TIMES)]
         ]
     return pa.Table.from_pylist(rows, STORED)
 
@@ -110,7 +113,7 @@ def totals(rows: Rows, latencies: Rows, cases: Cases) -> Totals:
     """
     known: dict[str, dict[str, Any]] = {}
     for name, case in cases.items():
-        if case.manifest.protocol(case.layering) != DECLARATION.name:
+        if case.protocol != DECLARATION.name:
             continue
         own = [row for row in rows if row["layering"] == name]
         wants = [row for row in own if row["kind"] == "want"]

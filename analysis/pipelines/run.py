@@ -30,13 +30,12 @@ from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery, logs, moves, replication, state, tiny
+from analysis.metrics import aggregates, bottleneck, delivery, logs, moves, replication, standing, state, tiny
 from analysis.metrics.duplicates import copies
 from analysis.metrics.in_flight import in_flight
 from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
 from analysis.metrics.registry import compare, measure
 from analysis.metrics.saturation import keeping_up
-from analysis.metrics.standing import standing, standing_totals
 from analysis.pit import files, levels
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
@@ -358,11 +357,9 @@ def _measure(given: Prepared) -> pa.Table:
         moves.totals(
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
-        standing_totals(table["standing"]),
+        standing.standing_totals(table["standing"]),
+        tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
     ]
-    totals.append(
-        tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases)
-    )
     return given.write("measures", given.signed(measure(given.setting.runs, totals)))
 
 
@@ -370,7 +367,6 @@ def _state(given: Prepared) -> None:
     by_node = ("layering", "node")
     for name, summary in (("state", given.held("summary")), ("pit", given.pit_held["summary"])):
         given.sorted(f"{name}_summary", pa.Table.from_pylist(summary, levels.SUMMARY), *by_node)
-    given.sorted("standing", standing(given.cases), *by_node)
     given.keep("pit_lives", lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark)), *by_node)
 
 
@@ -416,7 +412,9 @@ def _streams(given: Prepared) -> None:
 
 
 def _moves(given: Prepared) -> None:
-    given.collected["counters"] = _read_lines(given.cases, moves.COUNTERS, Run.counters)
+    columns = pa.unify_schemas([moves.COUNTERS, standing.COUNTERS])
+    counters = given.collected["counters"] = _read_lines(given.cases, columns, Run.counters)
+    given.sorted("standing", standing.standing(counters), "layering", "node")
     given.collected["told"] = moves.told(given.packets, given.runs).toArrow()
     given.write("found", moves.found(given.application_events, given.cases))
 
