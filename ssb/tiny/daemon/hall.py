@@ -29,7 +29,8 @@ class Hall:
         self._store = account.store
         self._root = account.root.public_key
         self._names = Names(account.store)
-        self._new: dict[bytes, int] = {}  # feed -> the last entry that `news` has told of
+        self._told: dict[bytes, int] = {}  # feed -> the last entry that `news` has told of
+        self._unnoted: set[bytes] = set()  # feeds of which this is not recorded yet
         node.join_open([self._root], now)
 
     def greeting(self) -> list[str]:
@@ -65,12 +66,12 @@ class Hall:
         for key in self.node.keys(COMMON):
             if key == self._root:
                 continue
-            after = self._new.get(key)
-            if after is None:
+            if key not in self._told:
                 recorded = self._store.get(_record(key))
-                after = recorded if isinstance(recorded, int) else 0
-            for entry in self._store.read(key, after, _PAGE):
-                self._new[key] = entry.sequence
+                self._told[key] = recorded if isinstance(recorded, int) else 0
+            for entry in self._store.read(key, self._told[key], _PAGE):
+                self._told[key] = entry.sequence
+                self._unnoted.add(key)
                 text = read_text(entry.content)
                 if text is not None and text.is_name:
                     self._names.call(key, text.text)
@@ -79,10 +80,11 @@ class Hall:
 
     def confirm(self, now: int) -> None:
         """Note that the news was shown."""
-        with self._store.transaction():
-            for key, sequence in self._new.items():
-                if self._store.get(_record(key)) != sequence:
-                    self._store.put(_record(key), sequence)
+        if self._unnoted:
+            with self._store.transaction():
+                for key in self._unnoted:
+                    self._store.put(_record(key), self._told[key])
+            self._unnoted.clear()
 
     def _save(self, path: Path) -> str:
         packets = carried.packets_of(self._store, self.node.keys(COMMON))
