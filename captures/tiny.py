@@ -8,6 +8,8 @@ is the last chunk of a side chain. Of a hundred chunks of random bytes, one look
 import zlib
 from typing import Any, Final, NamedTuple
 
+from ssb.bipf import MalformedBipf, decode, read_varint
+
 PORT: Final = 1558
 """UDP port of tinySSB nodes, whose group is 239.5.5.8."""
 CRC: Final = 4
@@ -20,49 +22,17 @@ TUNNEL: Final = "tunnel"
 _INLINE, _PLAIN = 28, 48
 _LONGEST = 16_384
 _NOVELTY, _CLAIM = 40, 105
-_INT, _LIST = 2, 4
-
-
-class NotBipf(ValueError):
-    """The bytes are no list of numbers in BIPF."""
-
-
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, in seven bits a byte, and the place behind it. Raises NotBipf."""
-    number = shift = 0
-    while at < len(data) and shift < 35:
-        byte = data[at]
-        number |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            if byte == 0 and shift > 7:
-                break
-            return number, at
-    raise NotBipf("no number")
 
 
 def read_numbers(data: bytes) -> list[Any]:
-    """Return a BIPF list of numbers, or of lists of them; numbers have no sign. Raises NotBipf."""
-    value, end = _read(data, 0, len(data), 2)
-    if end != len(data) or not isinstance(value, list):
-        raise NotBipf("no list")
+    """Return a BIPF list of numbers, or of lists of them; numbers have no sign. Raises MalformedBipf."""
+    value = decode(data, unsigned=True)
+    if not isinstance(value, list):
+        raise MalformedBipf("no list")
+    for each in value:
+        if not all(type(number) is int for number in (each if isinstance(each, list) else [each])):
+            raise MalformedBipf("neither a number nor a list of numbers")
     return value
-
-
-def _read(data: bytes, at: int, end: int, depth: int) -> tuple[Any, int]:
-    tag, at = read_varint(data, at)
-    kind, stop = tag & 7, at + (tag >> 3)
-    if stop > end:
-        raise NotBipf("longer than what it is in")
-    if kind == _INT and 1 <= stop - at <= 8:
-        return int.from_bytes(data[at:stop], "little"), stop
-    if kind != _LIST or not depth:
-        raise NotBipf("neither a number nor a list")
-    parts = []
-    while at < stop:
-        part, at = _read(data, at, stop, depth - 1)
-        parts.append(part)
-    return parts, stop
 
 
 def without_crc(payload: bytes) -> bytes | None:
@@ -96,8 +66,8 @@ def content_of(packet: bytes) -> Content | None:
     if kind == 0:
         return Content(_PLAIN, payload)
     try:
-        length, at = read_varint(payload[:_INLINE], 0)
-    except NotBipf:
+        length, at = read_varint(payload, 0, _INLINE)
+    except MalformedBipf:
         return None
     has_chain = length > _INLINE - at
     is_padded = not any(payload[at + length : _INLINE])
@@ -115,11 +85,11 @@ def command_of(packet: bytes) -> str:
         return TUNNEL
     inline = content.inline
     try:
-        _, at = read_varint(inline, 0)
+        _, at = read_varint(inline, 0, len(inline))
         if inline[at : at + 4] != b"\x18ISP":
             return ""
-        size, start = read_varint(inline, at + 4)
-    except NotBipf:
+        size, start = read_varint(inline, at + 4, len(inline))
+    except MalformedBipf:
         return ""
     return inline[start : start + (size >> 3)].decode("ascii", "replace") if size & 7 == 0 else ""
 
@@ -136,7 +106,7 @@ def kind_of(packet: bytes) -> str | None:
         return None
     try:
         numbers = read_numbers(packet[DEMUX:])
-    except NotBipf:
+    except MalformedBipf:
         return None
     if len(numbers) > 1 and all(isinstance(number, int) for number in numbers):
         return WANT

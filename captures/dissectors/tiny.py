@@ -32,23 +32,7 @@ from captures.tiny import (
     read_numbers,
     without_crc,
 )
-
-
-def _write_varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*out, number))
-
-
-def write_numbers(value: Any) -> bytes:
-    """Return a list of numbers, or of lists of them, in BIPF."""
-    if isinstance(value, int):
-        length = max(1, 1 + value.bit_length() // 8)
-        return _write_varint(length << 3 | 2) + value.to_bytes(length, "little")
-    body = b"".join(map(write_numbers, value))
-    return _write_varint(len(body) << 3 | 4) + body
+from ssb.bipf import encode
 
 
 class _Numbers(Field[Any, Any]):
@@ -63,7 +47,7 @@ class _Numbers(Field[Any, Any]):
         return s[-CRC:], read_numbers(s[:-CRC])
 
     def addfield(self, pkt: Packet, s: bytes, val: Any) -> bytes:
-        return s + write_numbers(val)
+        return s + encode(val)
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
         return repr(x)

@@ -15,8 +15,8 @@ as much content as fits into 28 bytes with it, and a pointer to the *side chain*
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from ssb.bipf import MalformedBipf, read_varint, varint
 from ssb.keys import Identity, verify
-from ssb.tiny.bipf import MalformedBipf, read_varint, varint
 
 PACKET: Final = 120
 """Bytes of an entry and of a chunk, and most bytes of any packet."""

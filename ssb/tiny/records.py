@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ssb.bipf import Value, decode, encode
 from ssb.store.database import Database, make_private
-from ssb.tiny.bipf import Value, decode, encode
 
 
 class Records(Database):

@@ -13,7 +13,7 @@ sequence numbers count from 1 and chunks from 0. Neither is padded.
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ssb.tiny.bipf import MalformedBipf, Value, decode, encode
+from ssb.bipf import MalformedBipf, Value, decode, encode
 from ssb.tiny.entry import DEMUX, PACKET, demultiplexer
 
 CREDIT: Final = 3

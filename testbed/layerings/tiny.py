@@ -20,10 +20,10 @@ from pydantic import Field
 
 from captures.key_log import Secret
 from ssb.application import Event
+from ssb.bipf import encode
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.tiny.asking import Timing
-from ssb.tiny.bipf import encode
 from ssb.tiny.entry import PACKET
 from ssb.tiny.goset import COMMON, MAX_KEYS
 from ssb.tiny.node import GROUP, PORT

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from ssb.tiny.bipf import MalformedBipf, decode, encode
+from ssb.bipf import MalformedBipf, decode, encode
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.provider import Provider

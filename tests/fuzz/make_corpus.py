@@ -22,10 +22,10 @@ from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.parameters import make_interest_with_parameters
 from forwarder.wire.persistent import make_persistent
 from forwarder.wire.tlv import element, nni
+from ssb.bipf import encode
 from ssb.canonical import parse, stringify
 from ssb.keys import blob_ref
 from ssb.message import Message
-from ssb.tiny.bipf import encode
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.fuzz import corpus, events, management, mapping, ssb, tiny

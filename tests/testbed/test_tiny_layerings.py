@@ -15,7 +15,7 @@ import pytest
 from patience import PATIENCE_S
 
 from captures.pcapng import Direction
-from ssb.tiny.bipf import decode
+from ssb.bipf import decode
 from ssb.tiny.node import GROUP, PORT
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.run import run

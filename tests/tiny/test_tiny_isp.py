@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_cell import SECOND, cell, identity, node
 
-from ssb.tiny.bipf import encode
+from ssb.bipf import encode
 from ssb.tiny.goset import set_demultiplexer
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.contract import Contract

@@ -10,7 +10,7 @@ import pytest
 from tiny_cell import SECOND
 from tiny_region import Region, texts
 
-from ssb.tiny.bipf import encode
+from ssb.bipf import encode
 from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.evidence import FORGED, FORKED, NOBODYS, Evidence, sign_feed, sign_receipt

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ssb.bipf import MalformedBipf, decode, encode, read_varint, varint
 from ssb.keys import Identity
 from ssb.tiny import entry as entries
-from ssb.tiny.bipf import MalformedBipf, decode, encode, read_varint, varint
 from ssb.tiny.entry import MAX_CONTENT, InvalidEntry, check_chain, first_previous, make_chain, parse, sign
 from ssb.tiny.goset import GrowOnlySet, make_claim, make_novelty, read, set_demultiplexer
 from ssb.tiny.vectors import (

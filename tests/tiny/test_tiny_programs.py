@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
 
+from ssb.bipf import decode, encode
 from ssb.keys import feed_ref
 from ssb.store.feeds import StoreError
-from ssb.tiny.bipf import decode, encode
 from ssb.tiny.daemon.account import Account, short, typed
 from ssb.tiny.daemon.counter import Counter
 from ssb.tiny.daemon.customer import Customer

@@ -5,7 +5,7 @@ A name is `["IAM", name]`: what its author wants to be called.
 
 from typing import NamedTuple
 
-from ssb.tiny.bipf import MalformedBipf, decode, encode
+from ssb.bipf import MalformedBipf, decode, encode
 
 
 class Text(NamedTuple):

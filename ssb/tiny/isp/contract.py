@@ -21,7 +21,7 @@ All that happens is part of the transaction of the packet that causes it, so a c
 from dataclasses import asdict
 from typing import Final
 
-from ssb.tiny.bipf import Value
+from ssb.bipf import Value
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of
 from ssb.tiny.isp.lines import Lines, Party

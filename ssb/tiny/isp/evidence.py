@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from typing import Final
 
+from ssb.bipf import Value
 from ssb.keys import Identity, verify
-from ssb.tiny.bipf import Value
 from ssb.tiny.entry import InvalidEntry, check_chain, parse
 from ssb.tiny.isp.messages import SubRequestIsp, SubResponseIsp, read
 

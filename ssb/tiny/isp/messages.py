@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Final
 
-from ssb.tiny.bipf import MalformedBipf, Value, decode, encode
+from ssb.bipf import MalformedBipf, Value, decode, encode
 from ssb.tiny.entry import KEY, PACKET, POINTER
 
 SIGNATURE: Final = 64

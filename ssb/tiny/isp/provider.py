@@ -12,8 +12,8 @@ from collections.abc import Collection
 from random import Random
 from typing import Final
 
+from ssb.bipf import Value
 from ssb.keys import Identity
-from ssb.tiny.bipf import Value
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import is_signed

@@ -15,7 +15,7 @@ answers are signed (`ssb.tiny.isp.evidence`).
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from ssb.tiny.bipf import Value
+from ssb.bipf import Value
 from ssb.tiny.isp.messages import Reach
 
 Path = tuple[bytes, ...]

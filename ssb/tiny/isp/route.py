@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ssb.tiny.bipf import Value
+from ssb.bipf import Value
 
 
 @dataclass

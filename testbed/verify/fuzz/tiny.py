@@ -10,9 +10,9 @@ import zlib
 from functools import cache
 from random import Random
 
+from ssb.bipf import MalformedBipf, decode, encode
 from ssb.keys import Identity
 from ssb.tiny import entry as entries
-from ssb.tiny.bipf import MalformedBipf, decode, encode
 from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.goset import COMMON, MAX_KEYS
 from ssb.tiny.isp.facts import OPEN, Facts, record_of
