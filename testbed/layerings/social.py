@@ -1,6 +1,6 @@
 """SSB-aware NDN: forwarders that replicate logs along the social graph of their users."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple
@@ -67,14 +67,12 @@ class SocialLayering(NamedTuple):
     """One way to carry feeds along the social graph.
 
     Attributes:
-        ndn: what its nodes are to NDN.
-        subscribe: (feed's name, rng=, after=, receiver=, and the parameters) -> how a keeper follows a feed.
+        ndn: what its nodes are to NDN; its `subscription` is given after= and receiver=, too.
         strategy: where its forwarders send Interests.
         by_receiver: they know of every user of the network, and keep no logs but those of their own users.
     """
 
     ndn: NdnLayering
-    subscribe: Callable[..., Subscription]
     strategy: type[SocialFlood] = SocialFlood
     by_receiver: bool = False
 
@@ -161,7 +159,7 @@ class SocialNode(NdnNode):
         self.keeper = Keeper(
             terms,
             homes,
-            partial(_subscribe, self._social.subscribe, self._rng, parameters),
+            partial(_subscribe, self._social.ndn.subscription, self._rng, parameters),
             _Surroundings(forwarder),
             self._rng,
             plan=plan,
@@ -265,9 +263,22 @@ def _fill(forwarder: Forwarder, held: Mapping[str, list[Message]]) -> None:
 
 
 def _poll(
-    feed: bytes, *, rng: Random, after: int, receiver: str, window: int, lifetime_ms: int
+    feed: bytes,
+    *,
+    rng: Random,
+    after: int,
+    receiver: str,
+    window: int,
+    lifetime_ms: int,
+    hint: Sequence[bytes] = (),
 ) -> Subscription:
-    return Lookahead(feed, rng=rng, window=window, lifetime_ms=lifetime_ms, is_patient=False, after=after)
+    return Lookahead(
+        feed, rng=rng, window=window, lifetime_ms=lifetime_ms, is_patient=False, after=after, hint=hint
+    )
+
+
+def _routed(feed: bytes, *, receiver: str, **more: Any) -> Subscription:
+    return _poll(feed, receiver=receiver, hint=receiver_hint(receiver), **more)
 
 
 def _lli(
@@ -276,31 +287,15 @@ def _lli(
     return LliSubscription(feed, rng=rng, after=after, credit=credit, lifetime_ms=lifetime_ms)
 
 
-def _routed(
-    feed: bytes, *, rng: Random, after: int, receiver: str, window: int, lifetime_ms: int
-) -> Subscription:
-    return Lookahead(
-        feed,
-        rng=rng,
-        window=window,
-        lifetime_ms=lifetime_ms,
-        is_patient=False,
-        after=after,
-        hint=receiver_hint(receiver),
-    )
-
-
 SOCIAL_LAYERINGS: dict[str, SocialLayering] = {
     "ssb-aware-poll": SocialLayering(
-        NdnLayering("SSB-aware NDN, flooded Interests that poll", AwarePollParameters, _poll), _poll
+        NdnLayering("SSB-aware NDN, flooded Interests that poll", AwarePollParameters, _poll)
     ),
     "ssb-aware": SocialLayering(
         NdnLayering("SSB-aware NDN with controlled push", AwareLliParameters, _lli, controlled_push=True),
-        _lli,
     ),
     "social-routing": SocialLayering(
         NdnLayering("SSB over NDN, Interests along their receiver's graph", AwarePollParameters, _routed),
-        _routed,
         SocialRouting,
         by_receiver=True,
     ),
