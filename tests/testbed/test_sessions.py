@@ -134,8 +134,8 @@ def test_a_night_that_is_no_share_of_a_day_is_refused(tmp_path: Path) -> None:
     text = (BUILT_IN / "intermittent.toml").read_text()
     for before, after, said in (
         ("day_ms = 9000.0\n", "", "zones belongs to day_ms"),
-        ("night = 0.5", "night = 1.0", "less than or equal to 0.99"),
-        ("zones = 3", "zones = 0", "greater than or equal to 1"),
+        ("night = 0.5", "night = 1.0", "must be at most 0.99"),
+        ("zones = 3", "zones = 0", "must be at least 1"),
     ):
         (tmp_path / "own.toml").write_text(text.replace(before, after))
         with pytest.raises(UserError, match=said):
