@@ -1,4 +1,4 @@
-"""What a link is like: its parameters, each declared once.
+"""What a link is like: its parameters, each declared once, as those of topologies.radio are.
 
 Scenarios (TOML), manifests, Mini-NDN files, the relay, the keys of sweeps and the words of reports all read
 the declaration. A parameter that is added here needs nothing else but its place in topologies.pipe, which
@@ -28,7 +28,7 @@ class Parameter(NamedTuple):
         least, most: its range, both included.
         is_above: `least` itself is not allowed.
         unset: the word for None, "" if it must be a number.
-        choices: the words that it takes; empty for a number.
+        choices: the words or numbers that it takes; empty if it takes all of its range.
         words: what is said of a link, "{:g} ms delay", and
         idle: what if the parameter has its default; None to use `words` then, too.
     """
@@ -40,7 +40,7 @@ class Parameter(NamedTuple):
     most: float = math.inf
     is_above: bool = False
     unset: str = ""
-    choices: tuple[str, ...] = ()
+    choices: tuple[str | float, ...] = ()
     words: str = "{:g}"
     idle: str | None = ""
 
@@ -48,15 +48,20 @@ class Parameter(NamedTuple):
     def wanted(self) -> str:
         """What a value must be, to go on "must be ..."."""
         if self.choices:
-            return f"one of {', '.join(self.choices)}"
+            return f"one of {self.listed}"
         if self.unit == "packets":
             return f"at least {self.least:g} packet"
         return self.range if self.most < math.inf else f"a finite number {self.range}"
 
     @property
+    def listed(self) -> str:
+        """Its choices: "uniform, normal"."""
+        return ", ".join(each if isinstance(each, str) else f"{each:g}" for each in self.choices)
+
+    @property
     def range(self) -> str:
         """Where values lie."""
-        upper = f" to {self.most:g}" if self.most < math.inf else ""
+        upper = f" to {self.most:.15g}" if self.most < math.inf else ""
         return f"{'above' if self.is_above else 'from'} {self.least:g}{upper}"
 
     def allows(self, value: float | str | None) -> bool:
@@ -70,7 +75,8 @@ class Parameter(NamedTuple):
         return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
 
 
-def _parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more: Any) -> Any:
+def parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more: Any) -> Any:
+    """Return the field of a dataclass that declares a parameter; `more` are attributes of Parameter."""
     return field(default=default, metadata={"parameter": Parameter(title, unit, means, **more)})
 
 
@@ -78,7 +84,7 @@ def _parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more:
 class LinkParameters:
     """What each direction of a link does to frames; the defaults do nothing."""
 
-    bw_mbit: float | None = _parameter(
+    bw_mbit: float | None = parameter(
         "rate of each link",
         "Mbit/s",
         default=None,
@@ -88,20 +94,20 @@ class LinkParameters:
         idle="unlimited rate",
         means="The rate. Left out: the link takes no time to serialise a frame, and so never queues.",
     )
-    delay_ms: float = _parameter(
+    delay_ms: float = parameter(
         "delay of each link",
         "ms",
         words="{:g} ms delay",
         idle=None,
         means="Propagation delay, one way.",
     )
-    jitter_ms: float = _parameter(
+    jitter_ms: float = parameter(
         "jitter of each link",
         "ms",
         words="{:g} ms jitter",
         means="How much the delay of a frame differs from delay_ms; never below 0 in all.",
     )
-    jitter_distribution: str = _parameter(
+    jitter_distribution: str = parameter(
         "distribution of each link’s jitter",
         "",
         default="uniform",
@@ -113,7 +119,7 @@ class LinkParameters:
             "them."
         ),
     )
-    loss_percent: float = _parameter(
+    loss_percent: float = parameter(
         "loss of each link",
         "%",
         most=100,
@@ -121,7 +127,7 @@ class LinkParameters:
         idle="no loss",
         means="Share of frames lost.",
     )
-    loss_burst: float | None = _parameter(
+    loss_burst: float | None = parameter(
         "losses in a row on each link",
         "frames",
         default=None,
@@ -133,7 +139,7 @@ class LinkParameters:
             "out: losses are independent."
         ),
     )
-    loss_bad_percent: float = _parameter(
+    loss_bad_percent: float = parameter(
         "loss of each link while it is bad",
         "%",
         default=100.0,
@@ -146,28 +152,28 @@ class LinkParameters:
             "frames lost in a row."
         ),
     )
-    loss_good_percent: float = _parameter(
+    loss_good_percent: float = parameter(
         "loss of each link while it is good",
         "%",
         most=100,
         words="{:g} % loss while good",
         means="Share of frames lost while the link is good.",
     )
-    reorder_percent: float = _parameter(
+    reorder_percent: float = parameter(
         "frames that overtake others on each link",
         "%",
         most=100,
         words="{:g} % of frames overtaking",
         means="Share of frames without any propagation delay: they overtake all that are under way.",
     )
-    duplicate_percent: float = _parameter(
+    duplicate_percent: float = parameter(
         "frames that each link doubles",
         "%",
         most=100,
         words="{:g} % of frames twice",
         means="Share of the frames that arrive which arrive twice.",
     )
-    max_queue_size: int = _parameter(
+    max_queue_size: int = parameter(
         "queue of each link",
         "packets",
         default=100,
@@ -176,7 +182,7 @@ class LinkParameters:
         idle=None,
         means="Packets that a queue takes, the one being sent included; beyond it frames are dropped.",
     )
-    mark_threshold: int | None = _parameter(
+    mark_threshold: int | None = parameter(
         "queue at which each link marks",
         "packets",
         default=None,

@@ -35,12 +35,13 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
+from topologies.link import Parameter, parameter
+
 MOST_PAYLOAD: Final = 255
 """Bytes of a frame: its header has one byte for their number."""
 WINDOW_NS: Final = 3_600_000_000_000
 """The observation interval of the duty cycle: one hour."""
 
-_BANDWIDTHS = (7.8, 10.4, 15.6, 20.8, 31.25, 41.7, 62.5, 125.0, 250.0, 500.0)
 _LONG_SYMBOL_NS = 16_000_000
 _UNHEARD_SYMBOLS = 2
 _COUNTERS = (
@@ -55,43 +56,71 @@ class RadioError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Radio:
-    """How members of a cell modulate, and when they may send.
+    """How members of a cell modulate, and when they may send."""
 
-    spreading_factor: 7 to 12: a symbol has 2 to this power chips, and carries as many bits.
-    bandwidth_khz: one of the modem's.
-    coding_rate: 5 to 8: of so many bits sent 4 are information.
-    preamble: symbols before the synchronisation word.
-    duty_cycle_percent: share of any hour for which a member may be on air; 100 for no limit.
-    carrier_sense: whether a member listens before it sends.
-    backoff_ms: the longest random wait before a frame.
-    """
-
-    spreading_factor: int = 7
-    bandwidth_khz: float = 125.0
-    coding_rate: int = 5
-    preamble: int = 8
-    duty_cycle_percent: float = 1.0
-    carrier_sense: bool = True
-    backoff_ms: float = 500.0
+    spreading_factor: int = parameter(
+        "spreading factor of radio cells",
+        "",
+        default=7,
+        least=7,
+        most=12,
+        means="A symbol has 2 to this power chips, and carries as many bits.",
+    )
+    bandwidth_khz: float = parameter(
+        "bandwidth of radio cells",
+        "kHz",
+        default=125.0,
+        choices=(7.8, 10.4, 15.6, 20.8, 31.25, 41.7, 62.5, 125.0, 250.0, 500.0),
+        means="The width of the channel.",
+    )
+    coding_rate: int = parameter(
+        "bits sent for four of information, in radio cells",
+        "bits",
+        default=5,
+        least=5,
+        most=8,
+        means="Of so many bits sent 4 are information.",
+    )
+    preamble: int = parameter(
+        "preamble of radio cells",
+        "symbols",
+        default=8,
+        least=6,
+        most=65_535,
+        means="Symbols before the synchronisation word.",
+    )
+    duty_cycle_percent: float = parameter(
+        "duty cycle of radio cells",
+        "%",
+        default=1.0,
+        most=100,
+        is_above=True,
+        means="The share of any hour for which a member may be on air; 100 for no limit.",
+    )
+    carrier_sense: bool = parameter(
+        "listening before sending in radio cells",
+        "",
+        default=True,
+        means="Whether a member listens before it sends.",
+    )
+    backoff_ms: float = parameter(
+        "longest random wait before a frame in radio cells",
+        "ms",
+        default=500.0,
+        most=86_400_000,
+        means="The longest random wait before a frame.",
+    )
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     def __post_init__(self) -> None:
-        ranges = {"spreading_factor": (7, 12), "coding_rate": (5, 8), "preamble": (6, 65_535)}
-        for name, (least, most) in ranges.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise RadioError(f"{name} must be a whole number from {least} to {most}, not {value}")
-        if self.bandwidth_khz not in _BANDWIDTHS:
-            known = ", ".join(f"{each:g}" for each in _BANDWIDTHS)
-            raise RadioError(f"bandwidth_khz must be one of {known}, not {self.bandwidth_khz}")
-        if not isinstance(self.carrier_sense, bool):
-            raise RadioError(f"carrier_sense must be true or false, not {self.carrier_sense}")
-        for name, most, is_above in (("duty_cycle_percent", 100, True), ("backoff_ms", 86_400_000, False)):
-            value = getattr(self, name)
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not 0 <= value <= most or (is_above and value == 0):
-                raise RadioError(f"{name} must be {'above' if is_above else 'from'} 0 to {most}, not {value}")
+        for each in fields(self):
+            value, told = getattr(self, each.name), RADIO_PARAMETERS[each.name]
+            kinds = (int, float) if each.type is float else (each.type,)
+            if type(value) not in kinds or not told.allows(value):
+                whole = f"a whole number {told.range}" if each.type is int else told.wanted
+                wanted = "true or false" if each.type is bool else whole
+                raise RadioError(f"{each.name} must be {wanted}, not {value}")
 
     @property
     def symbol_ns(self) -> float:
@@ -119,8 +148,8 @@ class Radio:
         return ", ".join([*said, "carrier sense" if self.carrier_sense else "no carrier sense"])
 
 
-RADIO_PARAMETERS = tuple(each.name for each in fields(Radio))
-"""The names of a radio's parameters."""
+RADIO_PARAMETERS: dict[str, Parameter] = {each.name: each.metadata["parameter"] for each in fields(Radio)}
+"""The parameters of a radio by name."""
 
 
 def air_payload(frame: bytes) -> int | None:

@@ -4,6 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 from topologies.link import PARAMETERS as PARAMETERS_OF_LINKS
+from topologies.radio import RADIO_PARAMETERS
 
 NET = "net"
 VERSION = "feednet"
@@ -41,13 +42,7 @@ WORDS = {
     "topology.links": Words("links"),
     "topology.attributes": Words("attributes of nodes"),
     "topology.media": Words("broadcast media"),
-    "topology.radio.spreading_factor": Words("spreading factor of radio cells"),
-    "topology.radio.bandwidth_khz": Words("bandwidth of radio cells", "kHz"),
-    "topology.radio.coding_rate": Words("bits sent for four of information, in radio cells", "bits"),
-    "topology.radio.preamble": Words("preamble of radio cells", "symbols"),
-    "topology.radio.duty_cycle_percent": Words("duty cycle of radio cells", "%"),
-    "topology.radio.carrier_sense": Words("listening before sending in radio cells"),
-    "topology.radio.backoff_ms": Words("longest random wait before a frame in radio cells", "ms"),
+    **{f"topology.radio.{name}": Words(each.title, each.unit) for name, each in RADIO_PARAMETERS.items()},
     "topology.length": Words("length of the line", "links"),
     "topology.depth": Words("depth of the tree", "links"),
     "topology.fanout": Words("children of each node of the tree", "nodes"),

@@ -7,11 +7,11 @@ the registry of layerings. Units are those of analysis.run.keys. As a program it
 """
 
 import json
-import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
@@ -20,13 +20,14 @@ from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario, available
 from testbed.scenario.sections import Section, table_keys, tables_in
 from topologies.generate import GENERATORS, arguments
-from topologies.link import PARAMETERS, LinkParameters
+from topologies.link import LinkParameters
 from topologies.radio import Radio
 
 _NAMED = {"plans": "NODE", "nodes": "NODE", "strategies": "PREFIX"}
 """Tables of tables: what stands for the names of the inner ones, which the author of a scenario chooses."""
 
 _KINDS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
+_TYPES = {bool: "true or false", int: "whole number", str: "one word", float: "number"}
 _SHOWN = 4
 
 
@@ -115,11 +116,8 @@ def _tables_of(model: type[Section], path: tuple[str, ...], array: str) -> Itera
     for key, annotation in table_keys(model).items():
         inner = (*path, key, _NAMED[key]) if key in _NAMED else (*path, key)
         for table in tables_in(annotation):
-            if table is LinkParameters:
-                yield Table(f"[{'.'.join(inner)}]", _paragraph(table.__doc__), [*_of_links(inner)])
-            elif table is Radio:
-                says = (table.__doc__ or "").partition("\n")[0]
-                yield Table(f"[{'.'.join(inner)}]", says, [*_of_radios(inner)])
+            if table in (LinkParameters, Radio):
+                yield Table(f"[{'.'.join(inner)}]", _paragraph(table.__doc__), [*_declared(table, inner)])
             elif issubclass(table, Section):
                 yield from _tables_of(table, inner, "array" if _is_list(annotation) else "")
 
@@ -177,23 +175,14 @@ def _toml(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def _of_links(path: tuple[str, ...]) -> Iterator[Entry]:
-    for name, told in PARAMETERS.items():
-        kind = "one word" if told.choices else "whole number" if told.unit == "packets" else "number"
-        bounds = ", ".join(told.choices) or told.range
-        default = _toml(getattr(LinkParameters(), name))
-        yield Entry(".".join((*path, name)), kind, told.unit, default, bounds, told.means)
-
-
-def _of_radios(path: tuple[str, ...]) -> Iterator[Entry]:
-    """Yield the parameters of a radio, each with its words in the docstring."""
-    for name, says in re.findall(
-        r"^ +(\w+): (.+?)(?=\n +\w+: |\Z)", Radio.__doc__ or "", re.MULTILINE | re.DOTALL
-    ):
-        default = getattr(Radio(), name)
-        kind = {bool: "true or false", int: "whole number"}.get(type(default), "number")
-        unit = "ms" if name.endswith("_ms") else "%" if name.endswith("_percent") else ""
-        yield Entry(".".join((*path, name)), kind, unit, _toml(default), "", _paragraph(says))
+def _declared(table: type[LinkParameters] | type[Radio], path: tuple[str, ...]) -> Iterator[Entry]:
+    """Yield the parameters of links or of radios, as topologies.link.Parameter tells of them."""
+    for each in fields(table):
+        told = each.metadata["parameter"]
+        types = (each.type, *get_args(each.type))
+        kind = next(word for kind, word in _TYPES.items() if kind in types)
+        bounds = "" if bool in types else told.listed or told.range
+        yield Entry(".".join((*path, each.name)), kind, told.unit, _toml(each.default), bounds, told.means)
 
 
 def _of_generators() -> Iterator[Entry]:

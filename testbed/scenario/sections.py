@@ -187,7 +187,7 @@ class TopologySpec(Section):
                 raise TopologyError(f"{place}: name must be a text, and members name the nodes on it")
             if not isinstance(losses, dict):
                 raise TopologyError(f"{place}: losses must be a table of members and percentages")
-            known = f"{place}: it has name, members, losses, radio"
+            has = f"{place}: it has name, members, losses, radio"
             radio = self.radio
             if fields.get("radio") is False:
                 radio = None
@@ -201,18 +201,18 @@ class TopologySpec(Section):
             own = fields
             if radio is not None:  # a rate that links have is not meant for it
                 own = {"bw_mbit": None, "mark_threshold": None, **fields}
-            media.append(self._made(Medium, {**own, "members": tuple(members), "radio": radio}, known))
+            media.append(self._made(Medium, {**own, "members": tuple(members), "radio": radio}, has))
         joined = [node for link in links for node in (link.a, link.b)]
         joined += [node for medium in media for node in medium.members]
         nodes = tuple(dict.fromkeys([*self.attributes, *joined]))
         attributes = {node: said for node, said in self.attributes.items() if said}
         return Topology(nodes, tuple(links), tuple(media), attributes=attributes)
 
-    def _made(self, kind: type[_Carrier], fields: dict[str, Any], known: str) -> _Carrier:
+    def _made(self, kind: type[_Carrier], fields: dict[str, Any], has: str) -> _Carrier:
         try:
             return kind(**{**asdict(self.link), **fields})
         except TypeError:
-            raise TopologyError(f"{known} and the parameters {', '.join(PARAMETERS)}") from None
+            raise TopologyError(f"{has} and the parameters {', '.join(PARAMETERS)}") from None
 
 
 def _differing(fields: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
