@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from testbed.scenario.model import Scenario, available, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import available, load
 
 DOCS = Path(__file__).parent
 

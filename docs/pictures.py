@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from testbed.scenario.model import available
+from testbed.scenario.reader import available
 
 DOCS = Path(__file__).parent
 WIDTH = 1150

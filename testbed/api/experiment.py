@@ -10,8 +10,9 @@ from testbed.api.results import Results
 from testbed.experiment import run as running
 from testbed.experiment.live import Script
 from testbed.layerings.workload import Workload
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
+from testbed.scenario.model import Scenario
 from testbed.scenario.sections import TopologySpec
 from topologies.model import Topology
 
@@ -50,7 +51,7 @@ class Experiment:
     def load(cls, scenario: str, **options: Any) -> Self:
         """Return the experiment of a scenario's name or path, with options as `feednet run` has them.
 
-        `options` are those of testbed.scenario.model.check(). Raises UserError.
+        `options` are those of testbed.scenario.reader.check(). Raises UserError.
         """
         made = cls(scenario)
         made._options = options
@@ -86,7 +87,7 @@ class Experiment:
         return self
 
     @cached_property
-    def scenario(self) -> scenarios.Scenario:
+    def scenario(self) -> Scenario:
         """The scenario, checked whole. Raises UserError."""
         return scenarios.check(self._table, self._path, **self._options)
 

@@ -44,7 +44,7 @@ from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract
 from testbed.experiment import run as running
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 
 BAR = 1.5
 """Times as long as DuckDB that feednet may take."""

@@ -28,7 +28,7 @@ from testbed.experiment import run as running
 from testbed.experiment.files import MANIFEST
 from testbed.experiment.outlook import FIGURES, Outlook, Size, of_layering, size, total
 from testbed.scenario import workload
-from testbed.scenario.model import available, load
+from testbed.scenario.reader import available, load
 
 
 def _bytes_in(directory: Path) -> int:

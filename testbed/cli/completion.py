@@ -13,8 +13,8 @@ from click.shell_completion import CompletionItem, get_completion_class
 from forwarder.strategies import STRATEGIES
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reference
-from testbed.scenario.model import available
 from testbed.scenario.overrides import SHORT_KEYS
+from testbed.scenario.reader import available
 from topologies.library import networks
 
 VARIABLE = "_FEEDNET_COMPLETE"

@@ -21,8 +21,9 @@ from testbed.cli import completion, synopsis
 from testbed.errors import shown
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 from testbed.scenario import reference, workload
+from testbed.scenario.model import OTHER, Scenario
 from topologies.library import networks
 
 console = Console(highlight=False, soft_wrap=True)
@@ -50,7 +51,7 @@ def list_(as_json: bool) -> None:
     groups: dict[str, dict[str, str]] = defaultdict(dict)
     for name, scenario in known.items():
         groups[scenario.group][name] = scenario.title
-    for group in sorted(groups, key=lambda group: (group == scenarios.OTHER, group)):
+    for group in sorted(groups, key=lambda group: (group == OTHER, group)):
         _print_rows(f"scenarios: {group}", groups[group])
     console.print("  (feednet describe NAME: what happens in it; feednet run NAME)")
     for protocol in dict.fromkeys(layering.protocol for layering in LAYERINGS.values()):
@@ -118,7 +119,7 @@ def describe_scenario(name: str) -> None:
     console.print(f"\n[bold]run it[/]    feednet run {Path(name) if name.endswith('.toml') else name}")
 
 
-def print_synopsis(scenario: scenarios.Scenario, load: Workload) -> None:
+def print_synopsis(scenario: Scenario, load: Workload) -> None:
     """Print the network, the roles, the layerings, and what will happen."""
     console.print("\n[bold]the network[/]")
     beside: list[str] = []

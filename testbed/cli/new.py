@@ -7,7 +7,7 @@ import click
 
 from analysis.files import write_whole
 from testbed.errors import UserError, shown
-from testbed.scenario.model import STARTING_FILE
+from testbed.scenario.reader import STARTING_FILE
 
 
 @click.group()

@@ -25,7 +25,7 @@ from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
 from testbed.experiment.sweep_directory import Job, opened
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 
 console = Console(highlight=False, soft_wrap=True)
 

@@ -12,7 +12,7 @@ from ssb.tiny.entry import PACKET
 from ssb.tiny.node import CHECKSUM
 from testbed.cli.completion import network
 from testbed.errors import UserError, shown
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 from topologies import library
 from topologies.conf import conf_text, read_conf
 from topologies.graphs import is_graphml, read_graphml, to_networkx

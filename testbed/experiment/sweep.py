@@ -23,7 +23,7 @@ from testbed.experiment import run as running
 from testbed.experiment.sweep_directory import Job, place_of
 from testbed.experiment.workers import work_off
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
 from testbed.scenario.overrides import long_key
 
@@ -77,9 +77,9 @@ def plan(
 ) -> list[Job]:
     """Return the runs of a sweep, all checked; raise UserError.
 
-    `options` are arguments of testbed.scenario.model.load for all of them, `words` the command that they come
-    from, without the seed. Each setting is run with `repeat` seeds, from the scenario's on, unless the seed
-    itself is varied.
+    `options` are arguments of testbed.scenario.reader.load for all of them, `words` the command that they
+    come from, without the seed. Each setting is run with `repeat` seeds, from the scenario's on, unless the
+    seed itself is varied.
     """
     if len({axis.key for axis in axes}) != len(axes):
         raise UserError("--sweep: a key is there twice")

@@ -15,7 +15,7 @@ from analysis.files import locked, partial_of
 from testbed.errors import UserError
 from testbed.experiment.files import MANIFEST, SCENARIO
 from testbed.experiment.run import Net
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 
 _LONGEST_NAME = 150
 """Bytes of a directory's name that hold settings; file systems take 255."""
@@ -26,7 +26,7 @@ class Job(NamedTuple):
 
     Attributes:
         place: its directory inside the sweep's.
-        scenario, options: the arguments of testbed.scenario.model.load.
+        scenario, options: the arguments of testbed.scenario.reader.load.
         command: what repeats this run alone.
     """
 

@@ -183,7 +183,7 @@ class LinkNode(NdnNode):
 
     def _publish(self, feed: Feed) -> int:
         context, parameters = self._context, self._context.parameters
-        assert feed.identity is not None  # testbed.scenario.model checks that
+        assert feed.identity is not None  # testbed.scenario.rules checks that
         device = Device(
             feed.key,
             feed.identity.sign,

@@ -17,7 +17,8 @@ from pydantic import BaseModel
 
 from analysis.run.keys import words
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario.model import Scenario, available
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import available
 from testbed.scenario.sections import Section, table_keys, tables_in
 from topologies.generate import GENERATORS, arguments
 from topologies.link import LinkParameters
@@ -284,16 +285,18 @@ options of the same names:
 ROLES = (
     (
         "named by `publisher` or `publishers` (`--publisher`)",
-        "publisher. If neither is given: `pub`, or the network's first node if it has no `pub`.",
+        'publisher: names, `"all"`, or `"leaves"`, the nodes with one link. If neither is given: `pub`, or'
+        " the network's first node if it has no `pub`.",
     ),
     (
         "named by `subscribers` (`--subscribers`)",
-        'subscriber: names, `"all"`, or a number of nodes. If it is left out: the nodes with one link; if'
-        " there are none, all.",
+        'subscriber: names, `"publishers"`, `"all"`, or a number of nodes. If it is left out: the nodes with'
+        " one link; if there are none, all.",
     ),
     (
         "in both",
-        'peer, which publishes and follows. Only names make peers: `"all"` and numbers leave publishers out.',
+        'peer, which publishes and follows. Names and `"publishers"` make peers: `"all"` and numbers leave'
+        " publishers out.",
     ),
     (
         "in `archive.node`, `fork.publisher`, `nodes.NODE.gateway`",

@@ -1,4 +1,4 @@
-"""The tables of a scenario file, each checked by itself; testbed.scenario.model holds them against each
+"""The tables of a scenario file, each checked by itself; testbed.scenario.rules holds them against each
 other.
 
 Every number has bounds, so that none can make a run that never ends or that no memory holds.

@@ -16,7 +16,7 @@ from analysis.run.context import Case
 from analysis.run.manifest import Run
 from testbed.experiment import run as running
 from testbed.scenario import workload
-from testbed.scenario.model import available, load
+from testbed.scenario.reader import available, load
 
 ITEMS = 12
 LONGER = {
@@ -167,7 +167,7 @@ class Measured(NamedTuple):
 
 
 def emulate(directory: Path, scenario: str, **options: Any) -> Run:
-    """Run a scenario (a name or a file) in the emulator, with options of testbed.scenario.model.load."""
+    """Run a scenario (a name or a file) in the emulator, with options of testbed.scenario.reader.load."""
     chosen = load(scenario, **options)
     running.run(chosen, workload.load(chosen), "emulated", "asked for", directory)
     return Run(directory)

@@ -25,7 +25,7 @@ from analysis.export.text import comparison_text
 from analysis.metrics.registry import METRICS
 from analysis.run.manifest import Run
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario.model import available, load
+from testbed.scenario.reader import available, load
 
 pytestmark = pytest.mark.spark
 

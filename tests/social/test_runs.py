@@ -12,7 +12,8 @@ from ssb.graph import Graph
 from ssb_over_ndn.naming import log_key
 from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.social import SOCIAL_LAYERINGS, SocialNode
-from testbed.scenario.model import Scenario, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import load
 
 HOPS = 2
 

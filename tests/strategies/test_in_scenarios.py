@@ -10,7 +10,7 @@ from forwarder.strategies.asf import Asf
 from forwarder.wire.name import from_uri
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
-from testbed.scenario import model as scenario
+from testbed.scenario import reader as scenario
 from testbed.scenario import workload
 
 MINE = """

@@ -13,7 +13,7 @@ import pytest
 
 from forwarder.strategies import STRATEGIES
 from testbed.experiment import run as running
-from testbed.scenario import model as scenario
+from testbed.scenario import reader as scenario
 from testbed.scenario import workload
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from testbed.experiment import outlook
 from testbed.experiment import run as running
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 
 
 def completed(*words: str, shell: str = "bash") -> list[str]:

@@ -20,7 +20,7 @@ from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import run as running
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 
 ITEMS, FOLLOWED_BY_TWO = 12, 8
 FRIENDS = f"""

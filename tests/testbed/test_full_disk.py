@@ -14,7 +14,7 @@ from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import run as running
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
 needs_namespaces = pytest.mark.skipif(

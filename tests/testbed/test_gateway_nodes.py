@@ -8,7 +8,8 @@ from simulation import Result, scenario, simulate
 
 from testbed.errors import UserError
 from testbed.layerings.ndn import NDN_LAYERINGS
-from testbed.scenario.model import Scenario, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import load
 
 MS = 1_000_000
 PEOPLE = ("ann", "ben", "cleo")

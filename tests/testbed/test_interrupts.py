@@ -9,7 +9,7 @@ from processes import FEEDNET, ROOT, Feednet, wait_for
 
 from testbed.experiment import run as running
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 
 pytestmark = pytest.mark.long
 

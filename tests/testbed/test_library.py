@@ -12,7 +12,8 @@ from click.testing import CliRunner
 
 from testbed.cli.main import feednet
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario.model import Scenario, available, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import available, load
 from testbed.scenario.reference import entries, looked_up, tables, used_by, users
 
 ROOT = Path(__file__).parents[2]

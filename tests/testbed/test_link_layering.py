@@ -9,7 +9,8 @@ from simulation import Result, simulate
 from forwarder.wire.name import from_uri
 from testbed.errors import UserError
 from testbed.layerings.link import LinkNode, candidates
-from testbed.scenario.model import Scenario, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import load
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import expected
 

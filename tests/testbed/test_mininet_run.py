@@ -21,7 +21,7 @@ from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
 from testbed.experiment.mininet_run import _Nodes, _Process
 from testbed.hosts.host_process import Report
 from testbed.layerings.node import AppState
-from testbed.scenario.model import BUILT_IN, load
+from testbed.scenario.reader import BUILT_IN, load
 from topologies.mininet import sandbox
 
 pytestmark = [

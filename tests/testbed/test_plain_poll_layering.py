@@ -14,7 +14,7 @@ from captures.pcapng import Direction
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.node import Held
-from testbed.scenario.model import available, load
+from testbed.scenario.reader import available, load
 from topologies.endpoint import Close, Received
 
 pytestmark = pytest.mark.usefixtures("plain_poll")

@@ -9,7 +9,8 @@ from pydantic import ValidationError
 from simulation import Result, scenario, simulate
 
 from testbed.errors import UserError
-from testbed.scenario.model import Scenario, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import load
 
 LAYERINGS = ("ndn", "lli", "ndn-over-ssb")
 LAYERING = pytest.mark.parametrize("layering", LAYERINGS)

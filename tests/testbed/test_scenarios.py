@@ -8,7 +8,8 @@ from simulation import Result, item_in, simulate
 
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
-from testbed.scenario.model import Scenario, available, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import available, load
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected
 

@@ -9,7 +9,7 @@ import pytest
 from simulation import load_of, scenario
 
 from testbed.errors import UserError
-from testbed.scenario.model import BUILT_IN, load
+from testbed.scenario.reader import BUILT_IN, load
 from testbed.scenario.sessions import session_changes
 from testbed.scenario.timeline import Timeline
 

@@ -15,7 +15,7 @@ from patience import PATIENCE_S
 from testbed.errors import UserError
 from testbed.experiment.run import run
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
 MININET = [

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from testbed.cli.main import feednet
 from testbed.experiment import run as running
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 
 
 def said(*arguments):

@@ -20,7 +20,7 @@ from testbed.errors import UserError
 from testbed.experiment import sweep
 from testbed.experiment.sweep_directory import place_of
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import table_keys, tables_in
 from topologies.generate import GENERATORS

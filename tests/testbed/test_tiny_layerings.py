@@ -21,7 +21,8 @@ from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.run import run
 from testbed.layerings.tiny import author_of, content_of
 from testbed.scenario import workload
-from testbed.scenario.model import Scenario, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import load
 from testbed.scenario.timeline import expected
 from topologies.mininet import sandbox
 

@@ -35,7 +35,8 @@ from forwarder.wire.tlv import MalformedPacket
 from testbed.experiment import run as running
 from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
-from testbed.scenario.model import Scenario, load
+from testbed.scenario.model import Scenario
+from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
 EVERY = {"layerings": tuple(LAYERINGS), "sample_interval_ms": 3.7, "settle_ms": 4000, "drain_ms": 2000}

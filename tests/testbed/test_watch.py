@@ -29,7 +29,7 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.scenario import model as scenarios
+from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
 from testbed.scenario.timeline import Timeline
 from testbed.watch.loop import serve_to_the_end

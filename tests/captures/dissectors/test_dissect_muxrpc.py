@@ -30,7 +30,7 @@ from ssb_over_ndn.naming import log_name
 from testbed.cli.main import feednet
 from testbed.experiment import run as running
 from testbed.scenario import workload
-from testbed.scenario.model import load
+from testbed.scenario.reader import load
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 

@@ -1,0 +1,196 @@
+"""Scenario files, and options that change them: all is checked before anything is written."""
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from forwarder.toml_file import parse_toml, problem_of
+from testbed.errors import UserError, known, shown
+from testbed.scenario.model import Scenario
+from testbed.scenario.overrides import (
+    SHORT_KEYS,
+    STRATEGY,
+    InvalidScenario,
+    Key,
+    Override,
+    apply,
+    override_of,
+    overrides,
+)
+from testbed.scenario.rules import ROLES, complete
+from testbed.scenario.sections import table_keys, tables_in
+from topologies.graphs import is_graphml
+from topologies.library import networks
+from topologies.model import TopologyError
+
+BUILT_IN = Path(__file__).parent / "files"
+STARTING_FILE = Path(__file__).with_name("starting_file.toml")
+"""A scenario with a comment at every line, for `feednet new scenario`."""
+
+
+def available() -> dict[str, Path]:
+    """Return the scenarios that come with feednet, by name."""
+    return {path.stem: path for path in sorted(BUILT_IN.glob("*.toml"))}
+
+
+def first_comment(text: bytes) -> str:
+    """Return the comment at the beginning of a TOML file, as one paragraph; "" if there is none."""
+    lines = takewhile(lambda line: line.startswith("#"), text.decode(errors="replace").splitlines())
+    return " ".join(line.removeprefix("#").strip() for line in lines).strip()
+
+
+def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
+    """Read a scenario's file by name or path; return its table, with paths as they are from here, and where
+    it is. Raises UserError."""
+    built_in = available()
+    path = built_in.get(name_or_path, Path(name_or_path))
+    try:
+        text = path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{shown(name_or_path)}: no such scenario; {known(shown(name_or_path), built_in)};"
+            " or give a .toml file's path"
+        ) from error
+    try:
+        table = {"name": path.stem, "about": first_comment(text), **parse_toml(text)}
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
+    _resolve_files(table, path.parent)
+    return table, path
+
+
+def load(name_or_path: str, **options: Any) -> Scenario:
+    """Read a scenario by name or path and check all of it; raise UserError. Options are those of check()."""
+    return check(*read(name_or_path), **options)
+
+
+def check(
+    said: Mapping[str, Any],
+    path: Path,
+    *,
+    seed: int | None = None,
+    layerings: tuple[str, ...] | None = None,
+    feed: str | None = None,
+    items: int | None = None,
+    topology_file: str | None = None,
+    loss_percent: float | None = None,
+    publisher: str | None = None,
+    subscribers: str | None = None,
+    parameters: dict[str, dict[str, Any]] | None = None,
+    strategy: str | None = None,
+    strategy_files: tuple[str, ...] = (),
+    changes: dict[str, Any] | None = None,
+) -> Scenario:
+    """Return the scenario of a table that read() has returned, all of it checked; raise UserError.
+
+    `path` is named in errors. What is given besides replaces what the table says; `subscribers` is "all", a
+    number or names with commas between, `parameters` {layering: {name: value}}, `strategy` that of all names
+    for which the table has no other, `changes` {key path or "strategy": value}, as {"topology.depth": 2}.
+    """
+    options: dict[Key, tuple[str, Any]] = {
+        ("seed",): ("seed", seed),
+        ("workload", "feed"): ("feed", feed),
+        ("workload", "items"): ("items", items),
+        ("topology", _topology_key(topology_file)): ("topology", topology_file),
+        ("topology", "link", "loss_percent"): ("loss", loss_percent),
+        ("publisher",): ("publisher", publisher),
+        ("subscribers",): ("subscribers", subscribers),
+        STRATEGY: ("strategy", strategy),
+    }
+    wanted = overrides(options, layerings, parameters or {}, changes or {})
+    table = deepcopy({**said})
+    if topology_file is not None:
+        table["topology"] = {}
+    if publisher is not None:
+        table.pop("publishers", None)
+    homeless = apply(table, wanted)
+    if strategy_files:
+        _add_strategy_files(table, strategy_files)
+    _check_effects(table, wanted)
+    asked_for = {role: table.pop(role) for role in ROLES if isinstance(table.get(role), str | int)}
+    try:
+        scenario = Scenario.model_validate(table)
+    except ValidationError as error:
+        key, problem = problem_of(error)
+        guilty = override_of(wanted, [key])
+        if error.errors()[0]["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            problem += f"; {known(key[-1], _known_keys(key, swept=guilty is not None))}"
+        raise UserError(f"{guilty.text if guilty else f'{path}: {_place(key)}'}: {problem}") from error
+    if homeless:
+        keys = _known_keys(homeless[0].path[:1], swept=True)
+        raise UserError(f"{homeless[0].text}: unknown key; {known(homeless[0].path[0], keys)}")
+    try:
+        whole = complete(scenario, asked_for, wanted)
+    except TopologyError as error:
+        file = scenario.topology.file
+        if file is not None and str(error).startswith(f"{file}:"):
+            raise UserError(str(error)) from error
+        guilty = override_of([each for each in wanted if each.value != file], [("topology",)])
+        raise UserError(f"{guilty.text if guilty else path}: {error}") from error
+    except InvalidScenario as error:
+        guilty = override_of(wanted, error.paths)
+        raise UserError(f"{guilty.text if guilty else path}: {error}") from error
+    return whole
+
+
+def _place(key: Key) -> str:
+    """Return a key's place as an author counts: "[[events]] number 1: at_ms"."""
+    at = next((place for place, part in enumerate(key) if part.isdecimal() and place), None)
+    if at is None:
+        return ".".join(key)
+    inner = ".".join(key[at + 1 :])
+    return f"[[{'.'.join(key[:at])}]] number {int(key[at]) + 1}{f': {inner}' if inner else ''}"
+
+
+def _topology_key(name: str | None) -> str:
+    """Return the key of [topology] that --topology sets: a file's path may also be a network's name."""
+    is_known = name in networks() and not Path(name or "").exists()
+    return "library" if is_known else "file"
+
+
+def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
+    if not table.get("strategies"):
+        raise UserError(f"--strategy-file {shown(files[0])}: no strategy is chosen; name it with --strategy")
+    before = table.get("strategy_files", [])
+    if isinstance(before, list):
+        table["strategy_files"] = [*before, *files]
+
+
+def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
+    """Raise UserError for what would change nothing, or not all that it says."""
+    topology, load = table.get("topology"), table.get("workload")
+    links = topology.get("links") if isinstance(topology, dict) else None
+    own = {key for link in links if isinstance(link, dict) for key in link} if isinstance(links, list) else {}
+    for each in wanted:
+        if each.path[:2] == ("topology", "link") and each.path[-1] in own:
+            raise UserError(f"{each.text}: some of [[topology.links]] have a {each.path[-1]} of their own")
+        file = topology.get("file") if isinstance(topology, dict) else None
+        says_links = isinstance(file, str) and not is_graphml(file)
+        if says_links and each.path[:2] == ("topology", "link"):
+            raise UserError(f"{each.text}: a topology file says itself what its links are like")
+        if isinstance(load, dict) and "feed" in load and each.path == ("workload", "items"):
+            raise UserError(f"{each.text}: the export {shown(load['feed'])} is published whole")
+
+
+def _known_keys(path: Key, *, swept: bool) -> list[str]:
+    """Return the keys of the table that an unknown key stands in; with what --sweep calls some of them."""
+    table: type = Scenario
+    short = SHORT_KEYS if swept and len(path) == 1 else ()
+    for name in path[:-1]:  # what is no field is a number in a list or a node's name
+        table = next(tables_in(table_keys(table).get(name)), table)
+    return [*short, *(key for key in table_keys(table) if key not in short)]
+
+
+def _resolve_files(table: dict[str, Any], directory: Path) -> None:
+    """Take the paths in a scenario file as relative to that file."""
+    for section, key in (("topology", "file"), ("workload", "feed"), ("mobility", "trace")):
+        inner = table.get(section)
+        if isinstance(inner, dict) and isinstance(inner.get(key), str):
+            inner[key] = str(directory / inner[key])
+    files = table.get("strategy_files")
+    if isinstance(files, list):
+        table["strategy_files"] = [str(directory / file) if isinstance(file, str) else file for file in files]

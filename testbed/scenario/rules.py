@@ -1,0 +1,352 @@
+"""The rules that the tables of a scenario keep with each other, with its network and its layerings."""
+
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from random import Random
+
+from pydantic import ValidationError
+
+from forwarder.toml_file import problem_of
+from testbed.errors import known, shown
+from testbed.layerings.ladder import hub_of
+from testbed.layerings.link import candidates
+from testbed.layerings.registry import LAYERINGS
+from testbed.layerings.stock_peer import SSB_SERVER
+from testbed.layerings.workload import Feature
+from testbed.scenario.mobility import read_trace
+from testbed.scenario.model import Scenario
+from testbed.scenario.overrides import InvalidScenario, Key, Override, override_of
+from topologies.model import Topology, TopologyError
+from topologies.routing import coordinates, routes
+
+ROLES = ("publishers", "subscribers")
+"""Keys that have a list of nodes, or a word or a number that tells which."""
+
+
+def complete(scenario: Scenario, asked_for: Mapping[str, str | int], wanted: Sequence[Override]) -> Scenario:
+    """Fill in what follows from the topology, and check what depends on it.
+
+    `asked_for` says who has which of ROLES, unless the scenario names them; `wanted` has what options have
+    set. Raises TopologyError for the topology, InvalidScenario for the rest.
+    """
+    nodes = scenario.network.nodes
+    publishers = scenario.publishers or _publishing(scenario.network, asked_for.get("publishers"))
+    if not publishers:
+        chosen = "publisher" in scenario.model_fields_set
+        publishers = (scenario.publisher if chosen or scenario.publisher in nodes else nodes[0],)
+    _check_nodes("publisher", publishers, nodes, ("publisher",))
+    _check_nodes("archive", [scenario.archive.node] if scenario.archive else [], nodes, ("archive",))
+    _check_nodes("fork", [scenario.fork.publisher] if scenario.fork else [], nodes, ("fork",))
+    others = {*publishers}
+    others |= {scenario.archive.node} if scenario.archive else set()
+    others |= {scenario.fork.publisher} if scenario.fork else set()
+    subscribers = scenario.subscribers or _following(
+        scenario, asked_for.get("subscribers"), publishers, others
+    )
+    _check_nodes("subscriber", subscribers, nodes, ("subscribers",))
+    whole = scenario.model_copy(
+        update={"publisher": publishers[0], "publishers": publishers, "subscribers": subscribers}
+    )
+    _check_feeds(whole)
+    _check_paths(whole)
+    _check_events(whole)
+    _check_plans(whole)
+    _check_gateways(whole)
+    _check_stock_peers(whole)
+    _check_providers(whole)
+    _check_services(whole)
+    _check_hub(whole)
+    for node, forwarder in whole.other_forwarders.items():
+        if whole.roles[node] != "forwarder":
+            said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
+            raise InvalidScenario(said, ("nodes", node, "forwarder"))
+    for number, program in enumerate(whole.programs, start=1):
+        _check_nodes(f"[[programs]] number {number}:", [program.node], nodes, ("programs",))
+    if whole.sessions is not None and whole.network.media:
+        said = "sessions: people go offline with their links, and a broadcast medium has none"
+        raise InvalidScenario(said, ("sessions",), ("topology", "media"))
+    _check_parameters(whole, wanted)
+    _check_features(whole)
+    return whole
+
+
+def _check_nodes(what: str, names: Sequence[str], nodes: tuple[str, ...], key: Key) -> None:
+    for name in names:
+        if name not in nodes:
+            said = f"{what} {name!r} is not a node; {known(name, nodes)}"
+            raise InvalidScenario(said, key, ("topology",))
+        if names.count(name) > 1:
+            raise InvalidScenario(f"{what} {name!r} is named twice; leave one out", key)
+
+
+def _check_gateways(scenario: Scenario) -> None:
+    _check_nodes("nodes:", [*scenario.nodes], scenario.network.nodes, ("nodes",))
+    _check_nodes("gateway", [*{*scenario.gateways.values()}], scenario.network.nodes, ("nodes",))
+    for node, gateway in scenario.gateways.items():
+        where = ("nodes", node, "gateway")
+        if scenario.roles[gateway] != "gateway" or gateway in scenario.gateways:
+            said = f"nodes.{node}.gateway: {gateway!r} publishes, follows or has a gateway itself"
+            raise InvalidScenario(said, where)
+        if scenario.roles[node] not in ("publisher", "subscriber", "peer"):
+            said = f"nodes.{node}.gateway: {node!r} neither publishes nor follows"
+            raise InvalidScenario(said, where)
+
+
+def _check_stock_peers(scenario: Scenario) -> None:
+    for node in scenario.stock_peers:
+        for layering in scenario.layerings:
+            if LAYERINGS[layering].protocol != "ssb" and node not in scenario.gateways:
+                said = f"nodes.{node}.peer: under {layering}, a Scuttlebutt peer needs a gateway"
+                raise InvalidScenario(said, ("nodes", node, "peer"), ("layerings",))
+        if not scenario.layering_parameters("ssb").model_dump()["encrypt"]:
+            said = f"nodes.{node}.peer: {SSB_SERVER} speaks with those who encrypt only"
+            raise InvalidScenario(said, ("nodes", node, "peer"), ("parameters", "ssb", "encrypt"))
+
+
+def _check_providers(scenario: Scenario) -> None:
+    """Check that NDN over SSB has a provider next to each node that publishes or asks."""
+    if "ndn-over-ssb" not in scenario.layerings:
+        return
+    ends = {*scenario.sources, *scenario.subscribers}
+    for node in sorted(ends):
+        neighbours = {hop.into.node for hop in scenario.network.hops if hop.out.node == node}
+        if not neighbours - ends:
+            said = f"ndn-over-ssb: {node!r} is next to no provider, a node that neither publishes nor asks"
+            raise InvalidScenario(said, ("layerings",), ("topology",))
+
+
+def _check_services(scenario: Scenario) -> None:
+    """Check that `link` has a node for its services, and the keys that its records are signed with."""
+    if "link" not in scenario.layerings:
+        return
+    if not candidates(scenario.network, {*scenario.sources, *scenario.subscribers}):
+        said = "link: its services need a node that neither publishes nor follows"
+        raise InvalidScenario(said, ("layerings",), ("topology",), ("subscribers",))
+    if scenario.workload.feed is not None:
+        said = "workload.feed: under link an author signs where its feed is, and an export has no secret key"
+        raise InvalidScenario(said, ("workload", "feed"), ("layerings",))
+    if scenario.gateways:
+        node = next(iter(scenario.gateways))
+        said = f"nodes.{node}.gateway: gateways do not know link; leave one of both out"
+        raise InvalidScenario(said, ("nodes", node, "gateway"), ("layerings",))
+
+
+def _check_hub(scenario: Scenario) -> None:
+    """Check the node in the middle of layerings: it is there, and a provider has no other part."""
+    for layering in scenario.layerings:
+        at = scenario.parameters.get(layering, {}).get("at")
+        place = ("parameters", layering, "at")
+        if "at" in LAYERINGS[layering].parameters.model_fields and isinstance(at, str) and at:
+            _check_nodes(
+                "hub" if layering == "hub" else f"{layering}: at", [at], scenario.network.nodes, place
+            )
+        if layering == "tiny-isp":
+            provider = hub_of(scenario.network, {"at": at})
+            if scenario.roles[provider] != "forwarder":
+                said = f"tiny-isp: {provider!r} is the provider, and can neither publish nor follow"
+                raise InvalidScenario(said, place, ("layerings",), ("publishers",), ("subscribers",))
+
+
+def _check_feeds(scenario: Scenario) -> None:
+    workload = scenario.workload
+    feeds = scenario.feed_count
+    if feeds < len(scenario.sources):
+        said = f"{len(scenario.sources)} publishers share {feeds} feeds; give each one at least"
+        raise InvalidScenario(said, ("workload", "feeds"))
+    if workload.feed is not None and (feeds > 1 or scenario.fork):
+        said = "workload.feed: an export is one feed, and cannot be forked; leave it out"
+        raise InvalidScenario(said, ("workload", "feed"), ("workload", "feeds"), ("fork",))
+    if workload.fetch is not None and scenario.fork is not None:
+        said = "workload.fetch: objects are complete from the start, and do not fork; leave one of both out"
+        raise InvalidScenario(said, ("workload", "fetch"), ("fork",))
+    if workload.items < feeds:
+        said = f"workload.items: {workload.items} items are too few for {feeds} feeds; give each one at least"
+        raise InvalidScenario(said, ("workload", "items"), ("workload", "feeds"))
+    if workload.follows is not None and workload.follows > feeds:
+        said = f"workload.follows: {workload.follows}, but there are only {feeds} feeds; lower it"
+        raise InvalidScenario(said, ("workload", "follows"), ("workload", "feeds"))
+    if workload.follows is not None and workload.graph is not None:
+        said = "workload.follows, workload.graph: choose one"
+        raise InvalidScenario(said, ("workload", "follows"), ("workload", "graph"))
+    if workload.fetch is not None:
+        others = ("feed", "follows")
+        clash = next((key for key in others if getattr(workload, key) is not None), None)
+        if clash is not None:
+            raise InvalidScenario(
+                f"workload.{clash}, workload.fetch: choose one", ("workload", clash), ("workload", "fetch")
+            )
+    taken = {scenario.fork.publisher: "fork"} if scenario.fork else {}
+    if scenario.archive:
+        taken[scenario.archive.node] = "archive"
+    for node, what in taken.items():
+        if node in scenario.sources:
+            said = f"{what} {node!r} is the publisher; name another node"
+            raise InvalidScenario(said, ("publisher",), (what,))
+        if node in scenario.subscribers:
+            said = f"{what} {node!r} is a subscriber; name another node"
+            raise InvalidScenario(said, ("subscribers",), (what,))
+    if (scenario.fork or scenario.archive) and feeds > 1:
+        what = "fork" if scenario.fork else "archive"
+        raise InvalidScenario(f"{what}: there must be one feed, not {feeds}", ("workload", "feeds"), (what,))
+    if scenario.fork and scenario.archive:
+        raise InvalidScenario("fork, archive: choose one", ("fork",), ("archive",))
+    if scenario.fork and scenario.fork.after >= workload.items:
+        said = f"fork.after: {scenario.fork.after}, but there are only {workload.items} items; lower it"
+        raise InvalidScenario(said, ("workload", "items"), ("fork", "after"))
+    publishing = Counter(scenario.sources[feed % len(scenario.sources)] for feed in range(feeds))
+    for node in scenario.subscribers:
+        if publishing[node] == feeds:
+            said = f"subscriber {node!r} is the publisher; leave it out"
+            raise InvalidScenario(said, ("subscribers",), ("publisher",))
+
+
+def _check_paths(scenario: Scenario) -> None:
+    for to in scenario.sources:
+        _check_reach(scenario.network, scenario.subscribers, to)
+    if scenario.archive:
+        _check_reach(scenario.network, [scenario.archive.node], scenario.publisher)
+    for number, traffic in enumerate(scenario.cross_traffic, start=1):
+        for node in (traffic.source, traffic.to):
+            place = f"[[cross_traffic]] number {number}:"
+            _check_nodes(place, [node], scenario.network.nodes, ("cross_traffic",))
+        _check_reach(scenario.network, [traffic.to], traffic.source)
+
+
+def _check_reach(network: Topology, nodes: Sequence[str], to: str) -> None:
+    unreachable = {*nodes} - {to, *routes(network, to)}
+    if unreachable:
+        said = f"no path joins {to} and {', '.join(sorted(unreachable))}"
+        raise InvalidScenario(said, ("subscribers",), ("publisher",), ("topology",))
+
+
+def _check_events(scenario: Scenario) -> None:
+    nodes = scenario.network.nodes
+    for number, change in enumerate(scenario.events, start=1):
+        place = f"[[events]] number {number}"
+        if change.node is not None:
+            _check_nodes(f"{place}: {change.event}:", [change.node], nodes, ("events",))
+        elif change.partition is not None:
+            some = change.partition.split()
+            _check_nodes(f"{place}: partition:", some, nodes, ("events",))
+            if not any((link.a in some) != (link.b in some) for link in scenario.network.links):
+                said = f"{place}: partition: no link joins {' '.join(some) or 'nothing'} with the others"
+                raise InvalidScenario(said, ("events",), ("topology",))
+        elif change.membership is not None:
+            try:
+                scenario.network.attachment_of(*change.membership)
+            except TopologyError as error:
+                said = f"{place}: {change.event}: {error}"
+                raise InvalidScenario(said, ("events",), ("topology",)) from None
+        elif not change.heal:
+            try:
+                link = scenario.network.links[scenario.network.link_between(*change.ends)]
+                change.changed(link)
+            except TopologyError as error:
+                raise InvalidScenario(f"{place}: {error}", ("events",), ("topology",)) from None
+    try:
+        if scenario.mobility is not None:
+            read_trace(scenario.mobility, scenario.network)
+    except TopologyError as error:
+        raise InvalidScenario(f"[mobility] {error}", ("mobility",), ("topology",)) from None
+    if scenario.routing.metric == "hyperbolic":
+        try:
+            coordinates(scenario.network)
+        except TopologyError as error:
+            raise InvalidScenario(f"[routing] {error}", ("routing", "metric"), ("topology",)) from None
+
+
+def _check_plans(scenario: Scenario) -> None:
+    following = [*scenario.subscribers, *([scenario.archive.node] if scenario.archive else [])]
+    for node in scenario.plans:
+        if node not in following:
+            said = f"[plans.{node}]: not a subscriber; {known(node, following)}"
+            raise InvalidScenario(said, ("plans", node), ("subscribers",), ("publisher",), ("topology",))
+
+
+def _check_features(scenario: Scenario) -> None:
+    """Check that each layering can do what the scenario has."""
+    plans = scenario.plans.items()
+    wanted = {
+        Feature.FORK: ("fork",) if scenario.fork else None,
+        Feature.ARCHIVE: ("archive",) if scenario.archive else None,
+        Feature.CROSS_TRAFFIC: ("cross_traffic",) if scenario.cross_traffic else None,
+        Feature.PAUSES: next((("plans", node, "pauses_ms") for node, plan in plans if plan.pauses_ms), None),
+        Feature.SLOW_SUBSCRIBERS: next(
+            (("plans", node, "drain_per_s") for node, plan in plans if plan.drain_per_s), None
+        ),
+        Feature.MEDIUM: ("topology", "media") if scenario.network.media else None,
+        Feature.RADIO: ("topology", "radio") if any(each.radio for each in scenario.network.media) else None,
+        Feature.FOLLOWING: ("workload",) if scenario.workload.fetch is None else None,
+        Feature.GATEWAYS: ("nodes",) if scenario.gateways else None,
+        Feature.EXPORT: ("workload", "feed") if scenario.workload.feed is not None else None,
+        Feature.REQUESTS: ("workload", "fetch") if scenario.workload.fetch is not None else None,
+    }
+    for layering in scenario.layerings:
+        carried, who = LAYERINGS[layering].carries, layering
+        if scenario.gateways:
+            carried, who = carried & LAYERINGS["ssb"].carries, f"{layering} with gateways"
+        for feature, place in wanted.items():
+            if place is not None and feature not in carried:
+                said = f"{who} cannot carry {feature.value}, which the scenario has; leave one of both out"
+                raise InvalidScenario(said, ("layerings",), place)
+
+
+def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
+    for layering in {**dict.fromkeys(scenario.layerings), **scenario.parameters}:
+        if layering not in LAYERINGS:
+            said = f"[parameters.{layering}]: unknown layering; {known(layering, LAYERINGS)}"
+            raise InvalidScenario(said, ("parameters", layering))
+        try:
+            scenario.layering_parameters(layering)
+        except ValidationError as error:
+            (name, *_), problem = [*problem_of(error)[0], ""], problem_of(error)[1]
+            place = ("parameters", layering, name)
+            if name and name not in LAYERINGS[layering].parameters.model_fields:
+                there = LAYERINGS[layering].parameters.model_fields
+                problem = f"{layering} has no parameter {shown(name)}; {known(name, there)}"
+            said = problem if override_of(wanted, [place]) else f"[parameters.{layering}] {name}: {problem}"
+            raise InvalidScenario(said, place) from error
+    for each in wanted:
+        if each.path[0] == "parameters" and each.path[1] not in scenario.layerings:
+            running = ", ".join(scenario.layerings)
+            raise InvalidScenario(f"{each.path[1]} is not run, but {running}; leave it out", each.path)
+
+
+def _publishing(network: Topology, asked_for: str | int | None) -> tuple[str, ...]:
+    """Return the publishers that a scenario names by a word; none if there is no such word."""
+    words = {None: (), "all": network.nodes, "leaves": _leaves(network, ())}
+    if asked_for not in words:
+        said = f'publishers = {shown(asked_for)}: a list of names, or "all", or "leaves"'
+        raise InvalidScenario(said, ("publishers",))
+    return tuple(words[asked_for])
+
+
+def _following(
+    scenario: Scenario, asked_for: str | int | None, publishers: tuple[str, ...], others: Container[str]
+) -> tuple[str, ...]:
+    """Return the subscribers that a scenario does not name: all nodes, some, those named, or the leaves."""
+    if asked_for is None:
+        return _leaves(scenario.network, others)
+    text = str(asked_for)
+    if text == "publishers":
+        return publishers
+    possible = [node for node in scenario.network.nodes if node not in others]
+    if text == "all":
+        return tuple(possible)
+    if not text.removeprefix("-").isdecimal():
+        return tuple(name.strip() for name in text.split(","))
+    count = int(text)
+    if not 1 <= count <= len(possible):
+        raise InvalidScenario(
+            f"there can be 1 to {len(possible)} subscribers", ("subscribers",), ("topology",)
+        )
+    # Of any two numbers, the smaller one's nodes are among the larger one's.
+    chosen = Random("subscribers").sample(possible, len(possible))[:count]
+    return tuple(node for node in possible if node in chosen)
+
+
+def _leaves(topology: Topology, taken: Container[str]) -> tuple[str, ...]:
+    """Return the nodes with one link that have no other part; all others if there are none."""
+    degree = Counter(interface.node for interface in topology.link_ends)
+    others = [node for node in topology.nodes if node not in taken]
+    return tuple(node for node in others if degree[node] == 1) or tuple(others)
