@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import click
 
-from testbed.cli.dissect import PLUGINS
+from testbed.cli.captures.dissect import PLUGINS
 from topologies.mininet import sandbox
 
 State = Literal["ok", "less", "missing"]

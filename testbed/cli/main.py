@@ -10,7 +10,8 @@ import sys
 import click
 from rich.console import Console
 
-from analysis.errors import of_system
+from analysis.errors import AnalysisError, of_system
+from captures.pcapng import CaptureError
 from testbed.cli import interrupts
 from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
@@ -18,35 +19,35 @@ from testbed.errors import UserError
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _PLACES = {
-    "analyze": "testbed.cli.analyze:analyze",
-    "bundle": "testbed.cli.artifact:bundle",
-    "compare": "testbed.cli.runs:compare",
+    "analyze": "testbed.cli.captures.analyze:analyze",
+    "bundle": "testbed.cli.runs.artifact:bundle",
+    "compare": "testbed.cli.runs.report:compare",
     "completion": "testbed.cli.completion:completion",
-    "decrypt": "testbed.cli.decrypt:decrypt",
-    "describe": "testbed.cli.library:describe",
-    "dissect": "testbed.cli.dissect:dissect",
+    "decrypt": "testbed.cli.captures.decrypt:decrypt",
+    "describe": "testbed.cli.runs.library:describe",
+    "dissect": "testbed.cli.captures.dissect:dissect",
     "doctor": "testbed.cli.doctor:doctor",
-    "exec": "testbed.cli.enter:exec_",
-    "export": "testbed.cli.runs:export",
-    "figures": "testbed.cli.figures:figures",
-    "forward": "testbed.cli.forward:forward",
-    "isp": "testbed.cli.tiny:isp",
-    "list": "testbed.cli.library:list_",
+    "exec": "testbed.cli.runs.enter:exec_",
+    "export": "testbed.cli.runs.report:export",
+    "figures": "testbed.cli.runs.figures:figures",
+    "forward": "testbed.cli.nodes.forward:forward",
+    "isp": "testbed.cli.nodes.tiny:isp",
+    "list": "testbed.cli.runs.library:list_",
     "model": "testbed.cli.model:model",
-    "new": "testbed.cli.new:new",
-    "open": "testbed.cli.artifact:open_",
-    "report": "testbed.cli.runs:report",
-    "rerun": "testbed.cli.artifact:rerun",
-    "run": "testbed.cli.runs:run",
+    "new": "testbed.cli.runs.new:new",
+    "open": "testbed.cli.runs.artifact:open_",
+    "report": "testbed.cli.runs.report:report",
+    "rerun": "testbed.cli.runs.artifact:rerun",
+    "run": "testbed.cli.runs.run:run",
     "selftest": "testbed.cli.selftest:selftest",
-    "serve": "testbed.cli.serve:serve",
-    "shell": "testbed.cli.enter:shell",
+    "serve": "testbed.cli.nodes.serve:serve",
+    "shell": "testbed.cli.runs.enter:shell",
     "simulate": "testbed.cli.simulate:simulate",
-    "ssb": "testbed.cli.ssb:ssb",
-    "status": "testbed.cli.status:status",
-    "tiny": "testbed.cli.tiny:tiny",
-    "topology": "testbed.cli.topology:topology",
-    "watch": "testbed.cli.watch:watch",
+    "ssb": "testbed.cli.nodes.ssb:ssb",
+    "status": "testbed.cli.nodes.status:status",
+    "tiny": "testbed.cli.nodes.tiny:tiny",
+    "topology": "testbed.cli.runs.topology:topology",
+    "watch": "testbed.cli.captures.watch:watch",
 }
 
 
@@ -66,7 +67,7 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except UserError as error:
+    except (UserError, AnalysisError, CaptureError) as error:
         _errors.print(f"feednet: {error}", markup=False)
         sys.exit(1)
     except OSError as error:

@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 
 from forwarder.daemon.config import SAMPLE, Config, ConfigError, load
 from forwarder.faces import unix
-from testbed.cli.forward import forward
+from testbed.cli.nodes.forward import forward
 
 
 def written(directory: Path, text: str) -> Path:

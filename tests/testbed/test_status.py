@@ -20,7 +20,7 @@ from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.cli.main import feednet
-from testbed.cli.status import _duration, _short, rates, render
+from testbed.cli.nodes.status import _duration, _short, rates, render
 from testbed.errors import UserError
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from testbed.cli.topology import topology
+from testbed.cli.runs.topology import topology
 from testbed.errors import UserError
 from topologies.conf import read_conf
 from topologies.graphs import read_graphml

@@ -102,19 +102,13 @@ def graph(follows: int, closure: float, mutual: float, hubs: float) -> FollowGra
 def made_directory(model: str, out: Path | None) -> Iterator[tuple[Path, Path]]:
     """Yield a directory that appears when the block ends well, and where its files are until then.
 
-    Raises UserError for what goes wrong in between.
+    Raises AnalysisError and OSError, in between as well.
     """
-    from analysis.errors import AnalysisError, of_system
     from analysis.files import whole_directory
 
     directory = out or Path("runs") / f"{model}-{datetime.now():%Y%m%d-%H%M%S}"
-    try:
-        with whole_directory(directory) as partial:
-            yield directory, partial
-    except OSError as error:
-        raise UserError(of_system(error)) from error
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
+    with whole_directory(directory) as partial:
+        yield directory, partial
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.tree import Tree
 
 from analysis.run.keys import words
-from testbed.cli.topology import summary
+from testbed.cli.runs.topology import summary
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario

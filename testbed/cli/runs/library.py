@@ -17,7 +17,8 @@ from rich.text import Text
 from analysis.run.keys import words
 from forwarder.strategies import STRATEGIES
 from forwarder.toml_file import read_toml
-from testbed.cli import completion, synopsis
+from testbed.cli import completion
+from testbed.cli.runs import synopsis
 from testbed.errors import shown
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.workload import Workload

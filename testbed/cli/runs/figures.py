@@ -6,7 +6,6 @@ import click
 from rich.console import Console
 
 from testbed.cli.progress import counted
-from testbed.errors import UserError
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -30,15 +29,11 @@ def figures(source: Path, width: str, every_choice: bool, out: Path | None) -> N
     RUN and SWEEP are directories that `feednet run` has made, PAGE any page of feednet's, such as a
     comparison's.
     """
-    from analysis.errors import AnalysisError
     from analysis.report.paper.bundle import bundle, page_of
 
-    try:
-        page = page_of(source)
-        directory = out or page.parent / f"figures-{width}"
-        with counted(console, "figures") as show:
-            made = bundle(page, directory, width, every_choice, show)
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
+    page = page_of(source)
+    directory = out or page.parent / f"figures-{width}"
+    with counted(console, "figures") as show:
+        made = bundle(page, directory, width, every_choice, show)
     console.print(f"figures   {len(made)}: {', '.join(made)}", markup=False)
     console.print(f"[bold green]bundle[/]    {directory}; all.tex includes all of it")

@@ -89,11 +89,10 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.decode.reader import NodeRule
-    from analysis.errors import AnalysisError, of_system
+    from analysis.errors import AnalysisError
     from analysis.pipelines.captures import REPORT, Choices, UnknownPlace, analyse, show
     from analysis.report.numbers import NARROW_SPACE
     from captures.layers import Ports
-    from captures.pcapng import CaptureError
 
     assert get_args(NodeRule) == _RULES
     if packets_only and engine != "auto":
@@ -120,10 +119,6 @@ def analyze(
             f"--local {shown(error.where)}={error.address}: no interface, node or file is called"
             f" {shown(error.where)}; there are {', '.join(map(shown, error.names))}"
         ) from error
-    except OSError as error:
-        raise UserError(of_system(error)) from error
-    except (CaptureError, AnalysisError) as error:
-        raise UserError(str(error)) from error
     per_run = Counter(report.run for report in analysis.reports)
     for report in analysis.reports:
         local_to = analysis.inferred.get(report.path, {})

@@ -108,7 +108,7 @@ def _plugin(install: bool) -> None:
 def _rows(capture: Path, filter_text: str | None, secrets: Secrets) -> "Iterator[Row]":
     from captures.dissectors.filter import InvalidFilter, compile_filter, interfaces_in
     from captures.dissectors.reading import UnreadableCapture, read_rows
-    from testbed.cli.dissect_streams import StreamLines
+    from testbed.cli.captures.streams import StreamLines
 
     try:
         wanted = compile_filter(filter_text) if filter_text is not None else None

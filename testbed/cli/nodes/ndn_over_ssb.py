@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from testbed.cli.ssb import Settings, commands_of
+from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.errors import UserError
 
 

@@ -36,8 +36,8 @@ class Settings:
 @click.group(
     cls=LazyGroup,
     places={
-        "contract": "testbed.cli.ndn_over_ssb:contract",
-        "name": "testbed.cli.ndn_over_ssb:name",
+        "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
+        "name": "testbed.cli.nodes.ndn_over_ssb:name",
     },
 )
 @click.option(

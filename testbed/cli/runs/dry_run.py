@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from testbed.cli import synopsis
+from testbed.cli.runs import synopsis
 from testbed.errors import UserError
 from testbed.experiment import outlook
 from testbed.experiment.outlook import Outlook

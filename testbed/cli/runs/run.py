@@ -1,4 +1,4 @@
-"""`feednet run`, `report`, `compare` and `export`: runs of scenarios, and their reports."""
+"""`feednet run`: a scenario once, or many times."""
 
 import json
 import os
@@ -17,9 +17,10 @@ from rich.console import Console
 
 from testbed.api import Experiment
 from testbed.cli import completion as completing
-from testbed.cli.dry_run import tell_run, tell_sweep
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.progress import counted, staged
+from testbed.cli.runs.dry_run import tell_run, tell_sweep
+from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
@@ -191,7 +192,7 @@ def run(
     seconds = experiment.duration_s
     where, why = running.choose_net(net, impairment)
     if not no_report and not dry_run:
-        _check_analysis(engine, master, "; or run with --no-report")
+        check_analysis(engine, master, "; or run with --no-report")
     directory = out or experiment.directory()
     if dry_run:
         tell_run(console, chosen, load, where, why, directory, not no_report)
@@ -229,72 +230,7 @@ def run(
     if no_report:
         console.print(f"captures  {directory}")
     else:
-        _report(directory, master, engine, all_tables)
-
-
-@click.command()
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--master", help="Spark master; default local.")
-@engine_option
-@all_tables_option
-def report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
-    """Analyse the captures of a run in DIRECTORY (again) and write its report."""
-    _check_analysis(engine, master)
-    _report(directory, master, engine, all_tables)
-
-
-@click.command()
-@click.argument("directories", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Page to write; default study-TIME.html beside the first RUN.",
-)
-@click.option("--master", help="Spark master; default local.")
-@engine_option
-def compare(directories: tuple[Path, ...], out: Path | None, master: str | None, engine: str) -> None:
-    """Set runs of one scenario beside each other: what differs between them, with confidence intervals over
-    seeds.
-
-    RUN is the directory of a run or of a sweep.
-    """
-    from analysis.errors import AnalysisError
-    from analysis.export.text import agreement_text, study_text
-    from analysis.pipelines.compare import compare_runs
-
-    _check_analysis(engine, master)
-    out = out or directories[0].absolute().parent / f"study-{datetime.now():%Y%m%d-%H%M%S}.html"
-    try:
-        with staged(console) as stage:
-            compared = compare_runs(
-                directories, out, master, lambda name: stage(f"analysis  {name}", None), engine
-            )
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
-    click.echo(study_text(compared))
-    if agreement := agreement_text(compared):
-        click.echo(agreement)
-    console.print(f"[bold green]page[/]      {out}")
-
-
-@click.command()
-@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(["ndnsim"]), required=True, help="Format of the traces.")
-@click.option(
-    "--period", type=click.FloatRange(0.001), default=0.5, show_default=True, help="Of rates, seconds."
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; default RUN/FORMAT.")
-def export(directory: Path, form: str, period: float, out: Path | None) -> None:
-    """Write the traces of an analysed RUN in another simulator's format: rates, delays and caches by time."""
-    from analysis.errors import AnalysisError
-    from analysis.export.ndnsim import export as write_traces
-
-    try:
-        written = write_traces(directory, out or directory / form, period)
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
-    for path in written:
-        console.print(str(path))
+        write_report(directory, master, engine, all_tables)
 
 
 _HOW = {
@@ -340,71 +276,35 @@ def _sweep(
     boxed: Callable[..., None] | None,
 ) -> None:
     """Run the jobs of a sweep, over Mininet if `boxed` does that, and compare them."""
-    from analysis.errors import AnalysisError
-
     if on_spark or not no_report:
         engine = "spark" if on_spark else engine  # whose session there is then
-        _check_analysis(engine, master, "" if on_spark else "; or run with --no-report")
+        check_analysis(engine, master, "" if on_spark else "; or run with --no-report")
     where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
     where = "in Mininet, one after the other" if boxed else f"in the emulator, {where}"
-    try:
-        with (
-            opened(planned, directory, "mininet" if boxed else "emulated") as left,
-            counted(console, "sweep") as show,
-        ):
-            console.print(f"[bold]{title}[/]")
-            console.print(f"sweep     {len(planned)} runs {where}")
-            if len(left) < len(planned):
-                console.print(f"kept      {len(planned) - len(left)} runs that are there already")
-            since = time.monotonic()
-            if boxed is not None and left:
-                boxed(left, directory, progress=show)
-            elif on_spark and left:
-                sweeping.emulate_on_spark(left, directory, master, show)
-            elif left:
-                sweeping.emulate_all(left, directory, workers, show)
-            console.print(f"ran       {len(left)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
-            if no_report:
-                console.print(f"captures  {directory}")
-                return
-            since = time.monotonic()
-            command = shlex.join(["feednet", *sys.argv[1:]])
-            page = sweeping.measure(planned, directory, command, master, engine, show)
-            console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
+    with (
+        opened(planned, directory, "mininet" if boxed else "emulated") as left,
+        counted(console, "sweep") as show,
+    ):
+        console.print(f"[bold]{title}[/]")
+        console.print(f"sweep     {len(planned)} runs {where}")
+        if len(left) < len(planned):
+            console.print(f"kept      {len(planned) - len(left)} runs that are there already")
+        since = time.monotonic()
+        if boxed is not None and left:
+            boxed(left, directory, progress=show)
+        elif on_spark and left:
+            sweeping.emulate_on_spark(left, directory, master, show)
+        elif left:
+            sweeping.emulate_all(left, directory, workers, show)
+        console.print(f"ran       {len(left)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
+        if no_report:
+            console.print(f"captures  {directory}")
+            return
+        since = time.monotonic()
+        command = shlex.join(["feednet", *sys.argv[1:]])
+        page = sweeping.measure(planned, directory, command, master, engine, show)
+        console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
     console.print(f"[bold green]page[/]      {page}")
-
-
-def _report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
-    from analysis.errors import AnalysisError
-    from analysis.export.text import headlines
-    from analysis.pipelines.run import analyze, read_comparison
-
-    try:
-        with staged(console) as stage:
-            page = analyze(
-                directory,
-                master,
-                lambda text: stage(f"analysis  {text}", None),
-                engine,
-                all_tables=all_tables,
-            )
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
-    console.print(headlines(read_comparison(directory)), markup=False, end="")
-    console.print(f"[bold green]report[/]    {page}")
-
-
-def _check_analysis(engine: str, master: str | None, way_out: str = "") -> None:
-    """Find out that no engine can start before the run, not after it."""
-    from analysis.errors import AnalysisError
-    from analysis.spark.engine import check
-
-    try:
-        check(engine, master)
-    except AnalysisError as error:
-        raise UserError(f"{error}{way_out}") from error
 
 
 def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:

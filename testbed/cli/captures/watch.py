@@ -50,14 +50,11 @@ def watch(
     is complete and all of it has been read. CAPTURE is a pcap or pcapng file that any program is writing;
     end with Ctrl-C, or by --idle. With --port, the page and the run's report are served until then, too.
     """
-    from analysis.errors import AnalysisError
 
     target = find_target(targets)
     page = page or target.path.with_name(target.path.name + ".live.html")
     try:
         _watch(target, master, every, page, port, idle)
-    except AnalysisError as error:
-        raise UserError(str(error)) from error
     except OSError as error:
         raise UserError(f"{error.filename or page}: {error.strerror}") from error
 

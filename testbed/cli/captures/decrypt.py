@@ -19,19 +19,12 @@ def decrypt(capture: Path, out: Path, key_logs: tuple[Path, ...]) -> None:
     --wireshark-plugin`): packets of muxrpc, the protocol of Secure Scuttlebutt's peers.
     """
     from analysis.decode.protocols.protocol import ENCRYPTED, UNREAD
-    from analysis.errors import of_system
     from analysis.export.plain_packets import write_plain_packets
     from captures.files import secrets_in
-    from captures.pcapng import CaptureError
 
     if out.exists():
         raise UserError(f"{shown(str(out))} is there already: remove it, or choose another name")
-    try:
-        written = write_plain_packets(capture, read_keys(key_logs) | secrets_in(capture), out)
-    except OSError as error:
-        raise UserError(of_system(error)) from error
-    except CaptureError as error:
-        raise UserError(str(error)) from error
+    written = write_plain_packets(capture, read_keys(key_logs) | secrets_in(capture), out)
     encrypted, unread = written.unread[ENCRYPTED], written.unread[UNREAD]
     if not written.connections:
         raise UserError(f"{shown(str(capture))}: no stream in it is of a protocol that is decrypted here")

@@ -1,0 +1,1 @@
+"""Commands about scenarios, their networks, and their runs."""
