@@ -45,6 +45,7 @@ class ClassicEntry(Entry):
         self.out_records: dict[str, _OutRecord] = {}
         self.lets_pass = False  # there has been a persistent Interest
         self.own_expiry = 0  # of a local application's persistent Interest
+        self.asked_until = 0  # expiry of a local application's other Interest
         self._before = (-1, "", _NOBODY, 0)  # the last Interest in: time, interface; what stood there before
 
     def held(self) -> tuple[int, int, int]:
@@ -69,6 +70,8 @@ class ClassicEntry(Entry):
         """Make the out-record for an Interest."""
         self.interests_out += 1
         self.upstreams.add(message.interface)
+        if self._is_own(message):
+            self.asked_until = message.expiry
         self.out_records[message.interface] = _OutRecord(message.nonce)
         self.expiry = max(self.expiry, message.expiry)
 
@@ -118,11 +121,16 @@ class ClassicEntry(Entry):
             for interface, waiting in self.in_records.items()
             if not waiting.is_persistent or waiting.expiry > message.time
         }
-        if not is_in and all(waiting.nonce != message.nonce for waiting in self.in_records.values()):
+        if not is_in and self._is_own(message):
             self.own_expiry = message.expiry
+
+    def _is_own(self, message: Message) -> bool:
+        """Tell whether an Interest that goes out is a local application's: nobody else has asked so."""
+        return all(waiting.nonce != message.nonce for waiting in self.in_records.values())
 
     def satisfied(self, now: int) -> bool:
         """Let Data pass; return whether nobody waits for more."""
+        self.asked_until = 0
         self.in_records = {
             interface: waiting
             for interface, waiting in self.in_records.items()
@@ -136,7 +144,10 @@ class ClassicEntry(Entry):
         if waiting is None or waiting.nonce not in (message.nonce, None):
             return False
         del self.in_records[message.interface]
-        return not self.in_records
+        time, interface, _, expiry = self._before
+        if (time, interface) == message[:2] and expiry:
+            self.expiry = expiry
+        return not self.in_records and not self._is_asking(message.time)
 
     def refused_in(self, message: Message) -> bool:
         """Let a Nack in; return whether it ends what a local application has asked."""
@@ -144,10 +155,18 @@ class ClassicEntry(Entry):
         if refused is None or refused.nonce != message.nonce:
             return False
         refused.nacked = True
-        return not self.in_records and all(record.nacked for record in self.out_records.values())
+        return not self.in_records and self._is_refused()
+
+    def _is_asking(self, now: int) -> bool:
+        """Tell whether a local application's Interest is out, not expired and not refused."""
+        return self.asked_until > now and not self._is_refused()
+
+    def _is_refused(self) -> bool:
+        """Tell whether all Interests that went out have been refused."""
+        return all(record.nacked for record in self.out_records.values())
 
     def lost(self, interface: str, now: int) -> bool:
         """Forget an interface; return whether nobody waits any more."""
         self.out_records.pop(interface, None)
         was_waiting = self.in_records.pop(interface, None) is not None
-        return was_waiting and not self.in_records and self.own_expiry <= now
+        return was_waiting and not self.in_records and self.own_expiry <= now and not self._is_asking(now)

@@ -18,8 +18,10 @@ Classic Interests. An entry is keyed by (name, CanBePrefix, MustBeFresh).
 * Data out on i: the answer of a local producer or of the cache. At the time of an Interest in on i that it
   matches, it leaves the entry as it was before that. Otherwise it takes in-record i, and closes an entry
   whose other in-records have all expired.
-* Nack out on i, with the Nonce of in-record i: takes it, and closes an entry left without in-records. With
-  another Nonce it answers an Interest that looped, and has no record.
+* Nack out on i, with the Nonce of in-record i: takes it, and closes an entry left without in-records, unless
+  an Interest of a local application is out, not expired and not refused. At the time of the Interest that it
+  answers, the entry's expiry is what it was before that. With another Nonce it answers an Interest that
+  looped, and has no record.
 * Nack in on j, with the Nonce of out-record j: marks it; when all are marked, an entry without in-records
   closes: it was a local application's. Others are told by Nacks out, and if they are not, the Interest has
   gone to a local application, too.

@@ -42,7 +42,7 @@ class Pit:
 
     def entry(self, packet: Packet) -> Any:
         key = packet["name"], packet["can_be_prefix"], packet["must_be_fresh"]
-        fresh = {"ins": {}, "outs": {}, "expiry": 0, "own": 0, "passes": False, "undo": None}
+        fresh = {"ins": {}, "outs": {}, "expiry": 0, "own": 0, "asked": 0, "passes": False, "undo": None}
         fresh["life"] = begun(self.now)
         return key, self.classic.get(key), fresh
 
@@ -142,6 +142,8 @@ class Pit:
             entry["ins"][at] = {"nonce": nonce, "expiry": expiry, "persistent": packet["persistent"]}
         else:
             entry["outs"][at] = {"nonce": nonce, "nacked": False}
+            if all(record["nonce"] != nonce for record in entry["ins"].values()):
+                entry["asked"] = expiry
         entry["expiry"] = max(entry["expiry"], expiry)
 
     def data(self, packet: Packet, is_in: bool) -> None:
@@ -169,6 +171,7 @@ class Pit:
                 for i, record in entry["ins"].items()
                 if record["persistent"] and record["expiry"] > now
             }
+            entry["asked"] = 0
             is_over = not entry["ins"] and entry["own"] <= now
         elif is_in:
             is_over = True
@@ -197,14 +200,21 @@ class Pit:
             is_over = not entry["ins"] and all(each["nacked"] for each in entry["outs"].values())
         else:
             del entry["ins"][packet["interface"]]
-            is_over = not entry["ins"]
+            time, interface, _, expiry = entry["undo"]
+            if (time, interface) == (self.now, packet["interface"]) and expiry:
+                entry["expiry"] = expiry
+            is_over = not entry["ins"] and not self.is_asking(entry)
         if is_over:
             self.end(self.classic, key, "nacked")
+
+    def is_asking(self, entry: Any) -> bool:
+        return entry["asked"] > self.now and not all(each["nacked"] for each in entry["outs"].values())
 
     def link_down(self, at: str) -> None:
         for key, entry in list(self.classic.items()):
             entry["outs"].pop(at, None)
-            if entry["ins"].pop(at, None) and not entry["ins"] and entry["own"] <= self.now:
+            was_waiting = entry["ins"].pop(at, None) is not None
+            if was_waiting and not entry["ins"] and entry["own"] <= self.now and not self.is_asking(entry):
                 self.end(self.classic, key, "lost")
         for feed in self.feeds.values():
             feed["down"].pop(at, None)

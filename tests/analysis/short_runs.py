@@ -40,24 +40,30 @@ LONGER = {
 """Items: few, and more where something happens at a later one, or where there are more feeds."""
 
 ONLY = {
+    "archive": ("poll", "notify", "lli"),
     "bottleneck": ("pull", "lli"),
     "commuter": ("poll", "lli"),
     "cut-tree": ("ebt",),
     "flash-crowd": ("poll",),
     "geant-news": ("lli",),
+    "fork": ("poll", "sync", "lli"),
     "hot-author": ("append-poll", "gossip-skip"),
     "intermittent": ("gossip-skip",),
     "ladder": ("gossip", "flood", "ebt", "hub"),
+    "late-join": ("pull", "persistent", "lli"),
     "many-feeds": ("poll", "persistent", "sync", "sync-log", "lli"),
     "mobile": ("poll", "link", "ssb"),
     "offline-author": ("gossip",),
-    "social": ("ssb", "poll", "lli", "ssb-aware", "social-routing"),
+    "slow-consumer": ("pull", "long-lived", "lli"),
+    "social": ("ssb", "ssb-aware", "social-routing"),
+    "social-fetch": ("ndn-over-ssb",),
     "testbed-pubsub": ("lli",),
     "village": ("ssb", "ssb-aware-poll", "ssb-aware"),
 }
 """Layerings: all, but these where one costs as much as another scenario: the streams have to last until the
 bulk fetch has begun, thirty feeds are asked for however few items there are, and `ladder` has most rungs.
-Polls make a thousand connections there, and few in `hot-author`."""
+Polls make a thousand connections there, and few in `hot-author`. `line`, `fanout-all`, `failover` and ROUGH
+have all layerings over NDN."""
 
 _CITIZENS = [f"c{number}" for number in range(1, 7)]
 _PATIENCE = {"round": 3000, "claims": 1500, "retry": 1000, "pause": 150, "spread": 400, "gap": 150}

@@ -13,7 +13,7 @@ from testbed.verify.simulate.world import SECOND_NS, play
 
 WITHIN = 400
 """Seeds."""
-FIRST = 100
+FIRST = 20
 """Seeds that are played before the saved stories, which take longer."""
 
 

@@ -68,6 +68,8 @@ NETWORKS: dict[str, Scenario] = {
     "archive": load("archive", items=120),
     "failover": load("failover", items=70),
     "bottleneck": load("bottleneck", items=200),
+    "social": load("social", items=12, layerings=("social-routing",)),
+    "mobile": load("mobile", items=30, layerings=("link",)),
     **{
         f"failover by {strategy}": load("failover", items=70, strategy=strategy, layerings=CLASSIC)
         for strategy in ("multicast", "random", "access", "self-learning")
@@ -96,7 +98,7 @@ def test_emulated_exactly_sample_by_sample(tmp_path: Path, network: str) -> None
         )
         assert not wrong, f"{layering}: samples that are wrong, of {len(counted)}"
         assert {row["node"] for row in counted if row["pit_entries"]} >= {*wanted.subscribers}
-        pushes = LAYERINGS[layering].controlled_push
+        pushes = layering in LAYERINGS and LAYERINGS[layering].controlled_push
         assert (
             any(row["pit_credit"] for row in counted) == any(row["pit_ranges"] for row in counted) == pushes
         )
