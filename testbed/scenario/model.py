@@ -69,13 +69,12 @@ class Scenario(Section):
     publisher: str = "pub"
     """The node that publishes. Left out: `pub`, or the network's first node if it has no `pub`."""
     publishers: tuple[str, ...] = ()
-    """The nodes that publish, if they are several: names, "all", or "leaves", the nodes with one link. Feed k
-    is that of node k, modulo their number. A node that also subscribes is a peer."""
+    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A node
+    that also subscribes is a peer."""
     subscribers: tuple[str, ...] = ()
-    """The nodes that follow feeds: names, "publishers", "all", or a number: as many nodes from all over the
-    network, the same for every seed. Left out: the nodes with one link; if there are none, all. Publishers,
-    the archive and a fork's second device count only where they are asked for by name, or by
-    "publishers"."""
+    """The nodes that follow feeds: names, "all", or a number: as many nodes from all over the network, the
+    same for every seed. Left out: the nodes with one link; if there are none, all. Publishers, the archive
+    and a fork's second device do not count."""
     workload: Workload = Workload()
     """What is published, and who follows it."""
     events: tuple[Change, ...] = ()

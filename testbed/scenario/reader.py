@@ -21,7 +21,7 @@ from testbed.scenario.overrides import (
     override_of,
     overrides,
 )
-from testbed.scenario.rules import ROLES, complete
+from testbed.scenario.rules import complete
 from testbed.scenario.sections import table_keys, tables_in
 from topologies.graphs import is_graphml
 from topologies.library import networks
@@ -111,7 +111,9 @@ def check(
     if strategy_files:
         _add_strategy_files(table, strategy_files)
     _check_effects(table, wanted)
-    asked_for = {role: table.pop(role) for role in ROLES if isinstance(table.get(role), str | int)}
+    following = table.get("subscribers")
+    if isinstance(following, str | int):
+        del table["subscribers"]
     try:
         scenario = Scenario.model_validate(table)
     except ValidationError as error:
@@ -124,7 +126,7 @@ def check(
         keys = _known_keys(homeless[0].path[:1], swept=True)
         raise UserError(f"{homeless[0].text}: unknown key; {known(homeless[0].path[0], keys)}")
     try:
-        whole = complete(scenario, asked_for, wanted)
+        whole = complete(scenario, following, wanted)
     except TopologyError as error:
         file = scenario.topology.file
         if file is not None and str(error).startswith(f"{file}:"):

@@ -285,18 +285,16 @@ options of the same names:
 ROLES = (
     (
         "named by `publisher` or `publishers` (`--publisher`)",
-        'publisher: names, `"all"`, or `"leaves"`, the nodes with one link. If neither is given: `pub`, or'
-        " the network's first node if it has no `pub`.",
+        "publisher. If neither is given: `pub`, or the network's first node if it has no `pub`.",
     ),
     (
         "named by `subscribers` (`--subscribers`)",
-        'subscriber: names, `"publishers"`, `"all"`, or a number of nodes. If it is left out: the nodes with'
-        " one link; if there are none, all.",
+        'subscriber: names, `"all"`, or a number of nodes. If it is left out: the nodes with one link; if'
+        " there are none, all.",
     ),
     (
         "in both",
-        'peer, which publishes and follows. Names and `"publishers"` make peers: `"all"` and numbers leave'
-        " publishers out.",
+        'peer, which publishes and follows. Only names make peers: `"all"` and numbers leave publishers out.',
     ),
     (
         "in `archive.node`, `fork.publisher`, `nodes.NODE.gateway`",

@@ -1,7 +1,7 @@
 """The rules that the tables of a scenario keep with each other, with its network and its layerings."""
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from random import Random
 
 from pydantic import ValidationError
@@ -19,18 +19,15 @@ from testbed.scenario.overrides import InvalidScenario, Key, Override, override_
 from topologies.model import Topology, TopologyError
 from topologies.routing import coordinates, routes
 
-ROLES = ("publishers", "subscribers")
-"""Keys that have a list of nodes, or a word or a number that tells which."""
 
-
-def complete(scenario: Scenario, asked_for: Mapping[str, str | int], wanted: Sequence[Override]) -> Scenario:
+def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[Override]) -> Scenario:
     """Fill in what follows from the topology, and check what depends on it.
 
-    `asked_for` says who has which of ROLES, unless the scenario names them; `wanted` has what options have
-    set. Raises TopologyError for the topology, InvalidScenario for the rest.
+    `following` says who subscribes, unless the scenario names them; `wanted` has what options have set.
+    Raises TopologyError for the topology, InvalidScenario for the rest.
     """
     nodes = scenario.network.nodes
-    publishers = scenario.publishers or _publishing(scenario.network, asked_for.get("publishers"))
+    publishers = scenario.publishers
     if not publishers:
         chosen = "publisher" in scenario.model_fields_set
         publishers = (scenario.publisher if chosen or scenario.publisher in nodes else nodes[0],)
@@ -40,9 +37,7 @@ def complete(scenario: Scenario, asked_for: Mapping[str, str | int], wanted: Seq
     others = {*publishers}
     others |= {scenario.archive.node} if scenario.archive else set()
     others |= {scenario.fork.publisher} if scenario.fork else set()
-    subscribers = scenario.subscribers or _following(
-        scenario, asked_for.get("subscribers"), publishers, others
-    )
+    subscribers = scenario.subscribers or _following(scenario, following, others)
     _check_nodes("subscriber", subscribers, nodes, ("subscribers",))
     whole = scenario.model_copy(
         update={"publisher": publishers[0], "publishers": publishers, "subscribers": subscribers}
@@ -312,24 +307,11 @@ def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
             raise InvalidScenario(f"{each.path[1]} is not run, but {running}; leave it out", each.path)
 
 
-def _publishing(network: Topology, asked_for: str | int | None) -> tuple[str, ...]:
-    """Return the publishers that a scenario names by a word; none if there is no such word."""
-    words = {None: (), "all": network.nodes, "leaves": _leaves(network, ())}
-    if asked_for not in words:
-        said = f'publishers = {shown(asked_for)}: a list of names, or "all", or "leaves"'
-        raise InvalidScenario(said, ("publishers",))
-    return tuple(words[asked_for])
-
-
-def _following(
-    scenario: Scenario, asked_for: str | int | None, publishers: tuple[str, ...], others: Container[str]
-) -> tuple[str, ...]:
+def _following(scenario: Scenario, asked_for: str | int | None, others: Container[str]) -> tuple[str, ...]:
     """Return the subscribers that a scenario does not name: all nodes, some, those named, or the leaves."""
     if asked_for is None:
         return _leaves(scenario.network, others)
     text = str(asked_for)
-    if text == "publishers":
-        return publishers
     possible = [node for node in scenario.network.nodes if node not in others]
     if text == "all":
         return tuple(possible)

@@ -339,22 +339,6 @@ def test_who_publishes_and_who_subscribes_on_a_mesh(tmp_path: Path) -> None:
     assert (whole.sources, len(whole.subscribers)) == (("r1",), len(whole.network.nodes) - 1)
 
 
-def test_all_leaves_or_all_nodes_may_be_peers(tmp_path: Path) -> None:
-    leaves = ("pub", "s1")
-    peers = load(write(tmp_path, 'publishers = "leaves"\nsubscribers = "publishers"' + GOOD))
-    assert (peers.publishers, peers.subscribers) == (leaves, leaves)
-    assert (peers.roles["pub"], peers.roles["s1"], peers.roles["r1"]) == ("peer", "peer", "forwarder")
-    assert load(write(tmp_path, 'publishers = "leaves"' + GOOD)).subscribers == ("r1",)
-    assert load(write(tmp_path, 'publishers = "all"\nsubscribers = ["s1"]' + GOOD)).publishers == (
-        "pub",
-        "r1",
-        "s1",
-    )
-    for said, shown in (('"leavs"', "leavs"), ("3", "3")):
-        with pytest.raises(UserError, match=f'mine.toml: publishers = {shown}: a list of names, or "all"'):
-            load(write(tmp_path, f"publishers = {said}" + GOOD))
-
-
 def test_a_scenario_may_ask_for_all_nodes_or_a_number(tmp_path: Path) -> None:
     assert load(write(tmp_path, 'subscribers = "all"' + GOOD)).subscribers == ("r1", "s1")
     assert len(load(write(tmp_path, "subscribers = 1" + GOOD)).subscribers) == 1
