@@ -356,13 +356,13 @@ class Model:
             grown = counts["route_changes"].diff()
             grown = grown.where(grown >= 0, counts["route_changes"])  # started anew
             changes += grown.iloc[1:][(counts["time"] > begun).iloc[1:]].sum()
-        is_map = [
-            row["direction"] == "out"
-            and row["time"] >= begun
-            and row["name"][:2] == (b"\x08\x03ssb", b"\x08\x03map")
+        told = {(b"\x08\x03ssb", b"\x08\x03map"), (b"\x08\x08localhop", b"\x08\x03ssb")}
+        messages = sum(
+            row["direction"] == "out" and row["time"] >= begun and row["name"][:2] in told
             for row in self.packets
-        ]
-        messages = sum(is_map) if peak("map_records") is not None else None
+        )
+        if not messages and peak("map_records") is None:
+            messages = None
         moves = sum(x["event"] == "link-up" and self.start + x["time_ns"] >= begun for x in self.timeline)
         stale = []
         of = {kind: self.events[self.events["event"] == kind] for kind in ("mapped", "resolved")}
@@ -377,7 +377,7 @@ class Model:
             "fib_entries_mean": float(rows["fib_entries"].mean()),
             **{name: peak(name) for name in ("map_records", "resolver_entries", "stored_bytes")},
             "route_changes": changes,
-            "map_messages": messages,
+            "signalling": messages,
             "moves": moves or None,
             "signalling_per_move": per(changes + (messages or 0), moves),
             "stale_p50": quantile(stale, 0.5),
