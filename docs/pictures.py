@@ -16,7 +16,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from testbed.scenario.reader import available
+from testbed.scenario.reader import available, load
 
 DOCS = Path(__file__).parent
 WIDTH = 1150
@@ -29,8 +29,8 @@ PICTURES = {
 
 OF_SCENARIOS = DOCS / "scenarios"
 _SECTIONS = ("Who is first on what", "Latency")
-_THUMBNAIL = (760, 1260, 0.6)
-"""Width and height of the page, pixels, and how much smaller the picture is."""
+_THUMBNAIL = 456
+"""Width of the picture, pixels."""
 
 _SHOW = """<style>.modebar, main button { display: none } body { padding-top: 0 }</style>
 <script>
@@ -55,7 +55,9 @@ def main(names: Sequence[str]) -> None:
                 draw(home / page, headings, (WIDTH, height, 1), DOCS / name)
         for name in names or available():
             _feednet("run", name, "--net", "emulated", "--out", f"{home}/{name}")
-            draw(home / name / "report.html", _SECTIONS, _THUMBNAIL, OF_SCENARIOS / f"{name}.png")
+            width = max(760, 160 + 95 * len(load(name).layerings))
+            size = (width, 900 + 2 * width // 3, _THUMBNAIL / width)
+            draw(home / name / "report.html", _SECTIONS, size, OF_SCENARIOS / f"{name}.png")
             shutil.rmtree(home / name)
 
 
