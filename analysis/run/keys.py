@@ -122,6 +122,7 @@ PARAMETERS = {
     "validate_data": Words("validation of Data by providers"),
     "interval_ms": Words("time between two calls", "ms"),
     "at": Words("node in the middle"),
+    "providers": Words("providers"),
     "round_ms": Words("time between vectors", "ms"),
     "claims_ms": Words("time between claims", "ms"),
     "retry_ms": Words("time until a question is repeated", "ms"),

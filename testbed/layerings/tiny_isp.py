@@ -1,11 +1,13 @@
-"""tinyISP: clients of one provider, which exchange feeds through it.
+"""tinyISP: clients of providers, who exchange feeds through these.
 
-A subscription is between two clients, and carries what either of them publishes: each item once for each
-contact that follows it. The content of an entry between clients is BIPF: the number of the feed among those
-of its publisher, and the item's own content.
+A client has a contract with the provider that it is next to. Providers that are next to each other are peers,
+and so reach the clients of all others. A subscription is between two clients, and carries what either of them
+publishes: each item once for each contact that follows it. The content of an entry between clients is BIPF:
+the number of the feed among those of its publisher, and the item's own content.
 """
 
 import hashlib
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -21,16 +23,19 @@ from testbed.errors import UserError
 from testbed.layerings.ladder import hub_of
 from testbed.layerings.node import Context, Node
 from testbed.layerings.peer_role import peer_identity
-from testbed.layerings.tiny import BaseTinyNode, PubParameters, content_of
+from testbed.layerings.tiny import BaseTinyNode, TinyParameters, content_of
 from testbed.layerings.workload import Feature, Feed, Workload
+from topologies.model import Topology
 
 _REFUSED_AGAIN = SECOND
 """After which a subscription that was refused is asked for again, ns: the other may have come late."""
 
 
-class TinyIspParameters(PubParameters):
+class TinyIspParameters(TinyParameters):
     """Parameters of tinyISP: those of its node, and the terms of all contracts."""
 
+    providers: list[str] = Field(default_factory=list)
+    """The providers. Left out: the node with most interfaces, the first of them."""
     size: int = Field(default=50, ge=3, le=1_000_000)
     """Entries of a data feed before it hops."""
     unread: int = Field(default=3, ge=2, le=1000)
@@ -39,27 +44,64 @@ class TinyIspParameters(PubParameters):
     """Entries that the provider holds for a slow client before it tells the sender to pause."""
 
 
+class Homes(NamedTuple):
+    """Who is whose client.
+
+    Attributes:
+        providers: the providers, each with those that it asks for a contract, as a peer.
+        clients: client -> its provider.
+    """
+
+    providers: dict[str, list[str]]
+    clients: dict[str, str]
+
+    @classmethod
+    def of(cls, network: Topology, parameters: Mapping[str, Any], clients: Collection[str]) -> "Homes":
+        """Return them for clients on a network. Raises UserError, naming the node that has no place."""
+        providers = parameters.get("providers") or [hub_of(network, {"at": None})]
+        beside: dict[str, set[str]] = {node: set() for node in network.nodes}
+        for hop in network.hops:
+            beside[hop.out.node].add(hop.into.node)
+        for each in providers:
+            if each in clients:
+                raise UserError(f"tiny-isp: {each!r} is the provider, and can neither publish nor follow")
+        homes = {}
+        for client in clients:
+            near = [each for each in providers if each in beside[client]]
+            if not near:
+                raise UserError(f"tiny-isp: {client!r} is next to no provider")
+            homes[client] = near[0]
+        peers = {
+            each: [other for other in providers[number + 1 :] if other in beside[each]]
+            for number, each in enumerate(providers)
+        }
+        return cls(peers, homes)
+
+    def peers(self, provider: str) -> list[str]:
+        """Return the providers that one is next to."""
+        asking = [each for each, asked in self.providers.items() if provider in asked]
+        return asking + self.providers[provider]
+
+
 class TinyIspLayering(NamedTuple):
-    """Feeds between clients of a provider.
+    """Feeds between clients of providers.
 
     Attributes: see Layering.
     """
 
-    title: str = "tinyISP: through a provider, by contracts"
+    title: str = "tinyISP: through providers, by contracts"
     parameters: type[TinyIspParameters] = TinyIspParameters
     protocol: str = "tiny"
     carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
-        provider = hub_of(context.network, context.parameters)
         clients = sorted(context.workload.publishers | context.workload.follows.keys())
-        if provider in clients:
-            raise UserError(f"tiny-isp: {provider} is the provider, and can neither publish nor follow")
-        if context.name == provider:
-            return ProviderNode(context, clients)
-        if context.name in clients:
-            return ClientNode(context, provider)
+        homes = Homes.of(context.network, context.parameters, clients)
+        if context.name in homes.providers:
+            return ProviderNode(context, homes)
+        if context.name in homes.clients:
+            return ClientNode(context, homes.clients[context.name])
         return BaseTinyNode(context)
 
 
@@ -81,16 +123,24 @@ def _terms(context: Context, most: int) -> Terms:
 
 
 class ProviderNode(BaseTinyNode):
-    """The provider's node: all clients have signed up with it before."""
+    """A provider's node: its clients have signed up with it before, and its operator has agreed on peers."""
 
-    def __init__(self, context: Context, clients: list[str]) -> None:
+    def __init__(self, context: Context, homes: Homes) -> None:
         super().__init__(context)
         now = context.since or 0
+        everybody = len(homes.clients)
+        peers = {name: peer_identity(context.seed, name).public_key for name in homes.peers(context.name)}
+        terms = _terms(context, everybody)
+        among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody))
         own = peer_identity(context.seed, context.name)
-        terms = _terms(context, len(clients))
-        self._provider = Provider(self._node, own, _random(context), terms, now)
-        for client in clients:
+        self._provider = Provider(self._node, own, _random(context), terms, now, among)
+        for client in (client for client, home in homes.clients.items() if home == context.name):
             self._provider.follow(peer_identity(context.seed, client).public_key, now)
+        for peer in peers.values():
+            self._provider.peer(peer, now)
+        for name in homes.providers[context.name]:
+            if self._provider.contract_with(peers[name]) is None:
+                self._provider.onboard(peers[name], now)
         self._provider.announce(now)
 
     def counters(self) -> dict[str, Any]:

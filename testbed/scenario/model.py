@@ -19,12 +19,12 @@ from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import parse_toml, problem_of
 from testbed.errors import UserError, known, shown
-from testbed.layerings.ladder import hub_of
 from testbed.layerings.link import candidates
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.stock_peer import SSB_SERVER
+from testbed.layerings.tiny_isp import Homes
 from testbed.layerings.workload import Feature
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.overrides import (
@@ -430,6 +430,7 @@ def _complete(scenario: Scenario, following: str | int | None) -> Scenario:
     _check_providers(whole)
     _check_services(whole)
     _check_hub(whole)
+    _check_isps(whole)
     for node, forwarder in whole.other_forwarders.items():
         if whole.roles[node] != "forwarder":
             said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
@@ -504,7 +505,7 @@ def _check_services(scenario: Scenario) -> None:
 
 
 def _check_hub(scenario: Scenario) -> None:
-    """Check the node in the middle of layerings: it is there, and a provider has no other part."""
+    """Check that the node in the middle of layerings is there."""
     for layering in scenario.layerings:
         at = scenario.parameters.get(layering, {}).get("at")
         place = ("parameters", layering, "at")
@@ -512,11 +513,22 @@ def _check_hub(scenario: Scenario) -> None:
             _check_nodes(
                 "hub" if layering == "hub" else f"{layering}: at", [at], scenario.network.nodes, place
             )
-        if layering == "tiny-isp":
-            provider = hub_of(scenario.network, {"at": at})
-            if scenario.roles[provider] != "forwarder":
-                said = f"tiny-isp: {provider!r} is the provider, and can neither publish nor follow"
-                raise InvalidScenario(said, place, ("layerings",), ("publishers",), ("subscribers",))
+
+
+def _check_isps(scenario: Scenario) -> None:
+    """Check that tinyISP's providers are there, and that each client has one."""
+    if "tiny-isp" not in scenario.layerings:
+        return
+    parameters = scenario.parameters.get("tiny-isp", {})
+    place = ("parameters", "tiny-isp", "providers")
+    providers = parameters.get("providers", [])
+    if isinstance(providers, list) and all(isinstance(each, str) for each in providers):
+        _check_nodes("tiny-isp: provider", providers, scenario.network.nodes, place)
+        try:
+            Homes.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
+        except UserError as error:
+            where = ("layerings",), ("publishers",), ("subscribers",)
+            raise InvalidScenario(str(error), place, *where) from None
 
 
 def _check_feeds(scenario: Scenario) -> None:

@@ -38,6 +38,7 @@ FEW = {
     "social": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware", "social-routing"),
     "social-fetch": ("ndn", "ndn-over-ssb"),
     "testbed-pubsub": ("pull", "poll", "notify", "sync", "lli"),
+    "two-isps": ("tiny-isp", "tiny", "ssb"),
     "village": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware"),
 }
 """The layerings of scenarios that do not compare all that follow feeds over NDN."""
@@ -89,6 +90,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "social",
         "social-fetch",
         "testbed-pubsub",
+        "two-isps",
         "village",
     }
 
