@@ -520,15 +520,17 @@ def _check_isps(scenario: Scenario) -> None:
     if "tiny-isp" not in scenario.layerings:
         return
     parameters = scenario.parameters.get("tiny-isp", {})
-    place = ("parameters", "tiny-isp", "providers")
-    providers = parameters.get("providers", [])
-    if isinstance(providers, list) and all(isinstance(each, str) for each in providers):
-        _check_nodes("tiny-isp: provider", providers, scenario.network.nodes, place)
-        try:
-            Homes.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
-        except UserError as error:
-            where = ("layerings",), ("publishers",), ("subscribers",)
-            raise InvalidScenario(str(error), place, *where) from None
+    for part, what in (("providers", "provider"), ("hostile", "hostile client")):
+        names = parameters.get(part, [])
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            return  # which _check_parameters() says
+        place = ("parameters", "tiny-isp", part)
+        _check_nodes(f"tiny-isp: {what}", names, scenario.network.nodes, place)
+    try:
+        Homes.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
+    except UserError as error:
+        where = ("layerings",), ("publishers",), ("subscribers",)
+        raise InvalidScenario(str(error), ("parameters", "tiny-isp"), *where) from None
 
 
 def _check_feeds(scenario: Scenario) -> None:
