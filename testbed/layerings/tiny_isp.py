@@ -53,7 +53,7 @@ class TinyIspParameters(TinyParameters):
     backlog: int = Field(default=50, ge=1, le=1_000_000)
     """Entries that the provider holds for a slow client before it tells the sender to pause."""
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
-    """Time that an entry may lie in a line before what explains it comes; then it is held against its author."""
+    """Time that an entry may lie in a line before what explains it comes; after that, it is evidence."""
 
 
 class Homes(NamedTuple):
@@ -337,7 +337,8 @@ class HostileNode(ClientNode):
 
     def _read(self, ref: bytes, now: int) -> None:
         """Take what an accomplice has sent; who is to be paused by the provider must not."""
-        while self._client.kind != "ignores pauses" and (page := self._client.read(ref)):
+        takes = self._context.parameters["misdeed"] != "ignores pauses"
+        while takes and (page := self._client.read(ref)):
             self._client.confirm(ref, page[-1].sequence, now)
 
 
