@@ -55,6 +55,7 @@ from testbed.scenario.sections import (
     Workload,
     table_keys,
     tables_in,
+    written_out,
 )
 from topologies.graphs import is_graphml
 from topologies.library import networks
@@ -98,8 +99,8 @@ class Scenario(Section):
     publisher: str = "pub"
     """The node that publishes. Left out: `pub`, or the network's first node if it has no `pub`."""
     publishers: tuple[str, ...] = ()
-    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A node
-    that also subscribes is a peer."""
+    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A row
+    such as "c1..c9" stands for nine nodes. A node that also subscribes is a peer."""
     subscribers: tuple[str, ...] = ()
     """The nodes that follow feeds: names, "all", or a number: as many nodes from all over the network, the
     same for every seed. Left out: the nodes with one link; if there are none, all. Publishers, the archive
@@ -141,6 +142,11 @@ class Scenario(Section):
     """Time from the end of subscriptions to that of the run."""
     sample_interval_ms: float = Field(default=20.0, ge=0.1, le=DAY_MS, allow_inf_nan=False)
     """Time between two samples of every node's state. Many nodes make many samples: raise it for them."""
+
+    @field_validator("publishers", "subscribers")
+    @classmethod
+    def _written_out(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return written_out(names)
 
     @field_validator("layerings")
     @classmethod
