@@ -2,8 +2,9 @@
 
 A provider and its clients, each on a link of its own (1 Mbit/s, 5 ms, no losses), in virtual time. Studies:
 
-storage: bytes of packets that the provider stores while messages go from one client to another, with data
-feeds that hop and with one that never does, beside a pub that keeps everything.
+storage: bytes of packets that the provider stores while messages go from one client to another, and the most
+that it, the sender and the reader store; with data feeds that hop and with one that never does, beside a pub
+that keeps everything.
 farewell: what the provider stores after pairs of clients have come and gone, with a farewell and without.
 bundling: vectors between a client and the provider, with few and many contacts, beside one set of all the
 feeds that the client exchanges with its contacts.
@@ -13,6 +14,7 @@ overhead: bytes on both links for each message that is delivered, by packets, be
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 from random import Random
@@ -36,6 +38,7 @@ NEVER = 1_000_000
 """Entries of a data feed that does not hop."""
 ASKING = ("want", "chunk_vector")
 _PAIRS, _EACH = 4, 10
+_STORES = ("most", ISP), ("sender", "c0"), ("reader", "c1")
 _SHORT = 27
 """Bytes of content that an entry carries without a side chain."""
 _PAGE = 25
@@ -72,7 +75,8 @@ def storage(messages: int) -> Iterator[Row]:
         _replicate(town, {keys[0]: _texts(mark - sent)}, _PAGE)
         sent = mark
         figures[f"kB after {mark}"] = town.size(ISP) / 1000
-    yield Row("a pub that keeps everything", figures | {"most, kB": town.size(ISP) / 1000})
+    sizes = {f"{what}, kB": town.size(name) / 1000 for what, name in _STORES}
+    yield Row("a pub that keeps everything", figures | sizes)
 
 
 def _stored(terms: Terms, marks: Sequence[int]) -> dict[str, float]:
@@ -81,15 +85,16 @@ def _stored(terms: Terms, marks: Sequence[int]) -> dict[str, float]:
     town.sign_up(terms, "c0", "c1")
     ref = town.subscribe("c0", "c1")
     figures: dict[str, float] = {}
-    most = sent = 0
+    most = Counter[str]()
+    sent = 0
     for mark in marks:
         while sent < mark:
             count = min(_PAGE, mark - sent)
             town.tunnel(ref, "c0", "c1", _texts(count))
             sent += count
-            most = max(most, town.size(ISP))
+            most |= Counter({name: town.size(name) for name in town.nodes})
         figures[f"kB after {mark}"] = town.size(ISP) / 1000
-    figures["most, kB"] = most / 1000
+    figures |= {f"{what}, kB": most[name] / 1000 for what, name in _STORES}
     return figures | ({"bound, kB": 2 * terms.bound(1) / 1000} if terms.size < NEVER else {})
 
 
