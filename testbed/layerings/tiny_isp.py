@@ -1,11 +1,14 @@
-"""tinyISP: clients of one provider, which exchange feeds through it.
+"""tinyISP: clients of providers, who exchange feeds through these.
 
-A subscription is between two clients, and carries what either of them publishes: each item once for each
-contact that follows it. The content of an entry between clients is BIPF: the number of the feed among those
-of its publisher, and the item's own content.
+A client has a contract with the provider that it is next to. Providers that are next to each other are peers,
+and so reach the clients of all others. A subscription is between two clients, and carries what either of them
+publishes: each item once for each contact that follows it. The content of an entry between clients is BIPF:
+the number of the feed among those of its publisher, and the item's own content.
 """
 
 import hashlib
+from collections import Counter
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any, NamedTuple
 
@@ -14,52 +17,113 @@ from pydantic import Field
 from ssb.bipf import MalformedBipf, decode, encode
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
+from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from testbed.errors import UserError
+from testbed.layerings.hostile_client import HostileClient, Misdeed
 from testbed.layerings.ladder import hub_of
 from testbed.layerings.node import Context, Node
 from testbed.layerings.peer_role import peer_identity
-from testbed.layerings.tiny import BaseTinyNode, PubParameters, content_of
-from testbed.layerings.workload import Feature, Feed, Workload
+from testbed.layerings.tiny import MS, BaseTinyNode, TinyParameters, content_of
+from testbed.layerings.workload import Feature, Feed
+from topologies.model import Topology
 
 _REFUSED_AGAIN = SECOND
 """After which a subscription that was refused is asked for again, ns: the other may have come late."""
 
 
-class TinyIspParameters(PubParameters):
+class TinyIspParameters(TinyParameters):
     """Parameters of tinyISP: those of its node, and the terms of all contracts."""
 
+    providers: list[str] = Field(default_factory=list)
+    """The providers. Left out: the node with most interfaces, the first of them."""
+    hostile: list[str] = Field(default_factory=list)
+    """Hostile clients: they neither publish nor follow, subscribe to each other, and commit the misdeed."""
+    misdeed: Misdeed = "crowds"
+    """What the hostile clients do: write without pause to each other ("crowds"), ask all clients for
+    subscriptions without end ("floods"), break the protocol as the other words say, or nothing ("none")."""
+    misdeed_ms: int = Field(default=20, ge=1, le=86_400_000)
+    """Longest time between two misdeeds of a hostile client; the shortest is half of it."""
     size: int = Field(default=50, ge=3, le=1_000_000)
     """Entries of a data feed before it hops."""
     unread: int = Field(default=3, ge=2, le=1000)
     """Data feeds that may have been begun and not be read to their end."""
     backlog: int = Field(default=50, ge=1, le=1_000_000)
     """Entries that the provider holds for a slow client before it tells the sender to pause."""
+    explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
+    """Time that an entry may lie in a line before what explains it comes; after that, it is evidence."""
+
+
+class Homes(NamedTuple):
+    """Who is whose client.
+
+    Attributes:
+        providers: the providers, each with those that it asks for a contract, as a peer.
+        clients: client -> its provider.
+    """
+
+    providers: dict[str, list[str]]
+    clients: dict[str, str]
+
+    @classmethod
+    def of(cls, network: Topology, parameters: Mapping[str, Any], honest: Collection[str]) -> "Homes":
+        """Return them for the honest clients on a network, and the hostile ones.
+
+        Raises UserError, naming the node that has no place, or two.
+        """
+        hostile = parameters.get("hostile") or []
+        for each in hostile:
+            if each in honest:
+                raise UserError(f"tiny-isp: {each!r} is hostile, and can neither publish nor follow")
+        clients = [*honest, *hostile]
+        providers = parameters.get("providers") or [hub_of(network, {"at": None})]
+        beside: dict[str, set[str]] = {node: set() for node in network.nodes}
+        for hop in network.hops:
+            beside[hop.out.node].add(hop.into.node)
+        for each in providers:
+            if each in clients:
+                raise UserError(f"tiny-isp: {each!r} is the provider, and can neither publish nor follow")
+        homes = {}
+        for client in clients:
+            near = [each for each in providers if each in beside[client]]
+            if not near:
+                raise UserError(f"tiny-isp: {client!r} is next to no provider")
+            homes[client] = near[0]
+        peers = {
+            each: [other for other in providers[number + 1 :] if other in beside[each]]
+            for number, each in enumerate(providers)
+        }
+        return cls(peers, homes)
+
+    def peers(self, provider: str) -> list[str]:
+        """Return the providers that one is next to."""
+        asking = [each for each, asked in self.providers.items() if provider in asked]
+        return asking + self.providers[provider]
 
 
 class TinyIspLayering(NamedTuple):
-    """Feeds between clients of a provider.
+    """Feeds between clients of providers.
 
     Attributes: see Layering.
     """
 
-    title: str = "tinyISP: through a provider, by contracts"
+    title: str = "tinyISP: through providers, by contracts"
     parameters: type[TinyIspParameters] = TinyIspParameters
     protocol: str = "tiny"
     carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
 
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
-        provider = hub_of(context.network, context.parameters)
         clients = sorted(context.workload.publishers | context.workload.follows.keys())
-        if provider in clients:
-            raise UserError(f"tiny-isp: {provider} is the provider, and can neither publish nor follow")
-        if context.name == provider:
-            return ProviderNode(context, clients)
-        if context.name in clients:
-            return ClientNode(context, provider)
+        homes = Homes.of(context.network, context.parameters, clients)
+        if context.name in homes.providers:
+            return ProviderNode(context, homes)
+        if context.name in context.parameters["hostile"]:
+            return HostileNode(context, homes)
+        if context.name in homes.clients:
+            return ClientNode(context, homes.clients[context.name])
         return BaseTinyNode(context)
 
 
@@ -76,21 +140,30 @@ def _terms(context: Context, most: int) -> Terms:
         unread=parameters["unread"],
         backlog=parameters["backlog"],
         largest=13_000,
+        patience=parameters["explain_ms"] * MS,
         subscriptions=max(most, 1),
     )
 
 
 class ProviderNode(BaseTinyNode):
-    """The provider's node: all clients have signed up with it before."""
+    """A provider's node: its clients have signed up with it before, and its operator has agreed on peers."""
 
-    def __init__(self, context: Context, clients: list[str]) -> None:
+    def __init__(self, context: Context, homes: Homes) -> None:
         super().__init__(context)
         now = context.since or 0
+        everybody = len(homes.clients)
+        peers = {name: peer_identity(context.seed, name).public_key for name in homes.peers(context.name)}
+        terms = _terms(context, everybody)
+        among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody))
         own = peer_identity(context.seed, context.name)
-        terms = _terms(context, len(clients))
-        self._provider = Provider(self._node, own, _random(context), terms, now)
-        for client in clients:
+        self._provider = Provider(self._node, own, _random(context), terms, now, among)
+        for client in (client for client, home in homes.clients.items() if home == context.name):
             self._provider.follow(peer_identity(context.seed, client).public_key, now)
+        for peer in peers.values():
+            self._provider.peer(peer, now)
+        for name in homes.providers[context.name]:
+            if self._provider.contract_with(peers[name]) is None:
+                self._provider.onboard(peers[name], now)
         self._provider.announce(now)
 
     def counters(self) -> dict[str, Any]:
@@ -100,23 +173,23 @@ class ProviderNode(BaseTinyNode):
             "contracts": sum(contract.facts.state == OPEN for contract in contracts),
             "subscriptions": sum(route.is_open for route in self._provider.routes.values()),
             "faults": self._provider.faults.total(),
+            "noticed": _noticed(self._provider, self._context),
         }
 
 
 class ClientNode(BaseTinyNode):
     """A client's node: it asks for a contract, and then for a subscription to each whom it follows."""
 
-    def __init__(self, context: Context, provider: str) -> None:
+    def __init__(self, context: Context, provider: str, kind: type[Client] = Client) -> None:
         super().__init__(context)
         now = context.since or 0
         self._isp = peer_identity(context.seed, provider).public_key
         self._root = peer_identity(context.seed, context.name)
-        workload = context.workload
         self._contacts = {
-            peer_identity(context.seed, name).public_key: name for name in _contacts(workload, context.name)
+            peer_identity(context.seed, name).public_key: name for name in self._contact_names()
         }
         terms = _terms(context, len(self._contacts))
-        self._client = Client(self._node, self._root, _random(context), terms, now)
+        self._client = kind(self._node, self._root, _random(context), terms, now)
         self._client.follow(self._isp, now)
         if self._client.contract_with(self._isp) is None and not self._client.contracts:
             self._client.onboard(self._isp, now)
@@ -148,7 +221,17 @@ class ClientNode(BaseTinyNode):
             "contracts": sum(contract.facts.state == OPEN for contract in client.contracts.values()),
             "subscriptions": sum(one.state == STANDS for one in client.subscriptions.values()),
             "faults": client.faults.total(),
+            "noticed": _noticed(client, self._context),
         }
+
+    def _contact_names(self) -> list[str]:
+        """Return whom the node follows, and who follows it."""
+        follows = self._context.workload.follows
+        followed = {feed.publisher for feed in follows.get(self.name, ())}
+        following = {
+            other for other, feeds in follows.items() if any(feed.publisher == self.name for feed in feeds)
+        }
+        return sorted((followed | following) - {self.name})
 
     def _joined(self, now: int) -> None:
         for ref in list(self._client.subscriptions):
@@ -232,10 +315,45 @@ class ClientNode(BaseTinyNode):
             self._client.confirm(ref, page[-1].sequence, now)
 
 
-def _contacts(workload: Workload, node: str) -> list[str]:
-    """Return whom a node follows, and who follows it."""
-    followed = {feed.publisher for feed in workload.follows.get(node, ())}
-    following = {
-        other for other, feeds in workload.follows.items() if any(feed.publisher == node for feed in feeds)
-    }
-    return sorted((followed | following) - {node})
+class HostileNode(ClientNode):
+    """The node of a client that does not keep to the protocol; it knows all clients."""
+
+    def __init__(self, context: Context, homes: Homes) -> None:
+        super().__init__(context, homes.clients[context.name], HostileClient)
+        assert isinstance(self._client, HostileClient)
+        client, longest = self._client, context.parameters["misdeed_ms"] * MS
+        client.kind = context.parameters["misdeed"]
+        client.pace = longest // 2, longest
+        client.talks = client.kind not in ("none", "crowds")
+        client.targets = [
+            peer_identity(context.seed, name).public_key for name in homes.clients if name != context.name
+        ]
+
+    def _contact_names(self) -> list[str]:
+        return [name for name in self._context.parameters["hostile"] if name != self.name]
+
+    def _asks(self, contact: bytes) -> bool:
+        return self.name < self._contacts[contact]
+
+    def _read(self, ref: bytes, now: int) -> None:
+        """Take what an accomplice has sent; who is to be paused by the provider must not."""
+        takes = self._context.parameters["misdeed"] != "ignores pauses"
+        while takes and (page := self._client.read(ref)):
+            self._client.confirm(ref, page[-1].sequence, now)
+
+
+def _noticed(party: BaseParty, context: Context) -> list[dict[str, Any]]:
+    """Return what others have done that they must not: what, how often, and whom evidence is held against."""
+    held = party.evidence()
+    names = {}
+    if held:
+        names = {peer_identity(context.seed, name).public_key: name for name in context.network.nodes}
+    times = Counter(each.reason for each in held) | party.faults
+    return [
+        {
+            "what": what,
+            "times": count,
+            "accused": sorted({names[each.accused] for each in held if each.reason == what}),
+        }
+        for what, count in sorted(times.items())
+    ]

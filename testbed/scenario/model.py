@@ -33,6 +33,7 @@ from testbed.scenario.sections import (
     Sessions,
     TopologySpec,
     Workload,
+    written_out,
 )
 from topologies.model import Topology
 
@@ -69,8 +70,8 @@ class Scenario(Section):
     publisher: str = "pub"
     """The node that publishes. Left out: `pub`, or the network's first node if it has no `pub`."""
     publishers: tuple[str, ...] = ()
-    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A node
-    that also subscribes is a peer."""
+    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A row
+    such as "c1..c9" stands for nine nodes. A node that also subscribes is a peer."""
     subscribers: tuple[str, ...] = ()
     """The nodes that follow feeds: names, "all", or a number: as many nodes from all over the network, the
     same for every seed. Left out: the nodes with one link; if there are none, all. Publishers, the archive
@@ -112,6 +113,11 @@ class Scenario(Section):
     """Time from the end of subscriptions to that of the run."""
     sample_interval_ms: float = Field(default=20.0, ge=0.1, le=DAY_MS, allow_inf_nan=False)
     """Time between two samples of every node's state. Many nodes make many samples: raise it for them."""
+
+    @field_validator("publishers", "subscribers")
+    @classmethod
+    def _written_out(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return written_out(names)
 
     @field_validator("layerings")
     @classmethod

@@ -7,11 +7,11 @@ from random import Random
 from pydantic import ValidationError
 
 from forwarder.toml_file import problem_of
-from testbed.errors import known, shown
-from testbed.layerings.ladder import hub_of
+from testbed.errors import UserError, known, shown
 from testbed.layerings.link import candidates
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.stock_peer import SSB_SERVER
+from testbed.layerings.tiny_isp import Homes
 from testbed.layerings.workload import Feature
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
@@ -51,6 +51,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_providers(whole)
     _check_services(whole)
     _check_hub(whole)
+    _check_isps(whole)
     for node, forwarder in whole.other_forwarders.items():
         if whole.roles[node] != "forwarder":
             said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
@@ -127,7 +128,7 @@ def _check_services(scenario: Scenario) -> None:
 
 
 def _check_hub(scenario: Scenario) -> None:
-    """Check the node in the middle of layerings: it is there, and a provider has no other part."""
+    """Check that the node in the middle of layerings is there."""
     for layering in scenario.layerings:
         at = scenario.parameters.get(layering, {}).get("at")
         place = ("parameters", layering, "at")
@@ -135,11 +136,24 @@ def _check_hub(scenario: Scenario) -> None:
             _check_nodes(
                 "hub" if layering == "hub" else f"{layering}: at", [at], scenario.network.nodes, place
             )
-        if layering == "tiny-isp":
-            provider = hub_of(scenario.network, {"at": at})
-            if scenario.roles[provider] != "forwarder":
-                said = f"tiny-isp: {provider!r} is the provider, and can neither publish nor follow"
-                raise InvalidScenario(said, place, ("layerings",), ("publishers",), ("subscribers",))
+
+
+def _check_isps(scenario: Scenario) -> None:
+    """Check that tinyISP's providers are there, and that each client has one."""
+    if "tiny-isp" not in scenario.layerings:
+        return
+    parameters = scenario.parameters.get("tiny-isp", {})
+    for part, what in (("providers", "provider"), ("hostile", "hostile client")):
+        names = parameters.get(part, [])
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+            return  # which _check_parameters() says
+        place = ("parameters", "tiny-isp", part)
+        _check_nodes(f"tiny-isp: {what}", names, scenario.network.nodes, place)
+    try:
+        Homes.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
+    except UserError as error:
+        where = ("layerings",), ("publishers",), ("subscribers",)
+        raise InvalidScenario(str(error), ("parameters", "tiny-isp"), *where) from None
 
 
 def _check_feeds(scenario: Scenario) -> None:

@@ -4,8 +4,9 @@ other.
 Every number has bounds, so that none can make a run that never ends or that no memory holds.
 """
 
+import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
@@ -55,6 +56,28 @@ def tables_in(annotation: Any) -> Iterator[type]:
 
 
 _Carrier = TypeVar("_Carrier", Link, Medium)
+
+
+_RANGE = re.compile(r"(?P<stem>[a-z][a-z0-9_-]*?)(?P<first>[0-9]+)\.\.(?P=stem)(?P<last>[0-9]+)")
+_MOST_NAMES = 10_000
+
+
+def written_out(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names, those that stand for a row written out: "c1..c3" is c1, c2 and c3.
+
+    Raises ValueError for a row that runs backwards, or is too long.
+    """
+    found: list[str] = []
+    for name in names:
+        row = _RANGE.fullmatch(name)
+        if row is None:
+            found.append(name)
+            continue
+        numbers = range(int(row["first"]), int(row["last"]) + 1)
+        if not 0 < len(numbers) <= _MOST_NAMES:
+            raise ValueError(f"{name} stands for {len(numbers)} names; it must be 1 to {_MOST_NAMES}")
+        found += [f"{row['stem']}{number}" for number in numbers]
+    return tuple(found)
 
 
 def _is_texts(value: Any) -> TypeGuard[list[str]]:
@@ -107,10 +130,10 @@ class TopologySpec(Section):
     """A real network of the library: `feednet list` has their names."""
     links: tuple[dict[str, Any], ...] = ()
     """Links one by one. Each has `a` and `b`, the two nodes that it joins, `cost` and `cost_back` for routing
-    by cost, and what differs from `link`."""
+    by cost, and what differs from `link`. If `b` is a row such as "c1..c9", there is a link to each of it."""
     media: tuple[dict[str, Any], ...] = ()
-    """Broadcast media. Each has `name`, `members`, what differs from `link`, and `losses`: the loss_percent
-    of receivers that have another."""
+    """Broadcast media. Each has `name`, `members` (nodes, or rows of them), what differs from `link`, and
+    `losses`: the loss_percent of receivers that have another."""
     attributes: dict[str, dict[str, str]] = Field(default_factory=dict)
     """What is said of single nodes, such as their coordinates. It also puts them in another order than that
     in which links name them, which decides on addresses."""
@@ -178,7 +201,8 @@ class TopologySpec(Section):
             place = f"[[topology.links]] number {number}"
             if not all(isinstance(fields.get(end), str) for end in ("a", "b")):
                 raise TopologyError(f"{place}: a and b must name the two nodes that it joins")
-            links.append(self._made(Link, fields, f"{place}: it has a, b, cost, cost_back"))
+            for b in _in_topology(place, [fields["b"]]):
+                links.append(self._made(Link, fields | {"b": b}, f"{place}: it has a, b, cost, cost_back"))
         media = []
         for number, fields in enumerate(self.media, start=1):
             place = f"[[topology.media]] number {number}"
@@ -201,7 +225,8 @@ class TopologySpec(Section):
             own = fields
             if radio is not None:  # a rate that links have is not meant for it
                 own = {"bw_mbit": None, "mark_threshold": None, **fields}
-            media.append(self._made(Medium, {**own, "members": tuple(members), "radio": radio}, has))
+            whole = {**own, "members": _in_topology(place, members), "radio": radio}
+            media.append(self._made(Medium, whole, has))
         joined = [node for link in links for node in (link.a, link.b)]
         joined += [node for medium in media for node in medium.members]
         nodes = tuple(dict.fromkeys([*self.attributes, *joined]))
@@ -213,6 +238,13 @@ class TopologySpec(Section):
             return kind(**{**asdict(self.link), **fields})
         except TypeError:
             raise TopologyError(f"{has} and the parameters {', '.join(PARAMETERS)}") from None
+
+
+def _in_topology(place: str, names: Iterable[str]) -> tuple[str, ...]:
+    try:
+        return written_out(names)
+    except ValueError as error:
+        raise TopologyError(f"{place}: {error}") from None
 
 
 def _differing(fields: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,7 @@ _CITIZENS = [f"c{number}" for number in range(1, 7)]
 _PATIENCE = {"round": 3000, "claims": 1500, "retry": 1000, "pause": 150, "spread": 400, "gap": 150}
 SMALLER = {
     "isp-city": {"publishers": _CITIZENS, "subscribers": _CITIZENS, "workload.follows": 2},
+    "isp-storm": {"settle_ms": 3000},
     "lora-village": {
         "publishers": ["v1", "v2", "v3"],
         "subscribers": ["v1", "v2", "v3", "v4", "pub"],

@@ -259,6 +259,42 @@ duplicate_percent = 1.0
     assert [(link.delay_ms, link.duplicate_percent) for link in network.links] == [(2.0, 1.0), (9, 1.0)]
 
 
+ROWS = """
+title = "t"
+layerings = ["ssb"]
+publishers = ["c1..c3", "d"]
+subscribers = ["c9..c11"]
+[topology]
+links = [{ a = "hub", b = "c1..c11" }, { a = "hub", b = "d", delay_ms = 9 }]
+[[topology.media]]
+name = "cell"
+members = ["hub", "e-1..e-2"]
+"""
+
+
+def test_a_row_of_nodes_stands_for_all_of_it(tmp_path: Path) -> None:
+    rows = load(write(tmp_path, ROWS))
+    assert rows.publishers == ("c1", "c2", "c3", "d")
+    assert rows.subscribers == ("c9", "c10", "c11")
+    assert [link.b for link in rows.network.links] == [*(f"c{number}" for number in range(1, 12)), "d"]
+    assert rows.network.media[0].members == ("hub", "e-1", "e-2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"c1..c3"', '"c3..c1"', "publishers: .*c3..c1 stands for 0 names; it must be 1 to 10000"),
+        ('"c1..c11"', '"c1..c99999"', r"topology.links.* number 1: c1..c99999 stands for 99999 names"),
+        ('"e-1..e-2"', '"e-2..e-1"', r"topology.media.* number 1: e-2..e-1 stands for 0 names"),
+        ('"c1..c3"', '"c1..d3"', "publisher 'c1..d3' is not a node"),
+        ('"c1..c3"', '"c1..c3", "c2"', "publisher 'c2' is named twice"),
+    ],
+)
+def test_a_bad_row_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        load(write(tmp_path, ROWS.replace(old, new)))
+
+
 def test_a_scenario_survives_being_written_down(tmp_path: Path) -> None:
     for name in available():
         whole = load(name)

@@ -30,6 +30,7 @@ FEW = {
     "hot-author": RUNGS,
     "intermittent": RUNGS,
     "isp-city": ("tiny-isp", "tiny-pub", "ssb"),
+    "isp-storm": ("tiny-isp",),
     "ladder": RUNGS,
     "lora-village": ("tiny", "tiny-pub"),
     "mobile": ("poll", "sync", "sync-log", "lli", "link", "ssb-aware", "social-routing", "ssb"),
@@ -39,6 +40,7 @@ FEW = {
     "social": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware", "social-routing", "link"),
     "social-fetch": ("ndn", "ndn-over-ssb"),
     "testbed-pubsub": ("pull", "poll", "notify", "sync", "lli"),
+    "two-isps": ("tiny-isp", "tiny", "ssb"),
     "village": ("ssb", "poll", "lli", "ssb-aware-poll", "ssb-aware"),
 }
 """The layerings of scenarios that do not compare all that follow feeds over NDN."""
@@ -77,6 +79,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "hot-author",
         "intermittent",
         "isp-city",
+        "isp-storm",
         "ladder",
         "late-join",
         "line",
@@ -90,6 +93,7 @@ def test_there_are_the_scenarios_of_the_papers() -> None:
         "social",
         "social-fetch",
         "testbed-pubsub",
+        "two-isps",
         "village",
     }
 

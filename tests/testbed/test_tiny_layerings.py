@@ -17,6 +17,7 @@ from patience import PATIENCE_S
 from captures.pcapng import Direction
 from ssb.bipf import decode
 from ssb.tiny.node import GROUP, PORT
+from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.run import run
 from testbed.layerings.tiny import author_of, content_of
@@ -197,6 +198,87 @@ def test_a_city_gets_everything_though_each_starts_anew(tmp_path: Path, layering
         assert "c5" not in {
             row["node"] for row in rows if row["time"] < 2500 * MS and row["event"] == "delivered"
         }
+
+
+@pytest.mark.parametrize("layering", ["tiny-isp", "tiny"])
+def test_clients_of_two_providers_get_everything(layering: str) -> None:
+    wanted = load("two-isps", layerings=(layering,), items=24)
+    rows, emulation = played(wanted, layering)
+    assert_complete(wanted, rows)
+    feeds = {feed.key: feed.publisher for feed in workload.load(wanted).feeds}
+    far = [row for row in rows if row["event"] == "delivered" and row["node"][0] != feeds[row["feed"]][0]]
+    assert len(far) > 20, "both sides write for both"
+    if layering == "tiny-isp":
+        counted = {name: node.counters() for name, node in emulation.nodes.items()}
+        assert {name: each["contracts"] for name, each in counted.items() if each["contracts"] > 1} == {
+            "north": 7,
+            "south": 7,
+        }
+        assert {each["faults"] for each in counted.values()} == {0}
+
+
+THREE_ISPS = """
+title = "A row of three providers, with a client at each end and one in the middle"
+layerings = ["tiny-isp"]
+publishers = ["a1", "b1", "c1"]
+subscribers = ["a1", "b1", "c1"]
+warmup_ms = 3000
+settle_ms = 6000
+
+[topology]
+links = [
+    { a = "a", b = "b" },
+    { a = "b", b = "c" },
+    { a = "a", b = "a1" },
+    { a = "b", b = "b1" },
+    { a = "c", b = "c1" },
+]
+
+[topology.link]
+delay_ms = 5.0
+loss_percent = 3.0
+
+[workload]
+items = 12
+activity_exponent = 0.0
+
+[workload.schedule]
+speed = 1000000.0
+idle_limit_ms = 200.0
+
+[parameters.tiny-isp]
+providers = ["a", "b", "c"]
+size = 8
+retry_ms = 100
+"""
+
+
+def test_a_row_of_three_providers_passes_on_what_is_for_the_other_end(tmp_path: Path) -> None:
+    restarts = "".join(
+        f"\n[[events]]\nat_ms = {at_ms}\nrestart = '{node}'\n"
+        for at_ms, node in ((300, "b"), (900, "a"), (3200, "b"), (3300, "c1"), (3600, "c"))
+    )
+    wanted = scenario(tmp_path / "row.toml", THREE_ISPS + restarts)
+    rows, emulation = played(wanted, "tiny-isp")
+    assert_complete(wanted, rows)
+    counted = {name: node.counters() for name, node in emulation.nodes.items()}
+    assert {name: counted[name]["contracts"] for name in "abc"} == {"a": 2, "b": 3, "c": 2}
+    assert [counted[name]["subscriptions"] for name in "abc"] == [2, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("providers", "message"),
+    [
+        ('["a", "b"]', "tiny-isp: 'c1' is next to no provider"),
+        ('["a", "b", "c", "b1"]', "tiny-isp: 'b1' is the provider, and can neither publish nor follow"),
+        ('["a", "b", "d"]', "tiny-isp: provider 'd' is not a node"),
+        ('["a", "a"]', "tiny-isp: provider 'a' is named twice"),
+        ('"a"', "providers: .* list"),
+    ],
+)
+def test_a_client_needs_a_provider_beside_it(tmp_path: Path, providers: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        scenario(tmp_path / "row.toml", THREE_ISPS.replace('["a", "b", "c"]', providers))
 
 
 def test_a_courier_carries_everything_and_only_when_there(tmp_path: Path) -> None:

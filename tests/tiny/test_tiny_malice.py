@@ -18,7 +18,8 @@ from ssb.tiny.isp.messages import SubReceipt, SubRelay, SubRequest, SubResponse,
 from ssb.tiny.isp.reach import MOST_TARGETS, Reach, Reachability
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
-from testbed.verify.tiny.hostile import HostileClient, HostileProvider, fork
+from testbed.layerings.hostile_client import HostileClient, fork
+from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.story import INSIDE, MS, Hostility
 
 TERMS = Terms(size=8, unread=3, backlog=8, patience=20 * SECOND, linger=30 * SECOND)

@@ -1,104 +1,22 @@
-"""Clients and providers that do not keep to the protocol, each in the way that it is told."""
+"""Providers that do not keep to the protocol, each in the way that it is told.
+
+Clients of this kind are in `testbed.layerings.hostile_client`.
+"""
 
 from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 from ssb.keys import Identity
 from ssb.tiny.entry import first_previous, sign
-from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.evidence import sign_feed
-from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.lines import Lines
-from ssb.tiny.isp.messages import (
-    FarewellFin,
-    HopFin,
-    SubPause,
-    SubRequest,
-    SubResponseIsp,
-    is_tunnelled,
-    write,
-)
+from ssb.tiny.isp.messages import SubResponseIsp, is_tunnelled
 from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.route import Route, Side
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
-from testbed.verify.tiny.story import MS, SECOND, Hostility
-
-
-def fork(node: Node, feed: bytes, now: int) -> None:
-    """Sign another entry for the place of the last one of an own feed, and send it."""
-    held = node.store.feeds[feed]
-    previous = node.store.previous(feed, held.sequence) if held.sequence else None
-    if held.identity is not None and previous is not None:
-        other, _ = sign(held.identity, held.sequence, previous, b"other %d" % now)
-        node._outbox.put(other.packet, "entry", 0, now, node._ports)
-
-
-class HostileClient(Client):
-    """A client.
-
-    Attributes:
-        kind: what it does.
-        pace: the shortest and the longest time between two misdeeds, ns.
-    """
-
-    kind: Hostility = "floods"
-    pace = (200 * MS, 1500 * MS)
-
-    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
-        self._bad_at = now + 5 * SECOND
-        self._said: list[bytes] = []
-        super().__init__(node, root, random, terms, now)
-
-    def next_deadline(self) -> int | None:
-        """See Program."""
-        due = super().next_deadline()
-        return self._bad_at if due is None else min(due, self._bad_at)
-
-    def wake(self, now: int) -> None:
-        """See Program."""
-        super().wake(now)
-        if now >= self._bad_at:
-            self._bad_at = now + self._random.randint(*self.pace)
-            for contract in list(self.contracts.values()):
-                if contract.facts.state == OPEN:
-                    self._misbehave(contract, now)
-
-    def next_content(self, contract: Lines, now: int) -> bytes | None:
-        """See Party."""
-        content = super().next_content(contract, now)
-        if content is not None and is_tunnelled(content):
-            self._said.append(content)
-        return content
-
-    def _misbehave(self, contract: Any, now: int) -> None:
-        line = contract.facts.own_line
-        has_room = (
-            line
-            and not contract.facts.line_ended
-            and self.node.store.feeds[line[-1]].sequence < self.terms.size - 1
-        )
-        match self.kind:
-            case "floods":
-                target = self._random.randbytes(32) if self._random.random() < 0.5 else self.root.public_key
-                contract.say(SubRequest(target, self._random.randbytes(32), self._random.randbytes(64)), now)
-            case "lies about fin":
-                feed = self._random.choice([contract.facts.other_data, self._random.randbytes(32)])
-                contract.say(self._random.choice([HopFin(feed), FarewellFin()]), now)
-            case "sends what is no entry" if has_room:
-                content = self._random.choice(
-                    [self._random.randbytes(240), self._random.randbytes(9), write(SubPause(bytes(32)))]
-                )
-                self.node.publish(line[-1], content, now)
-            case "repeats entries" if has_room and self._said:
-                self.node.publish(line[-1], self._random.choice(self._said), now)
-            case "forks":
-                fork(self.node, self._random.choice([contract.facts.own_control, *line]), now)
-            case "ignores pauses":
-                for one in self.subscriptions.values():
-                    one.is_paused = False
-                contract.write_line(now)
+from testbed.layerings.hostile_client import fork
+from testbed.verify.tiny.story import Hostility
 
 
 class HostileProvider(Provider):

@@ -5,27 +5,16 @@ from random import Random
 from typing import Any, Literal, NamedTuple
 
 from ssb.tiny.isp.terms import Terms
+from testbed.layerings.hostile_client import Misdeed
 
 MS = 1_000_000
 SECOND = 1_000 * MS
 ISP = "isp"
 
-Hostility = Literal[
-    "replays",
-    "garbles",
-    "floods",
-    "lies about fin",
-    "sends what is no entry",
-    "ignores pauses",
-    "repeats entries",
-    "forks",
-    "forges",
-    "mixes up",
-    "withholds",
-]
+Hostility = Misdeed | Literal["replays", "garbles", "forges", "mixes up", "withholds"]
 OUTSIDE: tuple[Hostility, ...] = ("replays", "garbles")
 """Of somebody in the cell who is nobody's client."""
-INSIDE: tuple[Hostility, ...] = (
+INSIDE: tuple[Misdeed, ...] = (
     "floods",
     "lies about fin",
     "sends what is no entry",

@@ -1,0 +1,128 @@
+"""Clients that do not keep to tinyISP, each in the way that it is told."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any, Literal
+
+from ssb.keys import Identity
+from ssb.tiny.entry import sign
+from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.evidence import sign_feed
+from ssb.tiny.isp.facts import OPEN
+from ssb.tiny.isp.lines import Lines
+from ssb.tiny.isp.messages import FarewellFin, HopFin, SubPause, SubRequest, is_tunnelled, write
+from ssb.tiny.isp.subscription import STANDS
+from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.node import Node
+
+_MS = 1_000_000
+
+Misdeed = Literal[
+    "none",
+    "crowds",
+    "floods",
+    "lies about fin",
+    "sends what is no entry",
+    "ignores pauses",
+    "repeats entries",
+    "forks",
+]
+"""What a hostile client does: "crowds" writes to its contacts as fast as the provider takes it, "floods" asks
+for subscriptions without end; the others are what they say."""
+
+
+def fork(node: Node, feed: bytes, now: int) -> None:
+    """Sign another entry for the place of the last one of an own feed, and send it."""
+    held = node.store.feeds[feed]
+    previous = node.store.previous(feed, held.sequence) if held.sequence else None
+    if held.identity is not None and previous is not None:
+        other, _ = sign(held.identity, held.sequence, previous, b"other %d" % now)
+        node._outbox.put(other.packet, "entry", 0, now, node._ports)
+
+
+_CROWDING = 400
+"""Bytes of an entry that only takes room."""
+
+
+class HostileClient(Client):
+    """A client.
+
+    Attributes:
+        kind: what it does.
+        pace: the shortest and the longest time between two misdeeds, ns.
+        talks: whether it also writes to its contacts, an entry with each misdeed.
+        targets: whom it asks, with true proofs, if it asks without end; if empty, nobody that there is.
+    """
+
+    kind: Misdeed = "floods"
+    pace = (200 * _MS, 1500 * _MS)
+    talks = False
+    targets: Sequence[bytes] = ()
+
+    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
+        self._bad_at = now + 5 * SECOND
+        self._said: list[bytes] = []
+        super().__init__(node, root, random, terms, now)
+
+    def next_deadline(self) -> int | None:
+        """See Program."""
+        due = super().next_deadline()
+        return self._bad_at if due is None else min(due, self._bad_at)
+
+    def wake(self, now: int) -> None:
+        """See Program."""
+        super().wake(now)
+        if now >= self._bad_at:
+            self._bad_at = now + self._random.randint(*self.pace)
+            for contract in list(self.contracts.values()):
+                if contract.facts.state == OPEN:
+                    self._misbehave(contract, now)
+
+    def next_content(self, contract: Lines, now: int) -> bytes | None:
+        """See Party."""
+        content = super().next_content(contract, now)
+        if content is not None and is_tunnelled(content) and self.kind == "repeats entries":
+            self._said.append(content)
+        return content
+
+    def _misbehave(self, contract: Any, now: int) -> None:
+        line = contract.facts.own_line
+        has_room = (
+            line
+            and not contract.facts.line_ended
+            and self.node.store.feeds[line[-1]].sequence < self.terms.size - 1
+        )
+        if self.talks:
+            self._write(1, now)
+        match self.kind:
+            case "crowds":
+                self._write(self.terms.size, now)
+            case "floods" if self.targets:
+                target, feed = self._random.choice(self.targets), self._random.randbytes(32)
+                contract.say(SubRequest(target, feed, sign_feed(self.root, feed, target)), now)
+            case "floods":
+                target = self._random.randbytes(32) if self._random.random() < 0.5 else self.root.public_key
+                contract.say(SubRequest(target, self._random.randbytes(32), self._random.randbytes(64)), now)
+            case "lies about fin":
+                feed = self._random.choice([contract.facts.other_data, self._random.randbytes(32)])
+                contract.say(self._random.choice([HopFin(feed), FarewellFin()]), now)
+            case "sends what is no entry" if has_room:
+                content = self._random.choice(
+                    [self._random.randbytes(240), self._random.randbytes(9), write(SubPause(bytes(32)))]
+                )
+                self.node.publish(line[-1], content, now)
+            case "repeats entries" if has_room and self._said:
+                self.node.publish(line[-1], self._random.choice(self._said), now)
+            case "forks":
+                fork(self.node, self._random.choice([contract.facts.own_control, *line]), now)
+            case "ignores pauses":
+                for one in self.subscriptions.values():
+                    one.is_paused = False
+                contract.write_line(now)
+
+    def _write(self, most: int, now: int) -> None:
+        """Write to all contacts, until so many entries wait for room in the line."""
+        size = min(self.terms.largest, _CROWDING)
+        for ref, one in list(self.subscriptions.items()):
+            while one.state == STANDS and not one.is_leaving and self._backlog(one.own) < most:
+                self.send(ref, self._random.randbytes(size), now)

@@ -1,0 +1,46 @@
+"""The study of tinyISP's claims, with few messages: each claim that docs/tiny.md calls true shows already."""
+
+import pytest
+from click.testing import CliRunner
+
+from testbed.bench import tiny
+
+
+def figures(study: str, messages: int = 400) -> dict[str, dict[str, float]]:
+    return {row.what: row.figures for row in tiny.STUDIES[study](messages)}
+
+
+def test_a_line_that_hops_holds_no_more_than_is_agreed_and_one_that_does_not_grows() -> None:
+    found = figures("storage")
+    hopping, growing = found["provider, feeds of 10 entries"], found["provider, a feed that never hops"]
+    assert hopping["kB after 400"] < 2 * hopping["kB after 100"] < hopping["bound, kB"]
+    # Each message is an entry and a chunk in the line of the sender and in that of the reader.
+    assert growing["kB after 400"] - growing["kB after 200"] == pytest.approx(0.48 * 200)
+    pub = found["a pub that keeps everything"]
+    assert pub["kB after 400"] == pytest.approx(0.12 * 400)
+
+
+def test_a_farewell_leaves_root_feeds_only() -> None:
+    found = figures("farewell", 160)
+    assert found["with farewells"]["feeds left"] == 1 + 8
+    assert found["clients vanish, contracts stay"]["feeds left"] > 1 + 8 + 8 * 4
+    assert (
+        found["with farewells"]["kB after 8 clients"]
+        < found["clients vanish, contracts stay"]["kB after 2 clients"]
+    )
+
+
+def test_control_feeds_overtake_data() -> None:
+    times = [tiny._request_s(kind, 1) for kind in (tiny.Metered, tiny.Even)]
+    assert times[0] < times[1] / 1.5
+
+
+def test_a_vector_is_as_long_for_many_contacts_as_for_few() -> None:
+    few, many = tiny._bundled(1), tiny._bundled(6)
+    assert few["want vector, bytes"] == many["want vector, bytes"] == 18
+
+
+def test_the_command_prints_a_study() -> None:
+    done = CliRunner().invoke(tiny.bench, ["overhead", "--messages", "20"])
+    assert done.exit_code == 0, done.output
+    assert "tinyISP, 27 bytes" in done.output
