@@ -35,8 +35,9 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from topologies.link import PARAMETERS, Parameter
+from topologies.link import LINK_PARAMETERS
 from topologies.model import Link, Topology, TopologyError
+from topologies.parameter import Parameter
 
 _IGNORED = {"use_hfsc", "use_tbf", "use_htb", "latency_ms", "speedup", "gro", "txo", "rxo"}
 _SECTIONS = ("nodes", "switches", "links", "faces")
@@ -89,7 +90,7 @@ class _LinkKey(NamedTuple):
 _UNITS = ("_mbit", "_ms", "_percent")
 _LINK_KEYS = {
     next((name.removesuffix(unit) for unit in _UNITS if name.endswith(unit)), name): _LinkKey.of(name, each)
-    for name, each in PARAMETERS.items()
+    for name, each in LINK_PARAMETERS.items()
 }
 
 
@@ -307,7 +308,7 @@ def _link(line: _Line) -> Link:
             given[key.parameter] = key.read(value)
         except ValueError:
             given[key.parameter] = math.nan
-        if not PARAMETERS[key.parameter].allows(given[key.parameter]):
+        if not LINK_PARAMETERS[key.parameter].allows(given[key.parameter]):
             raise line.error(f"{line.subject} {word}: {name} must be {key.wanted}")
     try:
         return replace(link, **given)

@@ -23,7 +23,7 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 from topologies.geography import Place, delay_ms
-from topologies.link import PARAMETERS
+from topologies.link import LINK_PARAMETERS
 from topologies.model import INTERFACE_NAME_LIMIT, Link, Topology, TopologyError
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def to_networkx(topology: Topology) -> networkx.Graph[str]:
     for node in topology.nodes:
         graph.add_node(node, **topology.attributes.get(node, {}))
     for each in topology.links:
-        given = {name: getattr(each, name) for name in (*PARAMETERS, "cost", "cost_back")}
+        given = {name: getattr(each, name) for name in (*LINK_PARAMETERS, "cost", "cost_back")}
         graph.add_edge(each.a, each.b, **{key: value for key, value in given.items() if value is not None})
     return graph
 
@@ -178,17 +178,17 @@ def _link(
     speed = _speed(f"{a}:{b}", data)
     if speed is not None:
         parameters["bw_mbit"] = speed / 1e6
-    for name in (*PARAMETERS, "cost", "cost_back"):
+    for name in (*LINK_PARAMETERS, "cost", "cost_back"):
         if name in data:
             parameters[name] = _value(f"{a}:{b}", name, data[name])
     return Link(a, b, **{**parameters, **given})
 
 
 def _value(link: str, name: str, value: Any) -> Any:
-    if name in PARAMETERS and PARAMETERS[name].choices:
+    if name in LINK_PARAMETERS and LINK_PARAMETERS[name].choices:
         return str(value)
     number = _number(link, name, value)
-    return int(number) if name in PARAMETERS and PARAMETERS[name].unit == "packets" else number
+    return int(number) if name in LINK_PARAMETERS and LINK_PARAMETERS[name].unit == "packets" else number
 
 
 def _speed(link: str, data: Mapping[str, Any]) -> float | None:

@@ -1,13 +1,14 @@
-"""What a link is like: its parameters, each declared once, as those of topologies.radio are.
+"""The parameters of a link, each declared once.
 
 Scenarios (TOML), manifests, Mini-NDN files, the relay, the keys of sweeps and the words of reports all read
 the declaration. A parameter that is added here needs nothing else but its place in topologies.pipe, which
 does it, and says it to netem.
 """
 
-import math
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from topologies.parameter import declared, parameter
 
 
 class LinkError(ValueError):
@@ -16,68 +17,6 @@ class LinkError(ValueError):
 
 LOWEST = {"uniform": 1.0, "normal": 4.0, "pareto": 2 / 3, "paretonormal": 1.5}
 """How far the delay may fall below delay_ms, in units of jitter_ms, by jitter_distribution."""
-
-
-class Parameter(NamedTuple):
-    """What is declared of a parameter.
-
-    Attributes:
-        title: for people, "delay of each link".
-        unit: of its values; "" if they are words.
-        means: what it does, in sentences.
-        least, most: its range, both included.
-        is_above: `least` itself is not allowed.
-        unset: the word for None, "" if it must be a number.
-        choices: the words or numbers that it takes; empty if it takes all of its range.
-        words: what is said of a link, "{:g} ms delay", and
-        idle: what if the parameter has its default; None to use `words` then, too.
-    """
-
-    title: str
-    unit: str
-    means: str
-    least: float = 0
-    most: float = math.inf
-    is_above: bool = False
-    unset: str = ""
-    choices: tuple[str | float, ...] = ()
-    words: str = "{:g}"
-    idle: str | None = ""
-
-    @property
-    def wanted(self) -> str:
-        """What a value must be, to go on "must be ..."."""
-        if self.choices:
-            return f"one of {self.listed}"
-        if self.unit == "packets":
-            return f"at least {self.least:g} packet"
-        return self.range if self.most < math.inf else f"a finite number {self.range}"
-
-    @property
-    def listed(self) -> str:
-        """Its choices: "uniform, normal"."""
-        return ", ".join(each if isinstance(each, str) else f"{each:g}" for each in self.choices)
-
-    @property
-    def range(self) -> str:
-        """Where values lie."""
-        upper = f" to {self.most:.15g}" if self.most < math.inf else ""
-        return f"{'above' if self.is_above else 'from'} {self.least:g}{upper}"
-
-    def allows(self, value: float | str | None) -> bool:
-        """Tell whether a value is in range."""
-        if value is None:
-            return bool(self.unset)
-        if self.choices or isinstance(value, str):
-            return value in self.choices
-        if math.isinf(value):
-            return False
-        return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
-
-
-def parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more: Any) -> Any:
-    """Return the field of a dataclass that declares a parameter; `more` are attributes of Parameter."""
-    return field(default=default, metadata={"parameter": Parameter(title, unit, means, **more)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,10 +138,10 @@ class LinkParameters:
 
     def check(self) -> None:
         """Raise LinkError if a parameter is out of range."""
-        for name, parameter in PARAMETERS.items():
+        for name, each in LINK_PARAMETERS.items():
             value = getattr(self, name)
-            if not parameter.allows(value):
-                raise LinkError(f"{name} must be {parameter.wanted}, not {value}")
+            if not each.allows(value):
+                raise LinkError(f"{name} must be {each.wanted}, not {value}")
         good, bad = self.loss_good_percent, self.loss_bad_percent
         if self.loss_burst is None:
             if (good, bad) != (0, 100):
@@ -222,11 +161,11 @@ class LinkParameters:
         """Say what a link does to frames: "10 Mbit/s, 10 ms delay, 1 % loss, queue of 100 frames"."""
         said = []
         for each in fields(LinkParameters):
-            value, parameter = getattr(self, each.name), PARAMETERS[each.name]
+            value, declaration = getattr(self, each.name), LINK_PARAMETERS[each.name]
             if each.name in ("max_queue_size", "mark_threshold") and not self.ns_per_byte:
                 continue  # nothing queues
-            is_idle = value == each.default and parameter.idle is not None
-            said.append(parameter.idle if is_idle else parameter.words.format(value))
+            is_idle = value == each.default and declaration.idle is not None
+            said.append(declaration.idle if is_idle else declaration.words.format(value))
         return ", ".join(filter(None, said))
 
     @property
@@ -273,5 +212,5 @@ class LinkParameters:
         return 0 if self.reorder_percent else max(0, self.delay_ns - earliest)
 
 
-PARAMETERS: dict[str, Parameter] = {each.name: each.metadata["parameter"] for each in fields(LinkParameters)}
+LINK_PARAMETERS = declared(LinkParameters)
 """The parameters of a link by name."""

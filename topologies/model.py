@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import groupby, permutations
 from typing import ClassVar, NamedTuple
 
-from topologies.link import PARAMETERS, LinkError, LinkParameters
+from topologies.link import LINK_PARAMETERS, LinkError, LinkParameters
 from topologies.radio import Radio
 
 INTERFACE_NAME_LIMIT = 15
@@ -124,7 +124,7 @@ class Medium(LinkParameters):
 
     def towards(self, receiver: str) -> LinkParameters:
         """Return what the medium does to the frames that a member receives."""
-        common = LinkParameters(**{name: getattr(self, name) for name in PARAMETERS})
+        common = LinkParameters(**{name: getattr(self, name) for name in LINK_PARAMETERS})
         return replace(common, loss_percent=self.losses.get(receiver, self.loss_percent))
 
 

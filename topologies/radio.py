@@ -35,7 +35,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 
-from topologies.link import Parameter, parameter
+from topologies.parameter import declared, parameter
 
 MOST_PAYLOAD: Final = 255
 """Bytes of a frame: its header has one byte for their number."""
@@ -79,7 +79,7 @@ class Radio:
         default=5,
         least=5,
         most=8,
-        means="Of so many bits sent 4 are information.",
+        means="Bits that are sent for every 4 bits of information.",
     )
     preamble: int = parameter(
         "preamble of radio cells",
@@ -95,7 +95,7 @@ class Radio:
         default=1.0,
         most=100,
         is_above=True,
-        means="The share of any hour for which a member may be on air; 100 for no limit.",
+        means="Largest share of any hour that a member may transmit; 100: no limit.",
     )
     carrier_sense: bool = parameter(
         "listening before sending in radio cells",
@@ -148,7 +148,7 @@ class Radio:
         return ", ".join([*said, "carrier sense" if self.carrier_sense else "no carrier sense"])
 
 
-RADIO_PARAMETERS: dict[str, Parameter] = {each.name: each.metadata["parameter"] for each in fields(Radio)}
+RADIO_PARAMETERS = declared(Radio)
 """The parameters of a radio by name."""
 
 

@@ -23,7 +23,7 @@ from analysis.report.ranks import alike, rank
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.samples import TAILS
 from analysis.tables.values import ALL, OUTCOMES
-from topologies.link import PARAMETERS
+from topologies.link import LINK_PARAMETERS
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
 """Faults that the page counts for each subscriber."""
@@ -203,13 +203,13 @@ def _at_most(manifest: Manifest) -> Iterator[str]:
     """Yield in words the most of what links do to frames besides losing them."""
     for name in ("loss_burst", "loss_good_percent", "reorder_percent", "duplicate_percent"):
         if values := [value for link in manifest.topology.links if (value := getattr(link, name))]:
-            yield PARAMETERS[name].words.format(max(values))
+            yield LINK_PARAMETERS[name].words.format(max(values))
     thresholds = [link.mark_threshold for link in manifest.topology.links if link.mark_threshold]
     if thresholds:
-        yield PARAMETERS["mark_threshold"].words.format(min(thresholds))
+        yield LINK_PARAMETERS["mark_threshold"].words.format(min(thresholds))
     for name in sorted({link.jitter_distribution for link in manifest.topology.links if link.jitter_ms}):
         if name != "uniform":
-            yield PARAMETERS["jitter_distribution"].words.format(name)
+            yield LINK_PARAMETERS["jitter_distribution"].words.format(name)
 
 
 class LinkRow(NamedTuple):

@@ -3,7 +3,7 @@
 import json
 from typing import Any, NamedTuple
 
-from topologies.link import PARAMETERS as PARAMETERS_OF_LINKS
+from topologies.link import LINK_PARAMETERS
 from topologies.radio import RADIO_PARAMETERS
 
 NET = "net"
@@ -35,7 +35,7 @@ WORDS = {
     SOURCE: Words("directory"),
     ITEMS: Words("items published", "items"),
     STRATEGY: Words("forwarding strategy"),
-    **{f"topology.link.{name}": Words(each.title, each.unit) for name, each in PARAMETERS_OF_LINKS.items()},
+    **{f"topology.link.{name}": Words(each.title, each.unit) for name, each in LINK_PARAMETERS.items()},
     "topology.generator": Words("shape of the network"),
     "topology.file": Words("topology file"),
     "topology.library": Words("network of the library"),
@@ -60,7 +60,7 @@ WORDS = {
     "topology.users.at": Words("where users join the network"),
     **{
         f"topology.users.link.{name}": Words(each.title.replace("each", "each user’s"), each.unit)
-        for name, each in PARAMETERS_OF_LINKS.items()
+        for name, each in LINK_PARAMETERS.items()
     },
     "routing.metric": Words("what makes a route good"),
     "routing.paths": Words("routes that forwarders get"),
@@ -161,7 +161,7 @@ PARAMETERS = {
 """The parameters of layerings, by name."""
 
 _UNSET = {
-    **{f"topology.link.{name}": each.unset for name, each in PARAMETERS_OF_LINKS.items() if each.unset},
+    **{f"topology.link.{name}": each.unset for name, each in LINK_PARAMETERS.items() if each.unset},
     "workload.feed": "generated",
     "workload.follows": "all",
     "routing.converge_ms": "never",

@@ -16,6 +16,9 @@ from testbed.cli import interrupts
 from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
 
+MENDABLE = (UserError, AnalysisError, CaptureError, OSError)
+"""Errors that the user can mend."""
+
 _errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _PLACES = {
@@ -57,6 +60,12 @@ def feednet() -> None:
     """Run NDN and Secure Scuttlebutt layered in different ways over one network, and compare them."""
 
 
+def complaint(error: BaseException | None) -> str:
+    """Return the line that a command ends with after one of MENDABLE."""
+    assert isinstance(error, MENDABLE), error
+    return of_system(error) if isinstance(error, OSError) else str(error)
+
+
 def main() -> None:
     """Run the command; errors that the user can mend are one line and exit status 1."""
     # Nothing that we start takes modules from the user's directory.
@@ -67,11 +76,8 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except (UserError, AnalysisError, CaptureError) as error:
-        _errors.print(f"feednet: {error}", markup=False)
-        sys.exit(1)
-    except OSError as error:
-        _errors.print(f"feednet: {of_system(error)}", markup=False)
+    except MENDABLE as error:
+        _errors.print(f"feednet: {complaint(error)}", markup=False)
         sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
         _errors.print("feednet: interrupted")

@@ -37,9 +37,9 @@ _REFUSED_AGAIN = SECOND
 class TinyIspParameters(TinyParameters):
     """Parameters of tinyISP: those of its node, and the terms of all contracts."""
 
-    providers: list[str] = Field(default_factory=list)
+    providers: list[str] = Field(default=[])
     """The providers. Left out: the node with most interfaces, the first of them."""
-    hostile: list[str] = Field(default_factory=list)
+    hostile: list[str] = Field(default=[])
     """Hostile clients: they neither publish nor follow, subscribe to each other, and commit the misdeed."""
     misdeed: Misdeed = "crowds"
     """What the hostile clients do: write without pause to each other ("crowds"), ask all clients for

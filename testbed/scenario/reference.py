@@ -22,6 +22,7 @@ from testbed.scenario.reader import available
 from testbed.scenario.sections import Section, table_keys, tables_in
 from topologies.generate import GENERATORS, arguments
 from topologies.link import LinkParameters
+from topologies.parameter import declared
 from topologies.radio import Radio
 
 _NAMED = {"plans": "NODE", "nodes": "NODE", "strategies": "PREFIX"}
@@ -177,9 +178,10 @@ def _toml(value: Any) -> str:
 
 
 def _declared(table: type[LinkParameters] | type[Radio], path: tuple[str, ...]) -> Iterator[Entry]:
-    """Yield the parameters of links or of radios, as topologies.link.Parameter tells of them."""
+    """Yield the parameters of links or of radios."""
+    parameters = declared(table)
     for each in fields(table):
-        told = each.metadata["parameter"]
+        told = parameters[each.name]
         types = (each.type, *get_args(each.type))
         kind = next(word for kind, word in _TYPES.items() if kind in types)
         bounds = "" if bool in types else told.listed or told.range

@@ -19,7 +19,7 @@ from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
 from topologies.graphs import is_graphml, read_graphml
-from topologies.link import PARAMETERS, LinkParameters
+from topologies.link import LINK_PARAMETERS, LinkParameters
 from topologies.model import Link, Medium, Topology, TopologyError
 from topologies.radio import RADIO_PARAMETERS, Radio, RadioError
 from topologies.routing import Metric, Paths, Routing
@@ -43,7 +43,7 @@ def table_keys(table: type) -> dict[str, Any]:
     """Return the keys of a table, a Section or LinkParameters or Radio, each with the type of its value."""
     if issubclass(table, Section):
         return {field.alias or name: field.annotation for name, field in table.model_fields.items()}
-    names = RADIO_PARAMETERS if table is Radio else PARAMETERS
+    names = RADIO_PARAMETERS if table is Radio else LINK_PARAMETERS
     return {name: table.__annotations__[name] for name in names}
 
 
@@ -237,7 +237,7 @@ class TopologySpec(Section):
         try:
             return kind(**{**asdict(self.link), **fields})
         except TypeError:
-            raise TopologyError(f"{has} and the parameters {', '.join(PARAMETERS)}") from None
+            raise TopologyError(f"{has} and the parameters {', '.join(LINK_PARAMETERS)}") from None
 
 
 def _in_topology(place: str, names: Iterable[str]) -> tuple[str, ...]:
@@ -480,15 +480,17 @@ class Change(Section):
     def changed(self, link: Link) -> Link:
         """Return the link as it is after a link_change. Raises TopologyError."""
         for name, value in (self.set or {}).items():
-            if name not in PARAMETERS:
-                raise TopologyError(f"link {link}: it has no {name}; it has {', '.join(PARAMETERS)}")
+            if name not in LINK_PARAMETERS:
+                raise TopologyError(f"link {link}: it has no {name}; it has {', '.join(LINK_PARAMETERS)}")
             if name == "mark_threshold":
                 raise TopologyError(f"link {link}: mark_threshold stays as it is during a run")
-            wanted = str if PARAMETERS[name].choices else float
+            wanted = str if LINK_PARAMETERS[name].choices else float
             if not isinstance(value, wanted):
-                raise TopologyError(f"link {link}: {name} must be {PARAMETERS[name].wanted}, not {value!r}")
+                raise TopologyError(
+                    f"link {link}: {name} must be {LINK_PARAMETERS[name].wanted}, not {value!r}"
+                )
         whole = {
-            name: int(value) if PARAMETERS[name].unit == "packets" else value
+            name: int(value) if LINK_PARAMETERS[name].unit == "packets" else value
             for name, value in (self.set or {}).items()
         }
         return replace(link, **whole)  # type: ignore[arg-type]

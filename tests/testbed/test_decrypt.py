@@ -16,8 +16,7 @@ from scapy.utils import PcapNgReader, wrpcapng
 
 from ssb.transport.muxrpc import BodyType, Packet, PacketReader, encode
 from ssb.transport.secure_stream import PLAIN_BYTES, PLAIN_MARK
-from testbed.cli.main import feednet
-from testbed.errors import UserError
+from testbed.cli.main import complaint, feednet
 from testbed.experiment import run as running
 from testbed.scenario import workload
 from testbed.scenario.reader import load
@@ -54,9 +53,7 @@ def said(*arguments: object) -> list[str]:
 
 
 def error(*arguments: object) -> str:
-    result = called(*arguments)
-    assert isinstance(result.exception, UserError)
-    return str(result.exception)
+    return complaint(called(*arguments).exception)
 
 
 def ran(directory: Path, *, encrypted: bool) -> Path:

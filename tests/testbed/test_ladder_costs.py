@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from testbed.cli.main import feednet
+from testbed.cli.main import MENDABLE, complaint, feednet
 from testbed.errors import UserError
 from testbed.ladder import run
 from testbed.ladder.swarms import ratio, slopes, study
@@ -220,9 +220,9 @@ def test_bad_input_is_one_line(
     (tmp_path / "full" / "file").touch()
     done = costs(*words)
     assert done.exit_code != 0
-    if isinstance(done.exception, UserError):
-        assert said in str(done.exception)
-        assert "\n" not in str(done.exception)
+    if isinstance(done.exception, MENDABLE):
+        assert said in complaint(done.exception)
+        assert "\n" not in complaint(done.exception)
     else:
         assert said in done.output.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["full"]

@@ -12,8 +12,7 @@ from processes import Feednet, wait_for
 from analysis.errors import AnalysisError
 from analysis.files import partial_of, whole_directory
 from analysis.pipelines.run import analyze
-from testbed.cli.main import feednet
-from testbed.errors import UserError
+from testbed.cli.main import complaint, feednet
 from testbed.experiment import run as running
 from testbed.scenario import workload
 from testbed.scenario.reader import load
@@ -34,10 +33,9 @@ def somebody(partial):
 
 
 def refused(*arguments):
-    said = CliRunner().invoke(feednet, [*map(str, arguments)])
-    assert isinstance(said.exception, UserError), said.output
-    assert "\n" not in str(said.exception)
-    return str(said.exception)
+    said = complaint(CliRunner().invoke(feednet, [*map(str, arguments)]).exception)
+    assert "\n" not in said
+    return said
 
 
 def test_two_runs(tmp_path):

@@ -7,11 +7,11 @@ import pytest
 
 from testbed.scenario.sections import TopologySpec
 from topologies.conf import conf_text, parse_conf
-from topologies.link import PARAMETERS, LinkParameters
+from topologies.link import LINK_PARAMETERS, LinkParameters
 from topologies.model import Link, TopologyError
 from topologies.pipe import Pipe, netem, pipe_rng
 
-OTHER = {name: "normal" if each.choices else 7 for name, each in PARAMETERS.items()}
+OTHER = {name: "normal" if each.choices else 7 for name, each in LINK_PARAMETERS.items()}
 """A value for each that is not the default's."""
 
 BESIDE = {"loss_bad_percent": {"loss_burst": 5}, "loss_good_percent": {"loss_burst": 5, "loss_percent": 9}}
@@ -27,7 +27,7 @@ def fate(link: Link) -> list[tuple[int, ...]]:
     return [(*pipe.send(n * 10_000, 1000), pipe.is_marked) for n in range(200)]
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("name", LINK_PARAMETERS)
 def test_a_parameter_matters_to_frames_and_netem(name: str) -> None:
     """Beside a rate, which makes a queue, and a delay, which jitter varies."""
     plain = Link(
@@ -44,7 +44,7 @@ def test_a_parameter_matters_to_frames_and_netem(name: str) -> None:
     assert (netem(plain) != netem(changed)) == (name not in NOT_NETEM)
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
+@pytest.mark.parametrize("name", LINK_PARAMETERS)
 def test_a_parameter_is_read_from_a_mini_ndn_file_and_from_a_scenario(name: str) -> None:
     key = name.removesuffix("_mbit").removesuffix("_ms").removesuffix("_percent")
     given = {**BESIDE.get(name, {}), name: OTHER[name]}
@@ -58,7 +58,7 @@ def test_a_parameter_is_read_from_a_mini_ndn_file_and_from_a_scenario(name: str)
     assert TopologySpec.model_validate(table).build().links == (expected,)
 
 
-@pytest.mark.parametrize(("name", "parameter"), PARAMETERS.items())
+@pytest.mark.parametrize(("name", "parameter"), LINK_PARAMETERS.items())
 def test_a_parameter_out_of_range_is_refused(name: str, parameter) -> None:
     values = [parameter.least - 1, math.inf, math.nan, parameter.most + 1]
     values += [parameter.least] if parameter.is_above else []

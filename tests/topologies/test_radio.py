@@ -51,7 +51,7 @@ def test_airtime_is_that_of_the_data_sheet(factor, khz, rate, payload, ms):
         ({"bandwidth_khz": 100.0}, "bandwidth_khz must be one of 7.8, .*, not 100.0"),
         ({"coding_rate": 9}, "coding_rate must be a whole number from 5 to 8, not 9"),
         ({"duty_cycle_percent": 0}, "duty_cycle_percent must be above 0 to 100, not 0"),
-        ({"backoff_ms": float("nan")}, "backoff_ms must be from 0 to 86400000, not nan"),
+        ({"backoff_ms": float("nan")}, "backoff_ms must be from 0 to 86,400,000, not nan"),
     ],
 )
 def test_a_radio_that_cannot_be_is_one_line(wrong, message):

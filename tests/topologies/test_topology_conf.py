@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.conf import conf_text, parse_conf, read_conf
-from topologies.link import PARAMETERS
+from topologies.link import LINK_PARAMETERS
 from topologies.model import Link, Medium, Topology, TopologyError
 
 FULL = """\
@@ -83,7 +83,7 @@ def written_topologies(draw):
             bw_mbit=draw(st.none() | st.floats(1e-7, 1e6)),
             loss_percent=draw(st.floats(0, 50)),
             loss_burst=draw(st.none() | st.floats(1, 9)),
-            jitter_distribution=draw(st.sampled_from(PARAMETERS["jitter_distribution"].choices)),
+            jitter_distribution=draw(st.sampled_from(LINK_PARAMETERS["jitter_distribution"].choices)),
             max_queue_size=draw(st.integers(1, 10**9)),
         )
     switches = draw(st.lists(st.sampled_from(nodes), unique=True))

@@ -34,7 +34,7 @@ import mininet.log
 import mininet.net
 
 from captures.netns import inside
-from topologies.link import PARAMETERS
+from topologies.link import LINK_PARAMETERS
 from topologies.mininet import namespaces, sandbox
 from topologies.mininet.child import Child, ChildError
 from topologies.mininet.host import Host, Namespace
@@ -159,7 +159,7 @@ class MininetNetwork:
         Raises OSError if that fails.
         """
         if self._relay is not None:
-            parameters = {name: getattr(to, name) for name in PARAMETERS}
+            parameters = {name: getattr(to, name) for name in LINK_PARAMETERS}
             self._relay.tell(f"{link} set {json.dumps(parameters)}")
             return
         settings = netem(to) or netem(Link(to.a, to.b, delay_ms=1e-6))  # nothing, but it replaces what was

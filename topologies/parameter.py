@@ -1,0 +1,72 @@
+"""How a parameter of a link or a radio cell is declared: as a field of a dataclass."""
+
+import math
+from dataclasses import field, fields
+from typing import Any, NamedTuple
+
+
+class Parameter(NamedTuple):
+    """What is declared of a parameter.
+
+    Attributes:
+        title: for people, "delay of each link".
+        unit: of its values; "" if they are words.
+        means: what it does, in sentences.
+        least, most: its range, both included.
+        is_above: `least` itself is not allowed.
+        unset: the word for None, "" if it must be a number.
+        choices: the words or numbers that it takes; empty if it takes all of its range.
+        words: text for a value, "{:g} ms delay".
+        idle: text for the default value; None: use `words`.
+    """
+
+    title: str
+    unit: str
+    means: str
+    least: float = 0
+    most: float = math.inf
+    is_above: bool = False
+    unset: str = ""
+    choices: tuple[str | float, ...] = ()
+    words: str = "{:g}"
+    idle: str | None = ""
+
+    @property
+    def wanted(self) -> str:
+        """What a value must be, to go on "must be ..."."""
+        if self.choices:
+            return f"one of {self.listed}"
+        if self.unit == "packets":
+            return f"at least {self.least:g} packet"
+        return self.range if self.most < math.inf else f"a finite number {self.range}"
+
+    @property
+    def listed(self) -> str:
+        """Its choices: "uniform, normal"."""
+        return ", ".join(each if isinstance(each, str) else f"{each:g}" for each in self.choices)
+
+    @property
+    def range(self) -> str:
+        """Where values lie."""
+        upper = f" to {self.most:,.15g}" if self.most < math.inf else ""
+        return f"{'above' if self.is_above else 'from'} {self.least:,g}{upper}"
+
+    def allows(self, value: float | str | None) -> bool:
+        """Tell whether a value is in range."""
+        if value is None:
+            return bool(self.unset)
+        if self.choices or isinstance(value, str):
+            return value in self.choices
+        if math.isinf(value):
+            return False
+        return self.least < value <= self.most if self.is_above else self.least <= value <= self.most
+
+
+def parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more: Any) -> Any:
+    """Return the field of a dataclass that declares a parameter; `more` are attributes of Parameter."""
+    return field(default=default, metadata={"parameter": Parameter(title, unit, means, **more)})
+
+
+def declared(table: type) -> dict[str, Parameter]:
+    """Return the parameters that a dataclass declares, by name."""
+    return {each.name: each.metadata["parameter"] for each in fields(table)}
