@@ -7,6 +7,8 @@ from analysis.pit.entry import Entry, Ledger, Message
 
 RECORD_BYTES = 16
 """State of a record: face 4, nonce 4, expiry 8 bytes."""
+PROMPT_NS = 100_000
+"""A forwarder passes an Interest on within this time."""
 
 
 class _InRecord(NamedTuple):
@@ -44,8 +46,8 @@ class ClassicEntry(Entry):
         self.in_records: dict[str, _InRecord] = {}
         self.out_records: dict[str, _OutRecord] = {}
         self.lets_pass = False  # there has been a persistent Interest
-        self.own_expiry = 0  # of a local application's persistent Interest
-        self.asked_until = 0  # expiry of a local application's other Interest
+        self.own_persistent_expiry = 0  # of a local application's persistent Interest
+        self.own_expiry = 0  # of a local application's other Interest
         self._before = (-1, "", _NOBODY, 0)  # the last Interest in: time, interface; what stood there before
 
     def held(self) -> tuple[int, int, int]:
@@ -70,8 +72,8 @@ class ClassicEntry(Entry):
         """Make the out-record for an Interest."""
         self.interests_out += 1
         self.upstreams.add(message.interface)
-        if self._is_own(message):
-            self.asked_until = message.expiry
+        if self._is_own(message) and not self._is_probe(message):
+            self.own_expiry = message.expiry
         self.out_records[message.interface] = _OutRecord(message.nonce)
         self.expiry = max(self.expiry, message.expiry)
 
@@ -92,15 +94,15 @@ class ClassicEntry(Entry):
         if self.lets_pass:
             self.items_out += 1
             return self.satisfied(message.time)
-        time, interface, record, expiry = self._before
+        _, _, record, expiry = self._before
         waiting = self.in_records.pop(message.interface, None)
         if waiting is None:
             return False
         self.items_out += 1
-        if (time, interface) != message[:2] or not expiry or message.direction is None:
+        if not self._is_at_once(message) or message.direction is None:
             return all(waiting.expiry <= message.time for waiting in self.in_records.values())
         if record is not _NOBODY:
-            self.in_records[interface] = record
+            self.in_records[message.interface] = record
         self.expiry = expiry
         return False
 
@@ -122,7 +124,7 @@ class ClassicEntry(Entry):
             if not waiting.is_persistent or waiting.expiry > message.time
         }
         if not is_in and self._is_own(message):
-            self.own_expiry = message.expiry
+            self.own_persistent_expiry = message.expiry
 
     def _is_own(self, message: Message) -> bool:
         """Tell whether an Interest that goes out is a local application's: nobody else has asked so."""
@@ -130,13 +132,13 @@ class ClassicEntry(Entry):
 
     def satisfied(self, now: int) -> bool:
         """Let Data pass; return whether nobody waits for more."""
-        self.asked_until = 0
+        self.own_expiry = 0
         self.in_records = {
             interface: waiting
             for interface, waiting in self.in_records.items()
             if waiting.is_persistent and waiting.expiry > now
         }
-        return not self.in_records and self.own_expiry <= now
+        return not self.in_records and self.own_persistent_expiry <= now
 
     def refused_out(self, message: Message) -> bool:
         """Let a Nack out; return whether it leaves nobody waiting."""
@@ -144,9 +146,8 @@ class ClassicEntry(Entry):
         if waiting is None or waiting.nonce not in (message.nonce, None):
             return False
         del self.in_records[message.interface]
-        time, interface, _, expiry = self._before
-        if (time, interface) == message[:2] and expiry:
-            self.expiry = expiry
+        if self._is_at_once(message):
+            self.expiry = self._before[3]
         return not self.in_records and not self._is_asking(message.time)
 
     def refused_in(self, message: Message) -> bool:
@@ -157,9 +158,19 @@ class ClassicEntry(Entry):
         refused.nacked = True
         return not self.in_records and self._is_refused()
 
+    def _is_probe(self, message: Message) -> bool:
+        """Tell whether an Interest goes out because of one that has just come in: a strategy's probe."""
+        time, interface = self._before[:2]
+        return interface in self.in_records and message.time - time <= PROMPT_NS
+
+    def _is_at_once(self, message: Message) -> bool:
+        """Tell whether a packet answers an Interest that joined the entry at this moment."""
+        time, interface, _, expiry = self._before
+        return (time, interface) == message[:2] and expiry > 0
+
     def _is_asking(self, now: int) -> bool:
         """Tell whether a local application's Interest is out, not expired and not refused."""
-        return self.asked_until > now and not self._is_refused()
+        return self.own_expiry > now and not (self.out_records and self._is_refused())
 
     def _is_refused(self) -> bool:
         """Tell whether all Interests that went out have been refused."""
@@ -169,4 +180,9 @@ class ClassicEntry(Entry):
         """Forget an interface; return whether nobody waits any more."""
         self.out_records.pop(interface, None)
         was_waiting = self.in_records.pop(interface, None) is not None
-        return was_waiting and not self.in_records and self.own_expiry <= now and not self._is_asking(now)
+        return (
+            was_waiting
+            and not self.in_records
+            and self.own_persistent_expiry <= now
+            and not self._is_asking(now)
+        )

@@ -12,16 +12,17 @@ Classic Interests. An entry is keyed by (name, CanBePrefix, MustBeFresh).
 * Interest in on i: dropped if its HopLimit is 0, or if it loops: its Nonce is that of an in-record of
   another interface, or of an out-record and not of in-record i. Otherwise in-record i, and
   expiry = max(expiry, t + lifetime).
-* Interest out on j: out-record j, and expiry likewise. An Interest of a local application shows only here.
+* Interest out on j: out-record j, and expiry likewise. An Interest of a local application shows only
+  here: its Nonce has not come in. (If in-record i has come within the last 0.1 ms, it is a strategy's probe.)
 * Data in: closes every entry that it matches, by exact name, as a prefix of whole components
   (CanBePrefix), or by name and implicit digest.
 * Data out on i: the answer of a local producer or of the cache. At the time of an Interest in on i that it
   matches, it leaves the entry as it was before that. Otherwise it takes in-record i, and closes an entry
   whose other in-records have all expired.
 * Nack out on i, with the Nonce of in-record i: takes it, and closes an entry left without in-records, unless
-  an Interest of a local application is out, not expired and not refused. At the time of the Interest that it
-  answers, the entry's expiry is what it was before that. With another Nonce it answers an Interest that
-  looped, and has no record.
+  an Interest of a local application is out, not expired and not refused. If it is sent at the time of the
+  Interest that it answers, it also restores the expiry that the entry had before. With another Nonce it
+  answers an Interest that looped, and has no record.
 * Nack in on j, with the Nonce of out-record j: marks it; when all are marked, an entry without in-records
   closes: it was a local application's. Others are told by Nacks out, and if they are not, the Interest has
   gone to a local application, too.

@@ -142,7 +142,9 @@ class Pit:
             entry["ins"][at] = {"nonce": nonce, "expiry": expiry, "persistent": packet["persistent"]}
         else:
             entry["outs"][at] = {"nonce": nonce, "nacked": False}
-            if all(record["nonce"] != nonce for record in entry["ins"].values()):
+            came, by = (entry["undo"] or (-1, None))[:2]
+            is_probe = by in entry["ins"] and self.now - came <= 100_000
+            if not is_probe and all(record["nonce"] != nonce for record in entry["ins"].values()):
                 entry["asked"] = expiry
         entry["expiry"] = max(entry["expiry"], expiry)
 
@@ -208,7 +210,8 @@ class Pit:
             self.end(self.classic, key, "nacked")
 
     def is_asking(self, entry: Any) -> bool:
-        return entry["asked"] > self.now and not all(each["nacked"] for each in entry["outs"].values())
+        outs = entry["outs"].values()
+        return entry["asked"] > self.now and not (outs and all(each["nacked"] for each in outs))
 
     def link_down(self, at: str) -> None:
         for key, entry in list(self.classic.items()):
