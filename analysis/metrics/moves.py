@@ -1,9 +1,10 @@
-"""What it takes that feeds are found, and that they are found again when their authors move.
+"""Cost of finding feeds, and of finding them again after their authors move.
 
 Routes and records are counted by the nodes that hold them (counters.jsonl). A change of a route counts as one
 message, to the node that has it: a routing protocol needs no less. Messages that say where logs or their
 readers are cross links in packets: those of a name service, and hellos between SSB-aware neighbours. Both are
-counted from the first publication on, so that what was there from the start is no change.
+counted from the first publication on, so that what was there from the start is no change. Those that are sent by the clock
+are counted, too: a record or an attachment that nobody refreshes is forgotten.
 """
 
 from collections import defaultdict
@@ -20,9 +21,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from analysis.files import Rows
 from analysis.run.context import Cases
 
-SIGNALLING = "/ssb/map/", "/localhop/ssb/hello/"
-"""How the names of a name service's packets begin (ssb_over_ndn/mapping), and those of hellos
-(ssb_over_ndn/social)."""
+SIGNALLING_PREFIXES = "/ssb/map/", "/localhop/ssb/hello/"
+"""Name prefixes of packets of a name service (ssb_over_ndn/mapping) and of hellos (ssb_over_ndn/social)."""
 
 _HELD = ("fib_entries", "map_records", "resolver_entries", "stored_bytes")
 
@@ -49,7 +49,9 @@ used the new one."""
 def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
     """Return TOLD of packets with layering, time, direction and name; `runs` has layering and from_ns."""
     return (
-        packets.where((F.col("direction") == "out") & reduce(or_, map(F.col("name").startswith, SIGNALLING)))
+        packets.where(
+            (F.col("direction") == "out") & reduce(or_, map(F.col("name").startswith, SIGNALLING_PREFIXES))
+        )
         .join(F.broadcast(runs.select("layering", "from_ns")), "layering")
         .where(F.col("time") >= F.col("from_ns"))
         .groupBy("layering")
@@ -95,7 +97,7 @@ def totals(
     counters: pa.Table, told_rows: pa.Table, found_rows: pa.Table, timeline: pa.Table, runs: pa.Table
 ) -> dict[str, dict[str, Any]]:
     """Return by layering: fib_entries_mean, map_records, resolver_entries, stored_bytes, route_changes,
-    signalling, moves, stale_p50, stale_max.
+    signalling_messages, moves, stale_p50, stale_max.
 
     `counters` is COUNTERS with layering; `timeline` and `runs` are those of analysis.run.context. A move is a
     link that comes up.
@@ -120,7 +122,7 @@ def totals(
             "fib_entries_mean": sum(fib) / len(fib) if fib else None,
             **peaks,
             "route_changes": _changes(rows, begun[layering]),
-            "signalling": messages.get(layering, 0 if has_names else None),
+            "signalling_messages": messages.get(layering, 0 if has_names else None),
             "moves": moves[layering] or None,
             "stale_p50": float(median(stale)) / 1e6 if stale else None,
             "stale_max": max(stale) / 1e6 if stale else None,

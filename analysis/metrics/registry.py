@@ -122,11 +122,17 @@ METRICS = (
     ),
     Metric(_FINDING, "moves", "Moves: links that came up", "moves", ""),
     Metric(_FINDING, "route_changes", "Routes that changed, all nodes", "routes", "lower"),
-    Metric(_FINDING, "signalling", "Messages of a name service, or hellos, over links", "messages", "lower"),
+    Metric(
+        _FINDING,
+        "signalling_messages",
+        "Messages of a name service, and hellos, over links",
+        "messages",
+        "lower",
+    ),
     Metric(
         _FINDING,
         "signalling_per_move",
-        "Routes that changed, messages of a name service and hellos, per move",
+        "Routes that changed, and all signalling messages of the run, per move",
         "messages",
         "lower",
         "signalling",
@@ -332,7 +338,9 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "airtime_per_item": ratio(known["airtime_ns"], 1e6 * known["carried"]),
         "cpu_per_item": ratio(known["cpu_ns"], 1e6 * known["carried"]),
         "capture_drops": known["dropped"],
-        "signalling_per_move": ratio(_sum(known["route_changes"], known["signalling"]), known["moves"]),
+        "signalling_per_move": ratio(
+            _sum(known["route_changes"], known["signalling_messages"]), known["moves"]
+        ),
     }
 
 

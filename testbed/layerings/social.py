@@ -67,7 +67,7 @@ class SocialLayering(NamedTuple):
     """One way to carry feeds along the social graph.
 
     Attributes:
-        ndn: what its nodes are to NDN; its `subscription` is given after= and receiver=, too.
+        ndn: the NDN layering of its nodes; its `subscription` also takes `after` and `receiver`.
         strategy: where its forwarders send Interests.
         by_receiver: they know of every user of the network, and keep no logs but those of their own users.
     """

@@ -33,7 +33,7 @@ from testbed.scenario.sections import (
     Sessions,
     TopologySpec,
     Workload,
-    written_out,
+    expand_ranges,
 )
 from topologies.model import Topology
 
@@ -70,8 +70,8 @@ class Scenario(Section):
     publisher: str = "pub"
     """The node that publishes. Left out: `pub`, or the network's first node if it has no `pub`."""
     publishers: tuple[str, ...] = ()
-    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. A row
-    such as "c1..c9" stands for nine nodes. A node that also subscribes is a peer."""
+    """The nodes that publish, if they are several; feed k is that of node k, modulo their number. The
+    range "c1..c9" stands for nine nodes. A node that also subscribes is a peer."""
     subscribers: tuple[str, ...] = ()
     """The nodes that follow feeds: names, "all", or a number: as many nodes from all over the network, the
     same for every seed. Left out: the nodes with one link; if there are none, all. Publishers, the archive
@@ -116,8 +116,8 @@ class Scenario(Section):
 
     @field_validator("publishers", "subscribers")
     @classmethod
-    def _written_out(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return written_out(names)
+    def _expanded(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return expand_ranges(names)
 
     @field_validator("layerings")
     @classmethod

@@ -1,4 +1,4 @@
-"""Scenario files, and options that change them: all is checked before anything is written."""
+"""Reads scenario files, applies options, and checks the result before a run writes anything."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy

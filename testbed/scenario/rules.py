@@ -1,4 +1,4 @@
-"""The rules that the tables of a scenario keep with each other, with its network and its layerings."""
+"""Checks across the tables of a scenario, its network and its layerings."""
 
 from collections import Counter
 from collections.abc import Container, Sequence
@@ -16,6 +16,7 @@ from testbed.layerings.workload import Feature
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import InvalidScenario, Key, Override, override_of
+from testbed.scenario.sections import expand_ranges
 from topologies.model import Topology, TopologyError
 from topologies.routing import coordinates, routes
 
@@ -42,6 +43,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     whole = scenario.model_copy(
         update={"publisher": publishers[0], "publishers": publishers, "subscribers": subscribers}
     )
+    _check_parameters(whole, wanted)
     _check_feeds(whole)
     _check_paths(whole)
     _check_events(whole)
@@ -61,7 +63,6 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     if whole.sessions is not None and whole.network.media:
         said = "sessions: people go offline with their links, and a broadcast medium has none"
         raise InvalidScenario(said, ("sessions",), ("topology", "media"))
-    _check_parameters(whole, wanted)
     _check_features(whole)
     return whole
 
@@ -330,7 +331,10 @@ def _following(scenario: Scenario, asked_for: str | int | None, others: Containe
     if text == "all":
         return tuple(possible)
     if not text.removeprefix("-").isdecimal():
-        return tuple(name.strip() for name in text.split(","))
+        try:
+            return expand_ranges(name.strip() for name in text.split(","))
+        except ValueError as error:
+            raise InvalidScenario(str(error), ("subscribers",)) from None
     count = int(text)
     if not 1 <= count <= len(possible):
         raise InvalidScenario(

@@ -1,5 +1,5 @@
-"""The tables of a scenario file, each checked by itself; testbed.scenario.rules holds them against each
-other.
+"""The tables of a scenario file, each checked by itself; testbed.scenario.rules checks them
+together.
 
 Every number has bounds, so that none can make a run that never ends or that no memory holds.
 """
@@ -58,25 +58,28 @@ def tables_in(annotation: Any) -> Iterator[type]:
 _Carrier = TypeVar("_Carrier", Link, Medium)
 
 
-_RANGE = re.compile(r"(?P<stem>[a-z][a-z0-9_-]*?)(?P<first>[0-9]+)\.\.(?P=stem)(?P<last>[0-9]+)")
+_RANGE = re.compile(r"(?P<stem>[a-z](?:[a-z0-9_-]*[a-z_-])?)(?P<first>[0-9]+)\.\.(?P=stem)(?P<last>[0-9]+)")
 _MOST_NAMES = 10_000
 
 
-def written_out(names: Iterable[str]) -> tuple[str, ...]:
-    """Return names, those that stand for a row written out: "c1..c3" is c1, c2 and c3.
+def expand_ranges(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names with ranges expanded: "c1..c3" is c1, c2 and c3.
 
-    Raises ValueError for a row that runs backwards, or is too long.
+    Raises ValueError for a range that runs downwards, is too long, or has leading zeros.
     """
     found: list[str] = []
     for name in names:
-        row = _RANGE.fullmatch(name)
-        if row is None:
+        ends = _RANGE.fullmatch(name)
+        if ends is None:
             found.append(name)
             continue
-        numbers = range(int(row["first"]), int(row["last"]) + 1)
-        if not 0 < len(numbers) <= _MOST_NAMES:
-            raise ValueError(f"{name} stands for {len(numbers)} names; it must be 1 to {_MOST_NAMES}")
-        found += [f"{row['stem']}{number}" for number in numbers]
+        first, last = (ends[end][:9] for end in ("first", "last"))
+        if any(end.startswith("0") and end != "0" for end in (first, last)):
+            raise ValueError(f"{name}: the numbers of a range have no leading zeros")
+        numbers = range(int(first), int(last) + 1)
+        if not 0 < len(numbers) <= _MOST_NAMES or len(ends["last"]) > len(last):
+            raise ValueError(f"{name}: a range must run upwards and name at most {_MOST_NAMES:,} nodes")
+        found += [f"{ends['stem']}{number}" for number in numbers]
     return tuple(found)
 
 
@@ -130,9 +133,10 @@ class TopologySpec(Section):
     """A real network of the library: `feednet list` has their names."""
     links: tuple[dict[str, Any], ...] = ()
     """Links one by one. Each has `a` and `b`, the two nodes that it joins, `cost` and `cost_back` for routing
-    by cost, and what differs from `link`. If `b` is a row such as "c1..c9", there is a link to each of it."""
+    by cost, and what differs from `link`. If `b` is a range such as "c1..c9", there is
+    one link to each node in the range."""
     media: tuple[dict[str, Any], ...] = ()
-    """Broadcast media. Each has `name`, `members` (nodes, or rows of them), what differs from `link`, and
+    """Broadcast media. Each has `name`, `members` (nodes, or ranges of them), what differs from `link`, and
     `losses`: the loss_percent of receivers that have another."""
     attributes: dict[str, dict[str, str]] = Field(default_factory=dict)
     """What is said of single nodes, such as their coordinates. It also puts them in another order than that
@@ -242,7 +246,7 @@ class TopologySpec(Section):
 
 def _in_topology(place: str, names: Iterable[str]) -> tuple[str, ...]:
     try:
-        return written_out(names)
+        return expand_ranges(names)
     except ValueError as error:
         raise TopologyError(f"{place}: {error}") from None
 

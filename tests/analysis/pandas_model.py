@@ -377,7 +377,7 @@ class Model:
             "fib_entries_mean": float(rows["fib_entries"].mean()),
             **{name: peak(name) for name in ("map_records", "resolver_entries", "stored_bytes")},
             "route_changes": changes,
-            "signalling": messages,
+            "signalling_messages": messages,
             "moves": moves or None,
             "signalling_per_move": per(changes + (messages or 0), moves),
             "stale_p50": quantile(stale, 0.5),

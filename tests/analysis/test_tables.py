@@ -969,7 +969,7 @@ def test_what_it_takes_that_feeds_are_found():
     assert known["poll"] == nothing | {
         "fib_entries_mean": 5,
         "route_changes": 5,
-        "signalling": None,
+        "signalling_messages": None,
         "moves": 2,
     }
     assert known["link"] == {
@@ -978,7 +978,7 @@ def test_what_it_takes_that_feeds_are_found():
         "resolver_entries": 2,
         "stored_bytes": 300,
         "route_changes": 1,
-        "signalling": 8,
+        "signalling_messages": 8,
         "moves": 2,
         "stale_p50": 4,
         "stale_max": 40,

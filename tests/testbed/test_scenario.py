@@ -259,7 +259,7 @@ duplicate_percent = 1.0
     assert [(link.delay_ms, link.duplicate_percent) for link in network.links] == [(2.0, 1.0), (9, 1.0)]
 
 
-ROWS = """
+RANGES = """
 title = "t"
 layerings = ["ssb"]
 publishers = ["c1..c3", "d"]
@@ -272,27 +272,35 @@ members = ["hub", "e-1..e-2"]
 """
 
 
-def test_a_row_of_nodes_stands_for_all_of_it(tmp_path: Path) -> None:
-    rows = load(write(tmp_path, ROWS))
-    assert rows.publishers == ("c1", "c2", "c3", "d")
-    assert rows.subscribers == ("c9", "c10", "c11")
-    assert [link.b for link in rows.network.links] == [*(f"c{number}" for number in range(1, 12)), "d"]
-    assert rows.network.media[0].members == ("hub", "e-1", "e-2")
+def test_a_range_stands_for_all_its_nodes(tmp_path: Path) -> None:
+    whole = load(write(tmp_path, RANGES))
+    assert whole.publishers == ("c1", "c2", "c3", "d")
+    assert whole.subscribers == ("c9", "c10", "c11")
+    assert [link.b for link in whole.network.links] == [*(f"c{number}" for number in range(1, 12)), "d"]
+    assert whole.network.media[0].members == ("hub", "e-1", "e-2")
+    assert load(write(tmp_path, RANGES), subscribers="d,c4..c5").subscribers == ("d", "c4", "c5")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"c1..c3"', '"c3..c1"', "publishers: .*c3..c1 stands for 0 names; it must be 1 to 10000"),
-        ('"c1..c11"', '"c1..c99999"', r"topology.links.* number 1: c1..c99999 stands for 99999 names"),
-        ('"e-1..e-2"', '"e-2..e-1"', r"topology.media.* number 1: e-2..e-1 stands for 0 names"),
+        (
+            '"c1..c3"',
+            '"c3..c1"',
+            "publishers: .*c3..c1: a range must run upwards and name at most 10,000",
+        ),
+        ('"c1..c11"', '"c1..c99999"', r"topology.links.* number 1: c1..c99999: a range must run upwards"),
+        ('"e-1..e-2"', '"e-2..e-1"', r"topology.media.* number 1: e-2..e-1: a range must run upwards"),
         ('"c1..c3"', '"c1..d3"', "publisher 'c1..d3' is not a node"),
+        ('"c1..c3"', f'"c1..c{"9" * 5000}"', "a range must run upwards and name at most"),
+        ('"c1..c3"', '"c1..c99999999999999999999"', "a range must run upwards and name at most"),
+        ('"c1..c3"', '"c01..c03"', "c01..c03: the numbers of a range have no leading zeros"),
         ('"c1..c3"', '"c1..c3", "c2"', "publisher 'c2' is named twice"),
     ],
 )
-def test_a_bad_row_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_bad_range_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        load(write(tmp_path, ROWS.replace(old, new)))
+        load(write(tmp_path, RANGES.replace(old, new)))
 
 
 def test_a_scenario_survives_being_written_down(tmp_path: Path) -> None:

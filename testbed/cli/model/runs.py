@@ -102,7 +102,7 @@ def graph(follows: int, closure: float, mutual: float, hubs: float) -> FollowGra
 def made_directory(model: str, out: Path | None) -> Iterator[tuple[Path, Path]]:
     """Yield a directory that appears when the block ends well, and where its files are until then.
 
-    Raises AnalysisError and OSError, in between as well.
+    Passes on AnalysisError and OSError that its block raises.
     """
     from analysis.files import whole_directory
 
