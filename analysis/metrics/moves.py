@@ -3,8 +3,8 @@
 Routes and records are counted by the nodes that hold them (counters.jsonl). A change of a route counts as one
 message, to the node that has it: a routing protocol needs no less. Messages that say where logs or their
 readers are cross links in packets: those of a name service, and hellos between SSB-aware neighbours. Both are
-counted from the first publication on, so that what was there from the start is no change. Those that are sent by the clock
-are counted, too: a record or an attachment that nobody refreshes is forgotten.
+counted from the first publication on, so that what was there from the start is no change. Those that are sent
+by the clock are counted, too: a record or an attachment that nobody refreshes is forgotten.
 """
 
 from collections import defaultdict
