@@ -37,7 +37,7 @@ def fork(node: Node, feed: bytes, now: int) -> None:
     previous = node.store.previous(feed, held.sequence) if held.sequence else None
     if held.identity is not None and previous is not None:
         other, _ = sign(held.identity, held.sequence, previous, b"other %d" % now)
-        node._outbox.put(other.packet, "entry", 0, now, node._ports)
+        node.broadcast(other.packet, "entry", now)
 
 
 _CROWDING = 400

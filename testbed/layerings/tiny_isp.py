@@ -7,8 +7,9 @@ the number of the feed among those of its publisher, and the item's own content.
 """
 
 import hashlib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from random import Random
 from typing import Any, NamedTuple
 
@@ -157,8 +158,9 @@ class ProviderNode(BaseTinyNode):
         among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody))
         own = peer_identity(context.seed, context.name)
         self._provider = Provider(self._node, own, _random(context), terms, now, among)
-        for client in (client for client, home in homes.clients.items() if home == context.name):
-            self._provider.follow(peer_identity(context.seed, client).public_key, now)
+        for client, home in homes.clients.items():
+            if home == context.name:
+                self._provider.follow(peer_identity(context.seed, client).public_key, now)
         for peer in peers.values():
             self._provider.peer(peer, now)
         for name in homes.providers[context.name]:
@@ -342,18 +344,19 @@ class HostileNode(ClientNode):
             self._client.confirm(ref, page[-1].sequence, now)
 
 
+@lru_cache(maxsize=1)
+def _names(seed: int, nodes: tuple[str, ...]) -> dict[bytes, str]:
+    """Return the nodes' names by their root feeds; all nodes of a run ask for them at each sample."""
+    return {peer_identity(seed, name).public_key: name for name in nodes}
+
+
 def _noticed(party: BaseParty, context: Context) -> list[dict[str, Any]]:
-    """Return what others have done that they must not: what, how often, and whom evidence is held against."""
-    held = party.evidence()
-    names = {}
-    if held:
-        names = {peer_identity(context.seed, name).public_key: name for name in context.network.nodes}
-    times = Counter(each.reason for each in held) | party.faults
+    """Return the violations by other nodes: kind, count, and the nodes accused by signed evidence."""
+    names = _names(context.seed, context.network.nodes)
+    accused: defaultdict[str, set[str]] = defaultdict(set)
+    for evidence in party.evidence():
+        accused[evidence.reason].add(names[evidence.accused])
     return [
-        {
-            "what": what,
-            "times": count,
-            "accused": sorted({names[each.accused] for each in held if each.reason == what}),
-        }
-        for what, count in sorted(times.items())
+        {"what": kind, "times": count, "accused": sorted(accused[kind])}
+        for kind, count in sorted(party.faults.items())
     ]

@@ -128,6 +128,7 @@ def test_a_provider_that_forks_a_feed_is_convicted() -> None:
     region.run(5)
     (evidence,) = region.client("c0").evidence()
     assert (evidence.accused, evidence.reason) == (region.key("i0"), FORKED)
+    assert region.client("c0").faults == {FORKED: 1}
     assert evidence.is_proof()
     assert not replace(evidence, packets=evidence.packets[:1] * 2).is_signed()
 
@@ -254,7 +255,9 @@ def test_evidence_survives_and_cannot_be_made_up() -> None:
     (evidence,) = region.client("c0").evidence()
     client = region.client("c0")
     again = Node(client.node.store, client._random)
-    assert Client(again, client.root, client._random, TERMS, 0).evidence() == [evidence]
+    restarted = Client(again, client.root, client._random, TERMS, 0)
+    assert restarted.evidence() == [evidence]
+    assert restarted.faults == {FORGED: 1}
     assert Evidence.load(evidence.record()) == evidence
     assert encode(evidence.record())
     own = region.client("c0").new_identity()
