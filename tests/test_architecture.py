@@ -30,6 +30,7 @@ TESTBED = layered(
     "testbed",
     *(
         "layerings",
+        "layerings/tiny",
         "scenario",
         "hosts",
         "experiment",

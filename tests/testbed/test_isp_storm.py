@@ -8,7 +8,7 @@ from test_tiny_layerings import MS, assert_complete, played
 
 from analysis.metrics.tiny import noticed
 from testbed.errors import UserError
-from testbed.layerings.hostile_client import Misdeed
+from testbed.layerings.tiny.hostile_client import Misdeed
 from testbed.scenario.reader import load
 
 SHORT: dict[str, Any] = {"settle_ms": 9000, "drain_ms": 0}

@@ -18,7 +18,7 @@ from ssb.tiny.isp.messages import SubReceipt, SubRelay, SubRequest, SubResponse,
 from ssb.tiny.isp.reach import MOST_TARGETS, Reach, Reachability
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
-from testbed.layerings.hostile_client import HostileClient, fork
+from testbed.layerings.tiny.hostile_client import HostileClient, fork
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.story import INSIDE, MS, Hostility
 

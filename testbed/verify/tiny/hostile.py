@@ -1,6 +1,6 @@
 """Providers that do not keep to the protocol, each in the way that it is told.
 
-Clients of this kind are in `testbed.layerings.hostile_client`.
+Clients of this kind are in `testbed.layerings.tiny.hostile_client`.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.route import Route, Side
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
-from testbed.layerings.hostile_client import fork
+from testbed.layerings.tiny.hostile_client import fork
 from testbed.verify.tiny.story import Hostility
 
 

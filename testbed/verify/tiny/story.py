@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, Literal, NamedTuple
 
 from ssb.tiny.isp.terms import Terms
-from testbed.layerings.hostile_client import Misdeed
+from testbed.layerings.tiny.hostile_client import Misdeed
 
 MS = 1_000_000
 SECOND = 1_000 * MS

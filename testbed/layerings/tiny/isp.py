@@ -8,7 +8,6 @@ the number of the feed among those of its publisher, and the item's own content.
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping
 from functools import lru_cache
 from random import Random
 from typing import Any, NamedTuple
@@ -16,20 +15,19 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from ssb.bipf import MalformedBipf, decode, encode
+from ssb.tiny.asking import MS
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
-from testbed.errors import UserError
-from testbed.layerings.hostile_client import HostileClient, Misdeed
-from testbed.layerings.ladder import hub_of
 from testbed.layerings.node import Context, Node
 from testbed.layerings.peer_role import peer_identity
-from testbed.layerings.tiny import MS, BaseTinyNode, TinyParameters, content_of
+from testbed.layerings.tiny.attachment import Attachment
+from testbed.layerings.tiny.hostile_client import HostileClient, Misdeed
+from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
 from testbed.layerings.workload import Feature, Feed
-from topologies.model import Topology
 
 _REFUSED_AGAIN = SECOND
 """After which a subscription that was refused is asked for again, ns: the other may have come late."""
@@ -57,53 +55,6 @@ class TinyIspParameters(TinyParameters):
     """Time that an entry may lie in a line before what explains it comes; after that, it is evidence."""
 
 
-class Homes(NamedTuple):
-    """Who is whose client.
-
-    Attributes:
-        providers: the providers, each with those that it asks for a contract, as a peer.
-        clients: client -> its provider.
-    """
-
-    providers: dict[str, list[str]]
-    clients: dict[str, str]
-
-    @classmethod
-    def of(cls, network: Topology, parameters: Mapping[str, Any], honest: Collection[str]) -> "Homes":
-        """Return them for the honest clients on a network, and the hostile ones.
-
-        Raises UserError, naming the node that has no place, or two.
-        """
-        hostile = parameters.get("hostile") or []
-        for each in hostile:
-            if each in honest:
-                raise UserError(f"tiny-isp: {each!r} is hostile, and can neither publish nor follow")
-        clients = [*honest, *hostile]
-        providers = parameters.get("providers") or [hub_of(network, {"at": None})]
-        beside: dict[str, set[str]] = {node: set() for node in network.nodes}
-        for hop in network.hops:
-            beside[hop.out.node].add(hop.into.node)
-        for each in providers:
-            if each in clients:
-                raise UserError(f"tiny-isp: {each!r} is the provider, and can neither publish nor follow")
-        homes = {}
-        for client in clients:
-            near = [each for each in providers if each in beside[client]]
-            if not near:
-                raise UserError(f"tiny-isp: {client!r} is next to no provider")
-            homes[client] = near[0]
-        peers = {
-            each: [other for other in providers[number + 1 :] if other in beside[each]]
-            for number, each in enumerate(providers)
-        }
-        return cls(peers, homes)
-
-    def peers(self, provider: str) -> list[str]:
-        """Return the providers that one is next to."""
-        asking = [each for each, asked in self.providers.items() if provider in asked]
-        return asking + self.providers[provider]
-
-
 class TinyIspLayering(NamedTuple):
     """Feeds between clients of providers.
 
@@ -118,13 +69,13 @@ class TinyIspLayering(NamedTuple):
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
         clients = sorted(context.workload.publishers | context.workload.follows.keys())
-        homes = Homes.of(context.network, context.parameters, clients)
-        if context.name in homes.providers:
-            return ProviderNode(context, homes)
+        attachment = Attachment.of(context.network, context.parameters, clients)
+        if context.name in attachment.asked_peers:
+            return ProviderNode(context, attachment)
         if context.name in context.parameters["hostile"]:
-            return HostileNode(context, homes)
-        if context.name in homes.clients:
-            return ClientNode(context, homes.clients[context.name])
+            return HostileNode(context, attachment)
+        if context.name in attachment.provider_of:
+            return ClientNode(context, attachment.provider_of[context.name])
         return BaseTinyNode(context)
 
 
@@ -149,21 +100,23 @@ def _terms(context: Context, most: int) -> Terms:
 class ProviderNode(BaseTinyNode):
     """A provider's node: its clients have signed up with it before, and its operator has agreed on peers."""
 
-    def __init__(self, context: Context, homes: Homes) -> None:
+    def __init__(self, context: Context, attachment: Attachment) -> None:
         super().__init__(context)
         now = context.since or 0
-        everybody = len(homes.clients)
-        peers = {name: peer_identity(context.seed, name).public_key for name in homes.peers(context.name)}
+        everybody = len(attachment.provider_of)
+        peers = {
+            name: peer_identity(context.seed, name).public_key for name in attachment.peers(context.name)
+        }
         terms = _terms(context, everybody)
         among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody))
         own = peer_identity(context.seed, context.name)
         self._provider = Provider(self._node, own, _random(context), terms, now, among)
-        for client, home in homes.clients.items():
-            if home == context.name:
+        for client, provider in attachment.provider_of.items():
+            if provider == context.name:
                 self._provider.follow(peer_identity(context.seed, client).public_key, now)
         for peer in peers.values():
             self._provider.peer(peer, now)
-        for name in homes.providers[context.name]:
+        for name in attachment.asked_peers[context.name]:
             if self._provider.contract_with(peers[name]) is None:
                 self._provider.onboard(peers[name], now)
         self._provider.announce(now)
@@ -320,15 +273,17 @@ class ClientNode(BaseTinyNode):
 class HostileNode(ClientNode):
     """The node of a client that does not keep to the protocol; it knows all clients."""
 
-    def __init__(self, context: Context, homes: Homes) -> None:
-        super().__init__(context, homes.clients[context.name], HostileClient)
+    def __init__(self, context: Context, attachment: Attachment) -> None:
+        super().__init__(context, attachment.provider_of[context.name], HostileClient)
         assert isinstance(self._client, HostileClient)
         client, longest = self._client, context.parameters["misdeed_ms"] * MS
         client.kind = context.parameters["misdeed"]
         client.pace = longest // 2, longest
         client.talks = client.kind not in ("none", "crowds")
         client.targets = [
-            peer_identity(context.seed, name).public_key for name in homes.clients if name != context.name
+            peer_identity(context.seed, name).public_key
+            for name in attachment.provider_of
+            if name != context.name
         ]
 
     def _contact_names(self) -> list[str]:

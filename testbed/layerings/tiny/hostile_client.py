@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Literal
 
 from ssb.keys import Identity
+from ssb.tiny.asking import MS
 from ssb.tiny.entry import sign
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.evidence import sign_feed
@@ -14,8 +15,6 @@ from ssb.tiny.isp.messages import FarewellFin, HopFin, SubPause, SubRequest, is_
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
-
-_MS = 1_000_000
 
 Misdeed = Literal[
     "none",
@@ -55,7 +54,7 @@ class HostileClient(Client):
     """
 
     kind: Misdeed = "floods"
-    pace = (200 * _MS, 1500 * _MS)
+    pace = (200 * MS, 1500 * MS)
     talks = False
     targets: Sequence[bytes] = ()
 
