@@ -25,23 +25,23 @@ from testbed.verify.tiny.story import INSIDE, MS, Hostility
 TERMS = Terms(size=8, unread=3, backlog=8, patience=20 * SECOND, linger=30 * SECOND)
 CLIENTS = {"c0": "i0", "c1": "i0", "c2": "i0", "c3": "i0"}
 ACCUSED_OF = {
-    "floods": None,
-    "lies about fin": "a fin of a feed that is not at its end",
-    "sends what is no entry": "what does not belong into a line",
-    "ignores pauses": None,
-    "repeats entries": NOBODYS,
-    "forks": FORKED,
+    "flood": None,
+    "false-fin": "a fin of a feed that is not at its end",
+    "malformed": "what does not belong into a line",
+    "ignore-pause": None,
+    "replay": NOBODYS,
+    "fork": FORKED,
 }
 """What a provider has in its hands against a client who is hostile in a way; None where bounds are enough."""
 
 
-def hostile(base: type, kind: Hostility, pace: tuple[int, int] = (100 * MS, 300 * MS)) -> Any:
-    return type("Hostile", (base,), {"kind": kind, "pace": pace})
+def hostile(base: type, attack: Hostility, pace: tuple[int, int] = (100 * MS, 300 * MS)) -> Any:
+    return type("Hostile", (base,), {"attack": attack, "pace": pace})
 
 
-def throughput(kind: Hostility | None, seed: int, messages: int = 120) -> tuple[float, Region]:
+def throughput(attack: Hostility | None, seed: int, messages: int = 120) -> tuple[float, Region]:
     """Return how many messages a second go from one client to another, beside a third one."""
-    kinds = {"c2": hostile(HostileClient, kind)} if kind else {}
+    kinds = {"c2": hostile(HostileClient, attack)} if attack else {}
     region = Region(CLIENTS, terms=TERMS, kinds=kinds, seed=seed)
     good, bad = region.subscribe("c0", "c1"), region.subscribe("c2", "c3")
     region.send("c2", bad, texts("x", 10))
@@ -53,21 +53,21 @@ def throughput(kind: Hostility | None, seed: int, messages: int = 120) -> tuple[
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", INSIDE)
-def test_a_hostile_client_leaves_others_nine_tenths(kind: Hostility) -> None:
+@pytest.mark.parametrize("attack", INSIDE)
+def test_a_hostile_client_leaves_others_nine_tenths(attack: Hostility) -> None:
     """Over several seeds: those of one differ by a tenth, by the times that answers wait."""
-    alone, beside = (sum(throughput(who, seed, 500)[0] for seed in range(1, 7)) for who in (None, kind))
+    alone, beside = (sum(throughput(who, seed, 500)[0] for seed in range(1, 7)) for who in (None, attack))
     assert beside >= 0.9 * alone
 
 
-@pytest.mark.parametrize("kind", INSIDE)
-def test_a_hostile_client_is_noticed(kind: Hostility) -> None:
-    _, region = throughput(kind, 1, 20)
+@pytest.mark.parametrize("attack", INSIDE)
+def test_a_hostile_client_is_noticed(attack: Hostility) -> None:
+    _, region = throughput(attack, 1, 20)
     region.run(40)
     held = region.isp("i0").evidence()
     assert {one.accused for one in held} <= {region.key("c2")}
     reasons = {one.reason for one in held}
-    assert ACCUSED_OF[kind] in reasons if ACCUSED_OF[kind] else not reasons
+    assert ACCUSED_OF[attack] in reasons if ACCUSED_OF[attack] else not reasons
     assert all(one.is_signed() for one in held)
     assert all(one.is_proof() == (one.reason == FORKED) for one in held)
     assert region.detail("i0", "accused") == [one.reason for one in held] or len(held) > 1
@@ -76,9 +76,9 @@ def test_a_hostile_client_is_noticed(kind: Hostility) -> None:
     assert region.nodes["i0"].store.size() < 4 * TERMS.bound(1), "what it holds is bounded"
 
 
-def evil(kind: Hostility, terms: Terms = TERMS, seed: int = 1) -> tuple[Region, bytes]:
+def evil(attack: Hostility, terms: Terms = TERMS, seed: int = 1) -> tuple[Region, bytes]:
     """Return two clients of a hostile provider, and a subscription that the first has asked for."""
-    kinds = {"i0": hostile(HostileProvider, kind)}
+    kinds = {"i0": hostile(HostileProvider, attack)}
     region = Region(dict.fromkeys(["c0", "c1", "c2"], "i0"), (), terms, kinds, seed)
     ref = region.ask("c0", "c1")
     assert region.run(30, lambda: ref in region.client("c1").subscriptions)
@@ -88,7 +88,7 @@ def evil(kind: Hostility, terms: Terms = TERMS, seed: int = 1) -> tuple[Region, 
 
 
 def test_a_provider_that_puts_its_own_feed_in_place_of_a_clients_is_convicted() -> None:
-    region, ref = evil("forges")
+    region, ref = evil("forge")
     assert region.detail("c0", "accused") == [FORGED]
     assert region.detail("c0", "refused") == [FORGED]
     (evidence,) = region.client("c0").evidence()
@@ -106,7 +106,7 @@ def test_a_provider_that_puts_its_own_feed_in_place_of_a_clients_is_convicted() 
 
 
 def test_a_provider_that_mixes_up_entries_of_clients_is_accused_by_who_gets_them() -> None:
-    region, ref = evil("mixes up")
+    region, ref = evil("mix")
     other = region.subscribe("c1", "c2")
     for _ in range(10):
         region.send("c0", ref, texts("a", 5))
@@ -135,7 +135,7 @@ def test_a_provider_that_forks_a_feed_is_convicted() -> None:
 
 def test_what_a_provider_withholds_is_overdue_for_its_author() -> None:
     terms = TERMS._replace(receipt=2 * SECOND)
-    region, ref = evil("withholds", terms)
+    region, ref = evil("withhold", terms)
     region.send("c0", ref, texts("a", 40))
     found = region.receive("c1", ref, 40, 60)
     assert found == texts("a", 3)
@@ -251,7 +251,7 @@ def test_news_are_bounded() -> None:
 
 
 def test_evidence_survives_and_cannot_be_made_up() -> None:
-    region, _ = evil("forges")
+    region, _ = evil("forge")
     (evidence,) = region.client("c0").evidence()
     client = region.client("c0")
     again = Node(client.node.store, client._random)

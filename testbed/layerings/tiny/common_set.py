@@ -19,7 +19,8 @@ class PubParameters(TinyParameters):
     """Parameters of what has a node in the middle."""
 
     at: str | None = None
-    """The node in the middle. Left out: the one with most interfaces, the first of them."""
+    """The node in the middle. Left out: the one with the most interfaces; if several have equally many,
+    the first in the topology."""
 
 
 class TinyLayering(NamedTuple):

@@ -25,7 +25,7 @@ from ssb.tiny.isp.terms import SECOND, Terms
 from testbed.layerings.node import Context, Node
 from testbed.layerings.peer_role import peer_identity
 from testbed.layerings.tiny.attachment import Attachment
-from testbed.layerings.tiny.hostile_client import HostileClient, Misdeed
+from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
 from testbed.layerings.workload import Feature, Feed
 
@@ -37,14 +37,19 @@ class TinyIspParameters(TinyParameters):
     """Parameters of tinyISP: those of its node, and the terms of all contracts."""
 
     providers: list[str] = Field(default_factory=list)
-    """The providers. Left out: the node with most interfaces, the first of them."""
+    """The providers. Left out: the node with the most interfaces; if several have equally many, the first in
+    the topology."""
     hostile: list[str] = Field(default_factory=list)
-    """Hostile clients: they neither publish nor follow, subscribe to each other, and commit the misdeed."""
-    misdeed: Misdeed = "crowds"
-    """What the hostile clients do: write without pause to each other ("crowds"), ask all clients for
-    subscriptions without end ("floods"), break the protocol as the other words say, or nothing ("none")."""
-    misdeed_ms: int = Field(default=20, ge=1, le=86_400_000)
-    """Longest time between two misdeeds of a hostile client; the shortest is half of it."""
+    """Hostile clients, which neither publish nor follow. They subscribe only to each other and carry out the
+    attack."""
+    attack: Attack = "crowd"
+    """The attack of the hostile clients. "none" does nothing; "crowd" writes to each other as fast as the
+    provider allows; "flood" asks all clients for subscriptions without end; "false-fin" confirms the end of
+    data feeds that go on, or of a farewell that nobody has begun; "malformed" writes content to a data
+    feed that is neither a tunnelled entry nor a valid command; "ignore-pause" goes on sending when told to
+    pause; "replay" sends entries again; "fork" signs a second entry for the same place of a feed."""
+    attack_ms: int = Field(default=20, ge=1, le=86_400_000)
+    """Longest time between two rounds of the attack; the shortest is half as long."""
     size: int = Field(default=50, ge=3, le=1_000_000)
     """Entries of a data feed before it hops."""
     unread: int = Field(default=3, ge=2, le=1000)
@@ -52,7 +57,8 @@ class TinyIspParameters(TinyParameters):
     backlog: int = Field(default=50, ge=1, le=1_000_000)
     """Entries that the provider holds for a slow client before it tells the sender to pause."""
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
-    """Time that an entry may lie in a line before what explains it comes; after that, it is evidence."""
+    """How long an unexpected entry may wait for the control command that explains it. After that, the entry
+    is evidence against its writer."""
 
 
 class TinyIspLayering(NamedTuple):
@@ -271,15 +277,15 @@ class ClientNode(BaseTinyNode):
 
 
 class HostileNode(ClientNode):
-    """The node of a client that does not keep to the protocol; it knows all clients."""
+    """The node of a hostile client, which knows all clients."""
 
     def __init__(self, context: Context, attachment: Attachment) -> None:
         super().__init__(context, attachment.provider_of[context.name], HostileClient)
         assert isinstance(self._client, HostileClient)
-        client, longest = self._client, context.parameters["misdeed_ms"] * MS
-        client.kind = context.parameters["misdeed"]
+        client, longest = self._client, context.parameters["attack_ms"] * MS
+        client.attack = context.parameters["attack"]
         client.pace = longest // 2, longest
-        client.talks = client.kind not in ("none", "crowds")
+        client.talks = client.attack not in ("none", "crowd")
         client.targets = [
             peer_identity(context.seed, name).public_key
             for name in attachment.provider_of
@@ -293,8 +299,8 @@ class HostileNode(ClientNode):
         return self.name < self._contacts[contact]
 
     def _read(self, ref: bytes, now: int) -> None:
-        """Take what an accomplice has sent; who is to be paused by the provider must not."""
-        takes = self._context.parameters["misdeed"] != "ignores pauses"
+        """Read and confirm. A client that provokes pauses leaves them unread."""
+        takes = self._context.parameters["attack"] != "ignore-pause"
         while takes and (page := self._client.read(ref)):
             self._client.confirm(ref, page[-1].sequence, now)
 

@@ -103,7 +103,7 @@ class _World(Ledger):
             kind: Any = Client if name in story.clients else Provider
             if name in story.hostile:
                 base = HostileClient if name in story.clients else HostileProvider
-                kind = type("Hostile", (base,), {"kind": story.hostile[name]})
+                kind = type("Hostile", (base,), {"attack": story.hostile[name]})
             party: Provider | Client
             if name in story.clients:
                 party = kind(node, root, random, story.terms, now)
