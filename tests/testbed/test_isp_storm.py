@@ -1,4 +1,4 @@
-"""Hostile clients beside honest ones, in the scenario `isp-storm`: what they cost, and who notices."""
+"""Hostile clients beside honest ones, in the scenario `isp-storm`: what they cost, and who detects them."""
 
 from functools import cache
 from typing import Any, get_args
@@ -6,14 +6,14 @@ from typing import Any, get_args
 import pytest
 from test_tiny_layerings import MS, assert_complete, played
 
-from analysis.metrics.tiny import noticed
+from analysis.metrics.tiny import misbehaviour
 from testbed.errors import UserError
 from testbed.layerings.tiny.hostile_client import Attack
 from testbed.scenario.reader import load
 
 SHORT: dict[str, Any] = {"settle_ms": 9000, "drain_ms": 0}
 HOSTILE = ["x1", "x2"]
-NOTICED = {
+DETECTED = {
     "none": set(),
     "crowd": set(),
     "flood": set(),
@@ -23,13 +23,13 @@ NOTICED = {
     "replay": {"an entry of nobody's"},
     "fork": {"two entries for one place"},
 }
-"""What the provider holds evidence of; nothing where bounds are enough."""
+"""Misbehaviour of which the provider holds evidence; none where bounds are enough."""
 
 
 @cache
 def storm(attack: str, items: int, seeds: int = 1) -> tuple[float, list[dict[str, Any]]]:
     """Return in how many seconds honest clients have all items of each other, in all seeds together, and
-    what nodes have noticed in the first one."""
+    the misbehaviour that nodes have detected in the first one."""
     seconds, found = 0.0, []
     for seed in range(1, seeds + 1):
         changes = {"parameters.tiny-isp.attack": attack, **SHORT}
@@ -42,7 +42,7 @@ def storm(attack: str, items: int, seeds: int = 1) -> tuple[float, list[dict[str
         counters = [
             node.counters() | {"layering": "tiny-isp", "node": name} for name, node in emulation.nodes.items()
         ]
-        found = found or noticed(counters).to_pylist()
+        found = found or misbehaviour(counters).to_pylist()
     return seconds, found
 
 
@@ -50,8 +50,8 @@ def check(attack: str, items: int, seeds: int = 1) -> None:
     alone, _ = storm("none", items, seeds)
     beside, found = storm(attack, items, seeds)
     assert beside <= alone / 0.9, "honest clients keep nine tenths of their throughput"
-    held = {row["what"] for row in found if row["accused"]}
-    assert held == NOTICED[attack]
+    held = {row["misbehaviour"] for row in found if row["accused"]}
+    assert held == DETECTED[attack]
     assert all(row["node"] in ("isp", *HOSTILE) for row in found), "no honest client is bothered"
     assert all(set(row["accused"]) <= {*HOSTILE} for row in found), "nobody honest is accused"
 

@@ -134,7 +134,7 @@ class ProviderNode(BaseTinyNode):
             "contracts": sum(contract.facts.state == OPEN for contract in contracts),
             "subscriptions": sum(route.is_open for route in self._provider.routes.values()),
             "faults": self._provider.faults.total(),
-            "noticed": _noticed(self._provider, self._context),
+            "misbehaviour": _misbehaviour(self._provider, self._context),
         }
 
 
@@ -182,7 +182,7 @@ class ClientNode(BaseTinyNode):
             "contracts": sum(contract.facts.state == OPEN for contract in client.contracts.values()),
             "subscriptions": sum(one.state == STANDS for one in client.subscriptions.values()),
             "faults": client.faults.total(),
-            "noticed": _noticed(client, self._context),
+            "misbehaviour": _misbehaviour(client, self._context),
         }
 
     def _contact_names(self) -> list[str]:
@@ -311,13 +311,13 @@ def _names(seed: int, nodes: tuple[str, ...]) -> dict[bytes, str]:
     return {peer_identity(seed, name).public_key: name for name in nodes}
 
 
-def _noticed(party: BaseParty, context: Context) -> list[dict[str, Any]]:
+def _misbehaviour(party: BaseParty, context: Context) -> list[dict[str, Any]]:
     """Return the violations by other nodes: kind, count, and the nodes accused by signed evidence."""
     names = _names(context.seed, context.network.nodes)
     accused: defaultdict[str, set[str]] = defaultdict(set)
     for evidence in party.evidence():
         accused[evidence.reason].add(names[evidence.accused])
     return [
-        {"what": kind, "times": count, "accused": sorted(accused[kind])}
+        {"misbehaviour": kind, "times": count, "accused": sorted(accused[kind])}
         for kind, count in sorted(party.faults.items())
     ]
