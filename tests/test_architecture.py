@@ -51,6 +51,7 @@ TESTBED = layered(
         "verify/soak",
         "verify/fuzz",
         "bench",
+        "bench/tiny",
     ),
 )
 
