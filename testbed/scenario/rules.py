@@ -11,7 +11,7 @@ from testbed.errors import UserError, known, shown
 from testbed.layerings.link import candidates
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.stock_peer import SSB_SERVER
-from testbed.layerings.tiny.attachment import Attachment
+from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.workload import Feature
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
@@ -150,7 +150,7 @@ def _check_isps(scenario: Scenario) -> None:
         place = ("parameters", "tiny-isp", part)
         _check_nodes(f"tiny-isp: {what}", names, scenario.network.nodes, place)
     try:
-        Attachment.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
+        Assignment.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
     except UserError as error:
         where = ("layerings",), ("publishers",), ("subscribers",)
         raise InvalidScenario(str(error), ("parameters", "tiny-isp"), *where) from None

@@ -62,7 +62,8 @@ def test_a_hostile_client_leaves_others_nine_tenths(attack: Hostility) -> None:
 
 @pytest.mark.parametrize("attack", INSIDE)
 def test_a_hostile_client_is_noticed(attack: Hostility) -> None:
-    _, network = throughput(attack, 2, 20)  # with this seed the first malformed content is too short for an entry
+    # With this seed the first malformed content is too short for an entry.
+    _, network = throughput(attack, 2, 20)
     network.run(40)
     held = network.providers["i0"].evidence()
     assert {one.accused for one in held} <= {network.key("c2")}

@@ -24,7 +24,7 @@ from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from testbed.layerings.node import Context, Node
 from testbed.layerings.peer_role import peer_identity
-from testbed.layerings.tiny.attachment import Attachment
+from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
 from testbed.layerings.workload import Feature, Feed
@@ -75,13 +75,13 @@ class TinyIspLayering(NamedTuple):
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
         clients = sorted(context.workload.publishers | context.workload.follows.keys())
-        attachment = Attachment.of(context.network, context.parameters, clients)
-        if context.name in attachment.asked_peers:
-            return ProviderNode(context, attachment)
+        assignment = Assignment.of(context.network, context.parameters, clients)
+        if context.name in assignment.asked_peers:
+            return ProviderNode(context, assignment)
         if context.name in context.parameters["hostile"]:
-            return HostileNode(context, attachment)
-        if context.name in attachment.provider_of:
-            return ClientNode(context, attachment.provider_of[context.name])
+            return HostileNode(context, assignment)
+        if context.name in assignment.provider_of:
+            return ClientNode(context, assignment.provider_of[context.name])
         return BaseTinyNode(context)
 
 
@@ -106,23 +106,23 @@ def _terms(context: Context, most: int) -> Terms:
 class ProviderNode(BaseTinyNode):
     """A provider's node: its clients have signed up with it before, and its operator has agreed on peers."""
 
-    def __init__(self, context: Context, attachment: Attachment) -> None:
+    def __init__(self, context: Context, assignment: Assignment) -> None:
         super().__init__(context)
         now = context.since or 0
-        everybody = len(attachment.provider_of)
+        everybody = len(assignment.provider_of)
         peers = {
-            name: peer_identity(context.seed, name).public_key for name in attachment.peers(context.name)
+            name: peer_identity(context.seed, name).public_key for name in assignment.peers(context.name)
         }
         terms = _terms(context, everybody)
         among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody))
         own = peer_identity(context.seed, context.name)
         self._provider = Provider(self._node, own, _random(context), terms, now, among)
-        for client, provider in attachment.provider_of.items():
+        for client, provider in assignment.provider_of.items():
             if provider == context.name:
                 self._provider.follow(peer_identity(context.seed, client).public_key, now)
         for peer in peers.values():
             self._provider.peer(peer, now)
-        for name in attachment.asked_peers[context.name]:
+        for name in assignment.asked_peers[context.name]:
             if self._provider.contract_with(peers[name]) is None:
                 self._provider.onboard(peers[name], now)
         self._provider.announce(now)
@@ -279,8 +279,8 @@ class ClientNode(BaseTinyNode):
 class HostileNode(ClientNode):
     """The node of a hostile client, which knows all clients."""
 
-    def __init__(self, context: Context, attachment: Attachment) -> None:
-        super().__init__(context, attachment.provider_of[context.name], HostileClient)
+    def __init__(self, context: Context, assignment: Assignment) -> None:
+        super().__init__(context, assignment.provider_of[context.name], HostileClient)
         assert isinstance(self._client, HostileClient)
         client, longest = self._client, context.parameters["attack_ms"] * MS
         client.attack = context.parameters["attack"]
@@ -288,7 +288,7 @@ class HostileNode(ClientNode):
         client.talks = client.attack not in ("none", "crowd")
         client.targets = [
             peer_identity(context.seed, name).public_key
-            for name in attachment.provider_of
+            for name in assignment.provider_of
             if name != context.name
         ]
 

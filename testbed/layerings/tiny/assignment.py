@@ -8,7 +8,7 @@ from testbed.layerings.ladder import hub_of
 from topologies.model import Topology
 
 
-class Attachment(NamedTuple):
+class Assignment(NamedTuple):
     """The providers, and their clients and peers.
 
     Attributes:
@@ -20,8 +20,8 @@ class Attachment(NamedTuple):
     asked_peers: dict[str, list[str]]
 
     @classmethod
-    def of(cls, network: Topology, parameters: Mapping[str, Any], honest: Collection[str]) -> "Attachment":
-        """Attach the honest clients on a network, and the hostile ones that parameters name.
+    def of(cls, network: Topology, parameters: Mapping[str, Any], honest: Collection[str]) -> "Assignment":
+        """Assign providers to the honest clients on a network, and to the hostile ones that parameters name.
 
         A client has the first provider that it is next to. Providers next to each other are peers.
         Raises UserError, naming the node that has no place, or two.
