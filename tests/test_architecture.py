@@ -30,6 +30,7 @@ TESTBED = layered(
     "testbed",
     *(
         "layerings",
+        "layerings/tiny",
         "scenario",
         "hosts",
         "experiment",
@@ -50,6 +51,7 @@ TESTBED = layered(
         "verify/soak",
         "verify/fuzz",
         "bench",
+        "bench/tiny",
     ),
 )
 

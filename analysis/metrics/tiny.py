@@ -39,15 +39,15 @@ STORED = pa.schema(
 """Bytes of packets that are stored, from the run's start: at the node that stores most of all in the run, and
 as a mean of all nodes."""
 
-NOTICED = pa.schema(
+MISBEHAVIOUR = pa.schema(
     [
-        *((name, pa.string()) for name in ("layering", "node", "what")),
+        *((name, pa.string()) for name in ("layering", "node", "misbehaviour")),
         ("times", pa.int64()),
         ("accused", pa.list_(pa.string())),
     ]
 )
-"""What a node has noticed of others that do not keep to tinyISP: what it was, how often, and the nodes
-against which it holds what they have signed."""
+"""How often a node has detected a violation of tinyISP by others, and the nodes against which it holds signed
+evidence."""
 
 ASKING = frozenset(("want", "chunk_vector", "novelty", "claim"))
 """Kinds of packets that bring nothing, but say what is there or wanted."""
@@ -115,15 +115,15 @@ def stored(counters: pa.Table, cases: Cases) -> pa.Table:
     return pa.Table.from_pylist(rows, STORED)
 
 
-def noticed(counters: Rows) -> pa.Table:
-    """Return NOTICED; `counters` are what analysis.metrics.logs.counters_at_end() returns. A node that starts
-    anew counts anew, but has its evidence."""
+def misbehaviour(counters: Rows) -> pa.Table:
+    """Return MISBEHAVIOUR; `counters` are what analysis.metrics.logs.counters_at_end() returns. A node
+    that starts anew counts anew, from the evidence that it holds."""
     rows = [
         {"layering": row["layering"], "node": row["node"]} | each
         for row in counters
-        for each in row.get("noticed") or ()
+        for each in row.get("misbehaviour") or ()
     ]
-    return pa.Table.from_pylist(rows, NOTICED)
+    return pa.Table.from_pylist(rows, MISBEHAVIOUR)
 
 
 def totals(rows: Rows, latencies: Rows, cases: Cases) -> Totals:

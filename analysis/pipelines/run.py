@@ -476,7 +476,7 @@ def _logs(given: Prepared) -> None:
     crossed = given.write("crossings", logs.crossings(counters))
     given.write("lookups", logs.lookups(counters if len(crossed) else []))
     given.write("steps", logs.steps(given.application_events))
-    given.write("tiny_noticed", tiny.noticed(counters))
+    given.write("tiny_misbehaviour", tiny.misbehaviour(counters))
 
 
 def _replication(given: Prepared) -> None:

@@ -191,7 +191,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         held=held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
-        noticed=tables["tiny_noticed"],
+        misbehaviour=tables["tiny_misbehaviour"],
         crossings=tables["crossings"],
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
         versions=_versions(manifest, tables.engine),

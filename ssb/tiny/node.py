@@ -169,6 +169,12 @@ class Node:
             each.wants.remind(now)
         return entry
 
+    def broadcast(self, packet: bytes, kind: str, now: int) -> None:
+        """Send a packet out of all ports, though nobody has asked for it, and without storing it."""
+        self._now = max(self._now, now)
+        if not self._outbox.put(packet, kind, 0, now, self._ports):
+            self.dropped["not sent"] += 1
+
     # Endpoint
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:

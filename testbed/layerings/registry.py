@@ -14,8 +14,8 @@ from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
 from testbed.layerings.node import Layering
 from testbed.layerings.social import SOCIAL_LAYERINGS
 from testbed.layerings.ssb import SsbLayering
-from testbed.layerings.tiny import TINY_LAYERINGS
-from testbed.layerings.tiny_isp import TinyIspLayering
+from testbed.layerings.tiny.common_set import TINY_LAYERINGS
+from testbed.layerings.tiny.isp import TinyIspLayering
 
 ENTRY_POINTS = "feednet.layerings"
 _PARTS = ("title", "parameters", "protocol", "carries", "build")

@@ -11,7 +11,7 @@ from testbed.errors import UserError, known, shown
 from testbed.layerings.link import candidates
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.stock_peer import SSB_SERVER
-from testbed.layerings.tiny_isp import Homes
+from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.workload import Feature
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
@@ -50,10 +50,10 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
     _check_plans(whole)
     _check_gateways(whole)
     _check_stock_peers(whole)
-    _check_providers(whole)
-    _check_services(whole)
+    _check_ndn_over_ssb(whole)
+    _check_link(whole)
     _check_hub(whole)
-    _check_isps(whole)
+    _check_tiny_isp(whole)
     for node, forwarder in whole.other_forwarders.items():
         if whole.roles[node] != "forwarder":
             said = f"nodes.{node}.forwarder: {node!r} is a {whole.roles[node]}, and {forwarder} only forwards"
@@ -100,7 +100,7 @@ def _check_stock_peers(scenario: Scenario) -> None:
             raise InvalidScenario(said, ("nodes", node, "peer"), ("parameters", "ssb", "encrypt"))
 
 
-def _check_providers(scenario: Scenario) -> None:
+def _check_ndn_over_ssb(scenario: Scenario) -> None:
     """Check that NDN over SSB has a provider next to each node that publishes or asks."""
     if "ndn-over-ssb" not in scenario.layerings:
         return
@@ -112,7 +112,7 @@ def _check_providers(scenario: Scenario) -> None:
             raise InvalidScenario(said, ("layerings",), ("topology",))
 
 
-def _check_services(scenario: Scenario) -> None:
+def _check_link(scenario: Scenario) -> None:
     """Check that `link` has a node for its services, and the keys that its records are signed with."""
     if "link" not in scenario.layerings:
         return
@@ -133,28 +133,34 @@ def _check_hub(scenario: Scenario) -> None:
     for layering in scenario.layerings:
         at = scenario.parameters.get(layering, {}).get("at")
         place = ("parameters", layering, "at")
-        if "at" in LAYERINGS[layering].parameters.model_fields and isinstance(at, str) and at:
+        if at:
             _check_nodes(
                 "hub" if layering == "hub" else f"{layering}: at", [at], scenario.network.nodes, place
             )
 
 
-def _check_isps(scenario: Scenario) -> None:
-    """Check that tinyISP's providers are there, and that each client has one."""
+def _check_tiny_isp(scenario: Scenario) -> None:
+    """Check that tinyISP's providers are there and reach each other, that each client has one, and that an
+    attack has somebody to carry it out."""
     if "tiny-isp" not in scenario.layerings:
         return
-    parameters = scenario.parameters.get("tiny-isp", {})
+    place = ("parameters", "tiny-isp")
+    parameters = scenario.layering_parameters("tiny-isp").model_dump()
     for part, what in (("providers", "provider"), ("hostile", "hostile client")):
-        names = parameters.get(part, [])
-        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-            return  # which _check_parameters() says
-        place = ("parameters", "tiny-isp", part)
-        _check_nodes(f"tiny-isp: {what}", names, scenario.network.nodes, place)
+        _check_nodes(f"tiny-isp: {what}", parameters[part], scenario.network.nodes, (*place, part))
     try:
-        Homes.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
+        Assignment.of(scenario.network, parameters, sorted({*scenario.sources, *scenario.subscribers}))
     except UserError as error:
         where = ("layerings",), ("publishers",), ("subscribers",)
-        raise InvalidScenario(str(error), ("parameters", "tiny-isp"), *where) from None
+        raise InvalidScenario(str(error), place, *where) from None
+    attack, hostile = parameters["attack"], parameters["hostile"]
+    if len(hostile) == 1 and attack in ("crowd", "ignore-pause", "replay"):
+        said = f"tiny-isp.hostile: {attack} takes two clients, which subscribe to each other"
+        raise InvalidScenario(said, (*place, "hostile"), (*place, "attack"))
+    for name in ("attack", "attack_ms"):
+        if not hostile and name in scenario.parameters.get("tiny-isp", {}):
+            said = f"tiny-isp.{name}: it has no effect without hostile clients; name some, or leave it out"
+            raise InvalidScenario(said, (*place, name))
 
 
 def _check_feeds(scenario: Scenario) -> None:

@@ -89,7 +89,7 @@ def usual_tables():
         "authors": [],
         "tiny_sent": [],
         "tiny_stored": [],
-        "tiny_noticed": [],
+        "tiny_misbehaviour": [],
         "state_summary": [
             {"layering": "poll", "node": node, "mean_entries": 1.0, "mean_bytes": 10.0} for node in "prs*"
         ],

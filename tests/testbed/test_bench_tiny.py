@@ -3,11 +3,14 @@
 import pytest
 from click.testing import CliRunner
 
-from testbed.bench import tiny
+from ssb.tiny.node import Node
+from testbed.bench.tiny import studies
+from testbed.bench.tiny.__main__ import bench
+from testbed.bench.tiny.nodes import NodeWithoutPriority
 
 
 def figures(study: str, messages: int = 400) -> dict[str, dict[str, float]]:
-    return {row.what: row.figures for row in tiny.STUDIES[study](messages)}
+    return {row.case: row.figures for row in studies.OF_MESSAGES[study](messages)}
 
 
 def test_a_line_that_hops_holds_no_more_than_is_agreed_and_one_that_does_not_grows() -> None:
@@ -31,16 +34,22 @@ def test_a_farewell_leaves_root_feeds_only() -> None:
 
 
 def test_control_feeds_overtake_data() -> None:
-    times = [tiny._request_s(kind, 1) for kind in (tiny.Metered, tiny.Even)]
+    times = [studies._request_s(make, 1) for make in (Node, NodeWithoutPriority)]
     assert times[0] < times[1] / 1.5
 
 
 def test_a_vector_is_as_long_for_many_contacts_as_for_few() -> None:
-    few, many = tiny._bundled(1), tiny._bundled(6)
+    few, many = studies._bundled(1), studies._bundled(6)
     assert few["want vector, bytes"] == many["want vector, bytes"] == 18
 
 
 def test_the_command_prints_a_study() -> None:
-    done = CliRunner().invoke(tiny.bench, ["overhead", "--messages", "20"])
+    done = CliRunner().invoke(bench, ["overhead", "--messages", "20"])
     assert done.exit_code == 0, done.output
     assert "tinyISP, 27 bytes" in done.output
+
+
+def test_an_option_without_an_effect_is_refused() -> None:
+    done = CliRunner().invoke(bench, ["bundling", "priority", "--messages", "20"])
+    assert done.exit_code == 2
+    assert "--messages has no effect on bundling and priority; leave it out." in done.output

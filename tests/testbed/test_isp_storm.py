@@ -1,4 +1,4 @@
-"""Hostile clients beside honest ones, in the scenario `isp-storm`: what they cost, and who notices."""
+"""Hostile clients beside honest ones, in the scenario `isp-storm`: what they cost, and who detects them."""
 
 from functools import cache
 from typing import Any, get_args
@@ -6,33 +6,33 @@ from typing import Any, get_args
 import pytest
 from test_tiny_layerings import MS, assert_complete, played
 
-from analysis.metrics.tiny import noticed
+from analysis.metrics.tiny import misbehaviour
 from testbed.errors import UserError
-from testbed.layerings.hostile_client import Misdeed
+from testbed.layerings.tiny.hostile_client import Attack
 from testbed.scenario.reader import load
 
 SHORT: dict[str, Any] = {"settle_ms": 9000, "drain_ms": 0}
 HOSTILE = ["x1", "x2"]
-NOTICED = {
+DETECTED = {
     "none": set(),
-    "crowds": set(),
-    "floods": set(),
-    "lies about fin": {"a fin before the end", "a fin of a feed that is not at its end"},
-    "sends what is no entry": {"an entry of nobody's", "what does not belong into a line"},
-    "ignores pauses": set(),
-    "repeats entries": {"an entry of nobody's"},
-    "forks": {"two entries for one place"},
+    "crowd": set(),
+    "flood": set(),
+    "false-fin": {"a fin before the end", "a fin of a feed that is not at its end"},
+    "malformed": {"an entry of nobody's", "what does not belong into a line"},
+    "ignore-pause": set(),
+    "replay": {"an entry of nobody's"},
+    "fork": {"two entries for one place"},
 }
-"""What the provider holds evidence of; nothing where bounds are enough."""
+"""Misbehaviour of which the provider holds evidence; none where bounds are enough."""
 
 
 @cache
-def storm(misdeed: str, items: int, seeds: int = 1) -> tuple[float, list[dict[str, Any]]]:
+def storm(attack: str, items: int, seeds: int = 1) -> tuple[float, list[dict[str, Any]]]:
     """Return in how many seconds honest clients have all items of each other, in all seeds together, and
-    what nodes have noticed in the first one."""
+    the misbehaviour that nodes have detected in the first one."""
     seconds, found = 0.0, []
     for seed in range(1, seeds + 1):
-        changes = {"parameters.tiny-isp.misdeed": misdeed, **SHORT}
+        changes = {"parameters.tiny-isp.attack": attack, **SHORT}
         wanted = load("isp-storm", items=items, seed=seed, changes=changes)
         rows, emulation = played(wanted, "tiny-isp")
         assert_complete(wanted, rows)
@@ -42,29 +42,29 @@ def storm(misdeed: str, items: int, seeds: int = 1) -> tuple[float, list[dict[st
         counters = [
             node.counters() | {"layering": "tiny-isp", "node": name} for name, node in emulation.nodes.items()
         ]
-        found = found or noticed(counters).to_pylist()
+        found = found or misbehaviour(counters).to_pylist()
     return seconds, found
 
 
-def check(misdeed: str, items: int, seeds: int = 1) -> None:
+def check(attack: str, items: int, seeds: int = 1) -> None:
     alone, _ = storm("none", items, seeds)
-    beside, found = storm(misdeed, items, seeds)
+    beside, found = storm(attack, items, seeds)
     assert beside <= alone / 0.9, "honest clients keep nine tenths of their throughput"
-    held = {row["what"] for row in found if row["accused"]}
-    assert held == NOTICED[misdeed]
+    held = {row["misbehaviour"] for row in found if row["accused"]}
+    assert held == DETECTED[attack]
     assert all(row["node"] in ("isp", *HOSTILE) for row in found), "no honest client is bothered"
     assert all(set(row["accused"]) <= {*HOSTILE} for row in found), "nobody honest is accused"
 
 
-@pytest.mark.parametrize("misdeed", ["lies about fin", "repeats entries", "forks"])
-def test_a_storm_leaves_honest_clients_their_throughput(misdeed: str) -> None:
-    check(misdeed, 24)
+@pytest.mark.parametrize("attack", ["false-fin", "replay", "fork"])
+def test_a_storm_leaves_honest_clients_their_throughput(attack: str) -> None:
+    check(attack, 24)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("misdeed", get_args(Misdeed))
-def test_a_long_storm_leaves_honest_clients_their_throughput(misdeed: str) -> None:
-    check(misdeed, 160, 3)
+@pytest.mark.parametrize("attack", get_args(Attack))
+def test_a_long_storm_leaves_honest_clients_their_throughput(attack: str) -> None:
+    check(attack, 160, 3)
 
 
 def test_a_hostile_client_has_no_other_part() -> None:

@@ -20,7 +20,7 @@ from ssb.tiny.node import GROUP, PORT
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.run import run
-from testbed.layerings.tiny import author_of, content_of
+from testbed.layerings.tiny.node import author_of, content_of
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load

@@ -1,8 +1,8 @@
 """Studies of minutes: `make test-slow`."""
 
 import pytest
-from test_tiny_isp import Town, part, texts
-from tiny_cell import SECOND
+from test_tiny_isp import part
+from tiny_cell import SECOND, provider_cell, texts
 
 from ssb.tiny.isp.terms import Terms
 
@@ -20,22 +20,21 @@ def tunnel(messages: int) -> tuple[int, int, int]:
     """Send messages from one client to another; return the most bytes that provider and reader stored, and
     the bound of the terms."""
     terms = Terms()
-    town = Town(2, terms)
-    town.onboard()
-    ref = town.subscribe()
-    one, other = town.clients["c0"], town.clients["c1"]
+    network = provider_cell(2, terms)
+    ref = network.subscribe()
+    one, other = network.clients["c0"], network.clients["c1"]
     sent = read = most = most_there = 0
     while read < messages:
         for _ in range(min(messages - sent, 200)):
-            one.send(ref, b"%d" % sent, town.network.now)
+            one.send(ref, b"%d" % sent, network.now)
             sent += 1
         for _ in range(400):
-            town.run(0.2)
+            network.run(0.2)
             for entry in other.read(ref, 1000):
                 assert entry.content == b"%d" % read
                 read += 1
-                other.confirm(ref, entry.sequence, town.network.now)
-            most = max(most, town.nodes["isp"].store.size())
+                other.confirm(ref, entry.sequence, network.now)
+            most = max(most, network.nodes["isp"].store.size())
             most_there = max(most_there, other.node.store.size())
             if read == sent:
                 break
@@ -64,23 +63,26 @@ def test_a_hostile_client_leaves_others_nine_tenths(kind: str) -> None:
 
 def exchange(kind: str, seed: int, messages: int = 500) -> float:
     """Return how many seconds messages take from one client to another, beside a hostile client or none."""
-    town = Town(4, Terms(size=10, unread=3, backlog=10), seed)
-    town.onboard()
-    good, bad, also = town.subscribe("c0", "c1"), town.subscribe("c2", "c3"), town.subscribe("c0", "c3")
-    hostile, contact = town.clients["c2"], town.clients["c3"]
+    network = provider_cell(4, Terms(size=10, unread=3, backlog=10), seed)
+    good, bad, also = (
+        network.subscribe("c0", "c1"),
+        network.subscribe("c2", "c3"),
+        network.subscribe("c0", "c3"),
+    )
+    hostile, contact = network.clients["c2"], network.clients["c3"]
     if kind == "floods its contact":
-        town.send("c2", bad, texts("x", 2000, 400))
+        network.send("c2", bad, texts("x", 2000, 400))
     elif kind == "reads nothing":
-        town.send("c0", also, texts("x", 300))
-    town.run(5)
-    begun = town.network.now
-    town.send("c0", good, texts("a", messages))
+        network.send("c0", also, texts("x", 300))
+    network.run(5)
+    begun = network.now
+    network.send("c0", good, texts("a", messages))
     found: list[bytes] = []
     while len(found) < messages:
         if kind == "asks without end":
-            hostile.subscribe(town.isp, town.isp, town.network.now)
+            hostile.subscribe(network.key("isp"), network.key("isp"), network.now)
         for entry in contact.read(bad):
-            contact.confirm(bad, entry.sequence, town.network.now)
-        found += town.receive("c1", good, messages - len(found), seconds=0.2)
+            contact.confirm(bad, entry.sequence, network.now)
+        found += network.receive("c1", good, messages - len(found), seconds=0.2)
     assert found == texts("a", messages)
-    return (town.network.now - begun) / SECOND
+    return (network.now - begun) / SECOND

@@ -61,7 +61,8 @@ class BaseParty(Party, ABC):
 
     Attributes:
         contracts: by id.
-        faults: how often others have done what they must not, by what it was.
+        faults: how often others have violated the protocol, by kind. It has each reason of `evidence()`: that
+            which is held from before a restart counts once.
     """
 
     def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
@@ -70,12 +71,12 @@ class BaseParty(Party, ABC):
         self.root = root
         self.terms = terms
         self.contracts: dict[bytes, Contract] = {}
-        self.faults: Counter[str] = Counter()
         self._random = random
         self._events: list[Event] = []
         self._turns: dict[bytes, bytes] = {}  # contract -> the reference whose turn it was last
         self._dirty: dict[bytes, None] = {}  # contracts to go on with
         self._store = node.store
+        self.faults = Counter(evidence.reason for evidence in self.evidence())
         node.program = self
         with self._store.transaction():
             self._store.add_own(root)
@@ -172,6 +173,7 @@ class BaseParty(Party, ABC):
             return
         sequence = held[1]
         previous = self._store.previous(feed, sequence) or b""
+        self.fault(FORKED)
         self._hold(Evidence(accused, FORKED, now, feed, sequence, previous, list(proof)))
 
     def take(self, feed: bytes, now: int) -> None:

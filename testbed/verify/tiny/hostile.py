@@ -1,6 +1,6 @@
-"""Providers that do not keep to the protocol, each in the way that it is told.
+"""Providers that violate the tinyISP protocol in one configured way.
 
-Clients of this kind are in `testbed.layerings.hostile_client`.
+`testbed.layerings.tiny.hostile_client` has such clients.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.route import Route, Side
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
-from testbed.layerings.hostile_client import fork
+from testbed.layerings.tiny.hostile_client import fork
 from testbed.verify.tiny.story import Hostility
 
 
@@ -23,11 +23,11 @@ class HostileProvider(Provider):
     """A provider.
 
     Attributes:
-        kind: what it does.
+        attack: how it violates the protocol.
         done: how often it has done so.
     """
 
-    kind: Hostility = "forges"
+    attack: Hostility = "forge"
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class HostileProvider(Provider):
     ) -> None:
         route = self.routes.get(ref)
         asker = self.contracts.get(route.a.contract or b"") if route is not None else None
-        if self.kind == "forges" and feed is not None and route is not None and asker is not None:
+        if self.attack == "forge" and feed is not None and route is not None and asker is not None:
             own = self.new_identity()
             signed = sign_feed(self.root, own.public_key, route.source, route.a.feed or b"")
             asker.say(SubResponseIsp(ref, True, own.public_key, signed), now)
@@ -67,13 +67,13 @@ class HostileProvider(Provider):
                 del self._forged[at]
                 return forged
         strange = [content for to, content in self._passed if to != contract.id]
-        if self.kind == "mixes up" and strange and self._random.random() < 0.3:
+        if self.attack == "mix" and strange and self._random.random() < 0.3:
             self.done += 1
             return self._random.choice(strange)
         content = super().next_content(contract, now)
         if content is not None and is_tunnelled(content):
             self._passed.append((contract.id, content))
-            if self.kind == "forks" and self._random.random() < 0.1:
+            if self.attack == "fork" and self._random.random() < 0.1:
                 self.done += 1
                 fork(self.node, contract.facts.own_control, now)
         return content
@@ -84,7 +84,7 @@ class HostileProvider(Provider):
 
     def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:
         for route, side in super()._ready(contract):
-            if self.kind != "withholds" or side.mark < 3:
+            if self.attack != "withhold" or side.mark < 3:
                 yield route, side
             else:
                 self.done += 1

@@ -95,9 +95,9 @@ class Member:
 class Outsider:
     """Hears everything, and says it again later, as it was or changed."""
 
-    def __init__(self, random: Random, kind: Hostility) -> None:
+    def __init__(self, random: Random, attack: Hostility) -> None:
         self._random = random
-        self._kind = kind
+        self._attack = attack
         self._heard: list[bytes] = []
         self._due = SECOND
         self._outputs: list[tuple[int, bytes, Address | None]] = []
@@ -126,7 +126,7 @@ class Outsider:
         self._due = now + self._random.randint(20, 400) * MS
         if self._heard:
             packet = self._random.choice(self._heard)
-            if self._kind == "garbles":
+            if self._attack == "garble":
                 packet = self._garbled(packet)
             self._outputs.append((1, packet + crc32(packet).to_bytes(CHECKSUM), None))
 

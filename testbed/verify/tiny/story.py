@@ -5,25 +5,25 @@ from random import Random
 from typing import Any, Literal, NamedTuple
 
 from ssb.tiny.isp.terms import Terms
-from testbed.layerings.hostile_client import Misdeed
+from testbed.layerings.tiny.hostile_client import Attack
 
 MS = 1_000_000
 SECOND = 1_000 * MS
 ISP = "isp"
 
-Hostility = Misdeed | Literal["replays", "garbles", "forges", "mixes up", "withholds"]
-OUTSIDE: tuple[Hostility, ...] = ("replays", "garbles")
+Hostility = Attack | Literal["packet-replay", "garble", "forge", "mix", "withhold"]
+OUTSIDE: tuple[Hostility, ...] = ("packet-replay", "garble")
 """Of somebody in the cell who is nobody's client."""
-INSIDE: tuple[Misdeed, ...] = (
-    "floods",
-    "lies about fin",
-    "sends what is no entry",
-    "ignores pauses",
-    "repeats entries",
-    "forks",
+INSIDE: tuple[Attack, ...] = (
+    "flood",
+    "false-fin",
+    "malformed",
+    "ignore-pause",
+    "replay",
+    "fork",
 )
 """Of a client."""
-ABOVE: tuple[Hostility, ...] = ("forges", "mixes up", "withholds", "forks")
+ABOVE: tuple[Hostility, ...] = ("forge", "mix", "withhold", "fork")
 """Of a provider."""
 
 
@@ -61,7 +61,7 @@ class Story(NamedTuple):
         medium: parameters of the cell.
         terms: of all contracts.
         clients: their names.
-        hostile: client, provider or "outsider" -> what it does.
+        hostile: client, provider or "outsider" -> its attack.
         steps: in order of time.
         kills: in order of packets.
         home: client -> its provider.

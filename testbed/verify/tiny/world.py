@@ -12,7 +12,7 @@ from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.provider import Provider
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.store import TinyStore
-from testbed.layerings.hostile_client import HostileClient
+from testbed.layerings.tiny.hostile_client import HostileClient
 from testbed.verify.simulate.world import Outcome, watched
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.ledger import Ledger
@@ -103,7 +103,7 @@ class _World(Ledger):
             kind: Any = Client if name in story.clients else Provider
             if name in story.hostile:
                 base = HostileClient if name in story.clients else HostileProvider
-                kind = type("Hostile", (base,), {"kind": story.hostile[name]})
+                kind = type("Hostile", (base,), {"attack": story.hostile[name]})
             party: Provider | Client
             if name in story.clients:
                 party = kind(node, root, random, story.terms, now)

@@ -7,28 +7,27 @@ the number of the feed among those of its publisher, and the item's own content.
 """
 
 import hashlib
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from functools import lru_cache
 from random import Random
 from typing import Any, NamedTuple
 
 from pydantic import Field
 
 from ssb.bipf import MalformedBipf, decode, encode
+from ssb.tiny.asking import MS
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider import Provider
 from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
-from testbed.errors import UserError
-from testbed.layerings.hostile_client import HostileClient, Misdeed
-from testbed.layerings.ladder import hub_of
 from testbed.layerings.node import Context, Node
 from testbed.layerings.peer_role import peer_identity
-from testbed.layerings.tiny import MS, BaseTinyNode, TinyParameters, content_of
+from testbed.layerings.tiny.assignment import Assignment
+from testbed.layerings.tiny.hostile_client import Attack, HostileClient
+from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
 from testbed.layerings.workload import Feature, Feed
-from topologies.model import Topology
 
 _REFUSED_AGAIN = SECOND
 """After which a subscription that was refused is asked for again, ns: the other may have come late."""
@@ -38,14 +37,19 @@ class TinyIspParameters(TinyParameters):
     """Parameters of tinyISP: those of its node, and the terms of all contracts."""
 
     providers: list[str] = Field(default=[])
-    """The providers. Left out: the node with most interfaces, the first of them."""
+    """The providers. Left out: the node with the most interfaces; if several have equally many, the first in
+    the topology."""
     hostile: list[str] = Field(default=[])
-    """Hostile clients: they neither publish nor follow, subscribe to each other, and commit the misdeed."""
-    misdeed: Misdeed = "crowds"
-    """What the hostile clients do: write without pause to each other ("crowds"), ask all clients for
-    subscriptions without end ("floods"), break the protocol as the other words say, or nothing ("none")."""
-    misdeed_ms: int = Field(default=20, ge=1, le=86_400_000)
-    """Longest time between two misdeeds of a hostile client; the shortest is half of it."""
+    """Hostile clients, which neither publish nor follow. They subscribe only to each other and carry out the
+    attack."""
+    attack: Attack = "crowd"
+    """The attack of the hostile clients. "none" does nothing; "crowd" writes to each other as fast as the
+    provider allows; "flood" asks all clients for subscriptions without end; "false-fin" confirms the end of
+    data feeds that go on, or of a farewell that nobody has begun; "malformed" writes content to a data
+    feed that is neither a tunnelled entry nor a valid command; "ignore-pause" goes on sending when told to
+    pause; "replay" sends entries again; "fork" signs a second entry for the same place of a feed."""
+    attack_ms: int = Field(default=20, ge=1, le=86_400_000)
+    """Longest time between two rounds of the attack; the shortest is half as long."""
     size: int = Field(default=50, ge=3, le=1_000_000)
     """Entries of a data feed before it hops."""
     unread: int = Field(default=3, ge=2, le=1000)
@@ -53,54 +57,8 @@ class TinyIspParameters(TinyParameters):
     backlog: int = Field(default=50, ge=1, le=1_000_000)
     """Entries that the provider holds for a slow client before it tells the sender to pause."""
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
-    """Time that an entry may lie in a line before what explains it comes; after that, it is evidence."""
-
-
-class Homes(NamedTuple):
-    """Who is whose client.
-
-    Attributes:
-        providers: the providers, each with those that it asks for a contract, as a peer.
-        clients: client -> its provider.
-    """
-
-    providers: dict[str, list[str]]
-    clients: dict[str, str]
-
-    @classmethod
-    def of(cls, network: Topology, parameters: Mapping[str, Any], honest: Collection[str]) -> "Homes":
-        """Return them for the honest clients on a network, and the hostile ones.
-
-        Raises UserError, naming the node that has no place, or two.
-        """
-        hostile = parameters.get("hostile") or []
-        for each in hostile:
-            if each in honest:
-                raise UserError(f"tiny-isp: {each!r} is hostile, and can neither publish nor follow")
-        clients = [*honest, *hostile]
-        providers = parameters.get("providers") or [hub_of(network, {"at": None})]
-        beside: dict[str, set[str]] = {node: set() for node in network.nodes}
-        for hop in network.hops:
-            beside[hop.out.node].add(hop.into.node)
-        for each in providers:
-            if each in clients:
-                raise UserError(f"tiny-isp: {each!r} is the provider, and can neither publish nor follow")
-        homes = {}
-        for client in clients:
-            near = [each for each in providers if each in beside[client]]
-            if not near:
-                raise UserError(f"tiny-isp: {client!r} is next to no provider")
-            homes[client] = near[0]
-        peers = {
-            each: [other for other in providers[number + 1 :] if other in beside[each]]
-            for number, each in enumerate(providers)
-        }
-        return cls(peers, homes)
-
-    def peers(self, provider: str) -> list[str]:
-        """Return the providers that one is next to."""
-        asking = [each for each, asked in self.providers.items() if provider in asked]
-        return asking + self.providers[provider]
+    """How long an unexpected entry may wait for the control command that explains it. After that, the entry
+    is evidence against its writer."""
 
 
 class TinyIspLayering(NamedTuple):
@@ -117,13 +75,13 @@ class TinyIspLayering(NamedTuple):
     def build(self, context: Context) -> Node:
         """Build a node of a run."""
         clients = sorted(context.workload.publishers | context.workload.follows.keys())
-        homes = Homes.of(context.network, context.parameters, clients)
-        if context.name in homes.providers:
-            return ProviderNode(context, homes)
+        assignment = Assignment.of(context.network, context.parameters, clients)
+        if context.name in assignment.asked_peers:
+            return ProviderNode(context, assignment)
         if context.name in context.parameters["hostile"]:
-            return HostileNode(context, homes)
-        if context.name in homes.clients:
-            return ClientNode(context, homes.clients[context.name])
+            return HostileNode(context, assignment)
+        if context.name in assignment.provider_of:
+            return ClientNode(context, assignment.provider_of[context.name])
         return BaseTinyNode(context)
 
 
@@ -148,20 +106,23 @@ def _terms(context: Context, most: int) -> Terms:
 class ProviderNode(BaseTinyNode):
     """A provider's node: its clients have signed up with it before, and its operator has agreed on peers."""
 
-    def __init__(self, context: Context, homes: Homes) -> None:
+    def __init__(self, context: Context, assignment: Assignment) -> None:
         super().__init__(context)
         now = context.since or 0
-        everybody = len(homes.clients)
-        peers = {name: peer_identity(context.seed, name).public_key for name in homes.peers(context.name)}
+        everybody = len(assignment.provider_of)
+        peers = {
+            name: peer_identity(context.seed, name).public_key for name in assignment.peers(context.name)
+        }
         terms = _terms(context, everybody)
         among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody))
         own = peer_identity(context.seed, context.name)
         self._provider = Provider(self._node, own, _random(context), terms, now, among)
-        for client in (client for client, home in homes.clients.items() if home == context.name):
-            self._provider.follow(peer_identity(context.seed, client).public_key, now)
+        for client, provider in assignment.provider_of.items():
+            if provider == context.name:
+                self._provider.follow(peer_identity(context.seed, client).public_key, now)
         for peer in peers.values():
             self._provider.peer(peer, now)
-        for name in homes.providers[context.name]:
+        for name in assignment.asked_peers[context.name]:
             if self._provider.contract_with(peers[name]) is None:
                 self._provider.onboard(peers[name], now)
         self._provider.announce(now)
@@ -173,7 +134,7 @@ class ProviderNode(BaseTinyNode):
             "contracts": sum(contract.facts.state == OPEN for contract in contracts),
             "subscriptions": sum(route.is_open for route in self._provider.routes.values()),
             "faults": self._provider.faults.total(),
-            "noticed": _noticed(self._provider, self._context),
+            "misbehaviour": _misbehaviour(self._provider, self._context),
         }
 
 
@@ -221,7 +182,7 @@ class ClientNode(BaseTinyNode):
             "contracts": sum(contract.facts.state == OPEN for contract in client.contracts.values()),
             "subscriptions": sum(one.state == STANDS for one in client.subscriptions.values()),
             "faults": client.faults.total(),
-            "noticed": _noticed(client, self._context),
+            "misbehaviour": _misbehaviour(client, self._context),
         }
 
     def _contact_names(self) -> list[str]:
@@ -316,17 +277,19 @@ class ClientNode(BaseTinyNode):
 
 
 class HostileNode(ClientNode):
-    """The node of a client that does not keep to the protocol; it knows all clients."""
+    """The node of a hostile client, which knows all clients."""
 
-    def __init__(self, context: Context, homes: Homes) -> None:
-        super().__init__(context, homes.clients[context.name], HostileClient)
+    def __init__(self, context: Context, assignment: Assignment) -> None:
+        super().__init__(context, assignment.provider_of[context.name], HostileClient)
         assert isinstance(self._client, HostileClient)
-        client, longest = self._client, context.parameters["misdeed_ms"] * MS
-        client.kind = context.parameters["misdeed"]
+        client, longest = self._client, context.parameters["attack_ms"] * MS
+        client.attack = context.parameters["attack"]
         client.pace = longest // 2, longest
-        client.talks = client.kind not in ("none", "crowds")
+        client.talks = client.attack not in ("none", "crowd")
         client.targets = [
-            peer_identity(context.seed, name).public_key for name in homes.clients if name != context.name
+            peer_identity(context.seed, name).public_key
+            for name in assignment.provider_of
+            if name != context.name
         ]
 
     def _contact_names(self) -> list[str]:
@@ -336,24 +299,25 @@ class HostileNode(ClientNode):
         return self.name < self._contacts[contact]
 
     def _read(self, ref: bytes, now: int) -> None:
-        """Take what an accomplice has sent; who is to be paused by the provider must not."""
-        takes = self._context.parameters["misdeed"] != "ignores pauses"
+        """Read and confirm. A client that provokes pauses leaves them unread."""
+        takes = self._context.parameters["attack"] != "ignore-pause"
         while takes and (page := self._client.read(ref)):
             self._client.confirm(ref, page[-1].sequence, now)
 
 
-def _noticed(party: BaseParty, context: Context) -> list[dict[str, Any]]:
-    """Return what others have done that they must not: what, how often, and whom evidence is held against."""
-    held = party.evidence()
-    names = {}
-    if held:
-        names = {peer_identity(context.seed, name).public_key: name for name in context.network.nodes}
-    times = Counter(each.reason for each in held) | party.faults
+@lru_cache(maxsize=1)
+def _names(seed: int, nodes: tuple[str, ...]) -> dict[bytes, str]:
+    """Return the nodes' names by their root feeds; all nodes of a run ask for them at each sample."""
+    return {peer_identity(seed, name).public_key: name for name in nodes}
+
+
+def _misbehaviour(party: BaseParty, context: Context) -> list[dict[str, Any]]:
+    """Return the violations by other nodes: kind, count, and the nodes accused by signed evidence."""
+    names = _names(context.seed, context.network.nodes)
+    accused: defaultdict[str, set[str]] = defaultdict(set)
+    for evidence in party.evidence():
+        accused[evidence.reason].add(names[evidence.accused])
     return [
-        {
-            "what": what,
-            "times": count,
-            "accused": sorted({names[each.accused] for each in held if each.reason == what}),
-        }
-        for what, count in sorted(times.items())
+        {"misbehaviour": kind, "times": count, "accused": sorted(accused[kind])}
+        for kind, count in sorted(party.faults.items())
     ]

@@ -1,10 +1,11 @@
-"""Clients that do not keep to tinyISP, each in the way that it is told."""
+"""Clients that violate the tinyISP protocol in one configured way."""
 
 from collections.abc import Sequence
 from random import Random
 from typing import Any, Literal
 
 from ssb.keys import Identity
+from ssb.tiny.asking import MS
 from ssb.tiny.entry import sign
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.evidence import sign_feed
@@ -15,20 +16,17 @@ from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 
-_MS = 1_000_000
-
-Misdeed = Literal[
+Attack = Literal[
     "none",
-    "crowds",
-    "floods",
-    "lies about fin",
-    "sends what is no entry",
-    "ignores pauses",
-    "repeats entries",
-    "forks",
+    "crowd",
+    "flood",
+    "false-fin",
+    "malformed",
+    "ignore-pause",
+    "replay",
+    "fork",
 ]
-"""What a hostile client does: "crowds" writes to its contacts as fast as the provider takes it, "floods" asks
-for subscriptions without end; the others are what they say."""
+"""How a client violates the protocol; `TinyIspParameters.attack` explains each value."""
 
 
 def fork(node: Node, feed: bytes, now: int) -> None:
@@ -37,55 +35,56 @@ def fork(node: Node, feed: bytes, now: int) -> None:
     previous = node.store.previous(feed, held.sequence) if held.sequence else None
     if held.identity is not None and previous is not None:
         other, _ = sign(held.identity, held.sequence, previous, b"other %d" % now)
-        node._outbox.put(other.packet, "entry", 0, now, node._ports)
+        node.broadcast(other.packet, "entry", now)
 
 
 _CROWDING = 400
-"""Bytes of an entry that only takes room."""
+"""Bytes of an entry that is sent only to fill a data feed."""
 
 
 class HostileClient(Client):
-    """A client.
+    """A client that carries out an attack, again and again.
 
     Attributes:
-        kind: what it does.
-        pace: the shortest and the longest time between two misdeeds, ns.
-        talks: whether it also writes to its contacts, an entry with each misdeed.
-        targets: whom it asks, with true proofs, if it asks without end; if empty, nobody that there is.
+        attack: how it violates the protocol.
+        pace: the shortest and the longest time between two rounds of the attack, ns.
+        talks: whether it also writes to its contacts, an entry in each round.
+        targets: clients that receive flooded requests with valid proofs; if empty, requests name unknown
+            clients or itself.
     """
 
-    kind: Misdeed = "floods"
-    pace = (200 * _MS, 1500 * _MS)
+    attack: Attack = "flood"
+    pace = (200 * MS, 1500 * MS)
     talks = False
     targets: Sequence[bytes] = ()
 
     def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
-        self._bad_at = now + 5 * SECOND
-        self._said: list[bytes] = []
+        self._attack_at = now + 5 * SECOND
+        self._sent_before: list[bytes] = []
         super().__init__(node, root, random, terms, now)
 
     def next_deadline(self) -> int | None:
         """See Program."""
         due = super().next_deadline()
-        return self._bad_at if due is None else min(due, self._bad_at)
+        return self._attack_at if due is None else min(due, self._attack_at)
 
     def wake(self, now: int) -> None:
         """See Program."""
         super().wake(now)
-        if now >= self._bad_at:
-            self._bad_at = now + self._random.randint(*self.pace)
+        if now >= self._attack_at:
+            self._attack_at = now + self._random.randint(*self.pace)
             for contract in list(self.contracts.values()):
                 if contract.facts.state == OPEN:
-                    self._misbehave(contract, now)
+                    self._carry_out(contract, now)
 
     def next_content(self, contract: Lines, now: int) -> bytes | None:
         """See Party."""
         content = super().next_content(contract, now)
-        if content is not None and is_tunnelled(content) and self.kind == "repeats entries":
-            self._said.append(content)
+        if content is not None and is_tunnelled(content) and self.attack == "replay":
+            self._sent_before.append(content)
         return content
 
-    def _misbehave(self, contract: Any, now: int) -> None:
+    def _carry_out(self, contract: Any, now: int) -> None:
         line = contract.facts.own_line
         has_room = (
             line
@@ -94,28 +93,28 @@ class HostileClient(Client):
         )
         if self.talks:
             self._write(1, now)
-        match self.kind:
-            case "crowds":
+        match self.attack:
+            case "crowd":
                 self._write(self.terms.size, now)
-            case "floods" if self.targets:
+            case "flood" if self.targets:
                 target, feed = self._random.choice(self.targets), self._random.randbytes(32)
                 contract.say(SubRequest(target, feed, sign_feed(self.root, feed, target)), now)
-            case "floods":
+            case "flood":
                 target = self._random.randbytes(32) if self._random.random() < 0.5 else self.root.public_key
                 contract.say(SubRequest(target, self._random.randbytes(32), self._random.randbytes(64)), now)
-            case "lies about fin":
+            case "false-fin":
                 feed = self._random.choice([contract.facts.other_data, self._random.randbytes(32)])
                 contract.say(self._random.choice([HopFin(feed), FarewellFin()]), now)
-            case "sends what is no entry" if has_room:
+            case "malformed" if has_room:
                 content = self._random.choice(
                     [self._random.randbytes(240), self._random.randbytes(9), write(SubPause(bytes(32)))]
                 )
                 self.node.publish(line[-1], content, now)
-            case "repeats entries" if has_room and self._said:
-                self.node.publish(line[-1], self._random.choice(self._said), now)
-            case "forks":
+            case "replay" if has_room and self._sent_before:
+                self.node.publish(line[-1], self._random.choice(self._sent_before), now)
+            case "fork":
                 fork(self.node, self._random.choice([contract.facts.own_control, *line]), now)
-            case "ignores pauses":
+            case "ignore-pause":
                 for one in self.subscriptions.values():
                     one.is_paused = False
                 contract.write_line(now)

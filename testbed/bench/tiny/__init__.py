@@ -1,0 +1,1 @@
+"""Measure the claims of the tinyISP paper: `python -m testbed.bench.tiny`."""

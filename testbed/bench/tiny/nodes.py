@@ -1,0 +1,50 @@
+"""Nodes of the studies: one that counts the bytes that it sends, one that knows no priority."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from analysis.decode.protocols.tiny import DECLARATION
+from ssb.tiny.node import Node
+from testbed.bench.tiny.provider_network import ISP, TinyNetwork
+from topologies.endpoint import Address
+
+
+class MeteredNode(Node):
+    """A node that counts the packets and bytes that it sends, with their CRC, by port and kind of packet."""
+
+    def __init__(self, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self.bytes: Counter[tuple[int, str]] = Counter()
+        self.packets: Counter[tuple[int, str]] = Counter()
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        outputs = super().take_outputs()
+        for port, packet, _ in outputs:
+            assert DECLARATION.datagram is not None
+            kind = DECLARATION.datagram(packet).kind
+            self.bytes[port, kind] += len(packet)
+            self.packets[port, kind] += 1
+        return outputs
+
+
+def sent_on_link(
+    network: TinyNetwork, number: int, kinds: Sequence[str] = tuple(DECLARATION.kinds)
+) -> tuple[int, int]:
+    """Return packets and bytes that metered nodes sent on the link to client c`number`, both ways."""
+    packets = size = 0
+    for name, port in ((ISP, number + 1), (f"c{number}", 1)):
+        node = network.nodes[name]
+        assert isinstance(node, MeteredNode)
+        packets += sum(node.packets[port, kind] for kind in kinds)
+        size += sum(node.bytes[port, kind] for kind in kinds)
+    return packets, size
+
+
+class NodeWithoutPriority(Node):
+    """A node that serves all sets alike."""
+
+    def join(self, name: str, keys: Any, now: int, *, priority: int = 0, **more: Any) -> None:
+        """See Node."""
+        super().join(name, keys, now, **more)

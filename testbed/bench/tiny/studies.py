@@ -1,0 +1,261 @@
+"""Studies that measure the claims of the tinyISP paper.
+
+A provider and its clients, each on a link of its own (1 Mbit/s, 5 ms, no losses), in virtual time. Studies:
+
+storage: bytes of packets that the provider stores while messages go from one client to another, and the most
+that it, the sender and the reader store; with data feeds that hop and with one that never does, beside a pub
+that keeps everything.
+farewell: what the provider stores after pairs of clients have come and gone, with a farewell and without.
+bundling: vectors between a client and the provider, with few and many contacts, beside one set of all the
+feeds that the client exchanges with its contacts.
+priority: how long a request for a subscription takes while data are waiting, on a slow medium, with the
+priority of control feeds and without.
+overhead: bytes on both links for each message that is delivered, by packets, beside plain tinySSB.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from random import Random
+from statistics import median
+from typing import NamedTuple
+
+from analysis.decode.protocols.tiny import DECLARATION
+from ssb.keys import Identity
+from ssb.tiny.asking import MS, Timing
+from ssb.tiny.goset import COMMON
+from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.node import Node
+from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, sent_on_link
+from testbed.bench.tiny.provider_network import ISP, ON_LINKS, ProviderNetwork, TinyNetwork, star
+
+NEVER = 1_000_000
+"""Entries of a data feed that does not hop."""
+ASKING = ("want", "chunk_vector")
+_PAIRS, _EACH = 4, 10
+_STORES = ("most", ISP), ("sender", "c0"), ("reader", "c1")
+_SHORT = 27
+"""Bytes of content that an entry carries without a side chain."""
+_PAGE = 25
+"""Messages that are sent at once."""
+_SLOW = Timing(gap=100 * MS, pause=500 * MS, retry=2 * SECOND)
+"""Timing for a slow medium, on which packets queue at the sender."""
+
+
+class Row(NamedTuple):
+    """A row of a study: the case, and its figures by their titles."""
+
+    case: str
+    figures: dict[str, float]
+
+
+def _texts(count: int, size: int = _SHORT) -> list[bytes]:
+    """Return contents that share no chunk, because a node stores equal chunks once."""
+    random = Random(size)
+    return [random.randbytes(size).hex()[:size].encode() for _ in range(count)]
+
+
+def storage(messages: int) -> Iterator[Row]:
+    """What is stored while messages go from one client to another."""
+    marks = [messages // 8, messages // 4, messages // 2, messages]
+    for size, said in (
+        (10, "feeds of 10 entries"),
+        (50, "feeds of 50 entries"),
+        (NEVER, "a feed that never hops"),
+    ):
+        yield Row(f"provider, {said}", _stored(Terms(size=size), marks))
+    network, keys = _plain(2, [0, 1])
+    figures, sent = {}, 0
+    for mark in marks:
+        _replicate(network, {keys[0]: _texts(mark - sent)}, _PAGE)
+        sent = mark
+        figures[f"kB after {mark}"] = network.size(ISP) / 1000
+    sizes = {f"{role}, kB": network.size(name) / 1000 for role, name in _STORES}
+    yield Row("a pub that keeps everything", figures | sizes)
+
+
+def _stored(terms: Terms, marks: Sequence[int]) -> dict[str, float]:
+    network = ProviderNetwork(2, terms)
+    ref = network.subscribe("c0", "c1")
+    figures: dict[str, float] = {}
+    most = Counter[str]()
+    sent = 0
+    for mark in marks:
+        while sent < mark:
+            count = min(_PAGE, mark - sent)
+            _tunnel(network, ref, "c0", "c1", _texts(count))
+            sent += count
+            most |= Counter({name: network.size(name) for name in network.nodes})
+        figures[f"kB after {mark}"] = network.size(ISP) / 1000
+    figures |= {f"{role}, kB": most[name] / 1000 for role, name in _STORES}
+    return figures | ({"bound, kB": 2 * terms.bound(1) / 1000} if terms.size < NEVER else {})
+
+
+def _tunnel(network: ProviderNetwork, ref: bytes, sender: str, reader: str, contents: list[bytes]) -> None:
+    """Send contents over a subscription, and read them all."""
+    network.send(sender, ref, contents)
+    assert network.receive(reader, ref, len(contents)) == contents
+
+
+def _plain(clients: int, writers: Sequence[int]) -> tuple[TinyNetwork, list[bytes]]:
+    """Return plain tinySSB, without a provider: nodes that replicate a set of feeds.
+
+    The feeds are in the order of their writers; writer -1 is the node in the middle.
+    """
+    network = TinyNetwork(star([(ISP, f"c{number}") for number in range(clients)]), ON_LINKS, MeteredNode)
+    names = [f"c{writer}" if writer >= 0 else ISP for writer in writers]
+    random = Random("feeds")
+    keys = [network.nodes[name].store.add_own(Identity.from_seed(random.randbytes(32))).key for name in names]
+    for node in network.nodes.values():
+        node.join(COMMON, keys, 0)
+    return network, keys
+
+
+def _replicate(network: TinyNetwork, contents: dict[bytes, list[bytes]], page: int = 1) -> None:
+    """Publish `page` entries of each feed at a time and wait until all nodes have them."""
+    writers = {
+        key: node for node in network.nodes.values() for key in contents if node.store.feeds[key].identity
+    }
+    for begin in range(0, max(map(len, contents.values())), page):
+        for key, texts in contents.items():
+            for text in texts[begin : begin + page]:
+                writers[key].publish(key, text, network.now)
+        network.run_until(lambda: all(_has_all(network, key, writer) for key, writer in writers.items()))
+
+
+def _has_all(network: TinyNetwork, key: bytes, writer: Node) -> bool:
+    last = writer.store.feeds[key].sequence
+    return all(node.store.feeds[key].whole == last for node in network.nodes.values())
+
+
+def farewell(messages: int) -> Iterator[Row]:
+    """What the provider stores after pairs of clients have come and gone."""
+    yield Row("with farewells", _left(messages // 8, is_said=True))
+    yield Row("clients vanish, contracts stay", _left(messages // 8, is_said=False))
+
+
+def _left(messages: int, *, is_said: bool) -> dict[str, float]:
+    """Return what is left of clients who have exchanged so many messages, pair by pair."""
+    terms = Terms(linger=10 * SECOND)
+    network = ProviderNetwork(2 * _PAIRS, terms, signs_up=False)
+    figures: dict[str, float] = {}
+    for pair in range(_PAIRS):
+        names = f"c{2 * pair}", f"c{2 * pair + 1}"
+        network.sign_up(*names)
+        _tunnel(network, network.subscribe(*names), *names, _texts(messages))
+        both = [network.clients[name] for name in names]
+        if is_said:
+            for client in both:
+                client.farewell(network.key(ISP), network.now)
+            network.run_until(partial(_are_free, both))
+            network.run(30)  # the provider repeats its last word meanwhile
+        figures[f"kB after {2 * (pair + 1)} clients"] = network.size(ISP) / 1000
+    return figures | {"feeds left": len(network.nodes[ISP].store.feeds)}
+
+
+def _are_free(clients: Sequence[Client]) -> bool:
+    return not any(client.contracts for client in clients)
+
+
+def bundling() -> Iterator[Row]:
+    """Vectors between one client and the provider while each contact and the client exchange ten messages."""
+    for contacts in (1, 5, 10, 20):
+        yield Row(f"bundled, {contacts} contacts", _bundled(contacts))
+        plain, keys = _plain(1, [*[0] * contacts, *[-1] * contacts])
+        _replicate(plain, {key: _texts(_EACH) for key in keys})
+        yield Row(f"a set of {2 * contacts} feeds", _vectors(plain, [(0, 0)] * 3, 2 * _EACH * contacts))
+
+
+def _bundled(contacts: int) -> dict[str, float]:
+    network = ProviderNetwork(contacts + 1, make=MeteredNode)
+    refs = {name: network.subscribe("c0", name) for name in network.clients if name != "c0"}
+    before = _exchanged(network)
+    ends = [(reader, ref) for name, ref in refs.items() for reader in ("c0", name)]
+
+    def is_there() -> bool:
+        return all(network.clients[reader].read(ref) for reader, ref in ends)
+
+    for text in _texts(_EACH):
+        for sender, ref in ends:
+            network.clients[sender].send(ref, text, network.now)
+        network.run_until(is_there)
+        for reader, ref in ends:
+            (entry,) = network.clients[reader].read(ref)
+            network.clients[reader].confirm(ref, entry.sequence, network.now)
+    return _vectors(network, before, 2 * _EACH * contacts)
+
+
+def _exchanged(network: TinyNetwork) -> list[tuple[int, int]]:
+    """Return packets and bytes over the first client's link: want vectors, all vectors, everything."""
+    return [sent_on_link(network, 0, ("want",)), sent_on_link(network, 0, ASKING), sent_on_link(network, 0)]
+
+
+def _vectors(network: TinyNetwork, before: Sequence[tuple[int, int]], messages: int) -> dict[str, float]:
+    """Return the cost of vectors, with these messages and in the minute after them."""
+    after = _exchanged(network)
+    wants, asking, everything = (
+        (now[0] - was[0], now[1] - was[1]) for now, was in zip(after, before, strict=True)
+    )
+    network.run(60)
+    return {
+        "want vector, bytes": wants[1] / wants[0],
+        "vectors a message, bytes": asking[1] / messages,
+        "all a message, bytes": everything[1] / messages,
+        "an idle minute, bytes": _exchanged(network)[2][1] - after[2][1],
+    }
+
+
+def priority() -> Iterator[Row]:
+    """How long a request takes to get to a client for whom the provider has data."""
+    for make, said in ((Node, "control feeds first"), (NodeWithoutPriority, "all feeds alike")):
+        times = [_request_s(make, seed) for seed in range(1, 8)]
+        yield Row(said, {"median, s": median(times), "longest, s": max(times)})
+
+
+def _request_s(make: type[Node], seed: int) -> float:
+    network = ProviderNetwork(3, timing=_SLOW, make=make, seed=seed)
+    network.send("c0", network.subscribe("c0", "c1"), _texts(45, 400))
+    network.run(10)
+    begun = network.now
+    ref = network.request("c2", "c1")
+    network.run_until(lambda: ref in network.clients["c1"].subscriptions)
+    return (network.now - begun) / SECOND
+
+
+def overhead(messages: int) -> Iterator[Row]:
+    """Bytes on both links for each message, by packets."""
+    for size in (_SHORT, 400):
+        contents = _texts(messages, size)
+        network = ProviderNetwork(2, make=MeteredNode)
+        ref = network.subscribe("c0", "c1")
+        before = _both(network)
+        for begin in range(0, messages, _PAGE):
+            _tunnel(network, ref, "c0", "c1", contents[begin : begin + _PAGE])
+        yield Row(f"tinyISP, {size} bytes", _per_message(before, _both(network), messages))
+        plain, keys = _plain(2, [0, 1])
+        _replicate(plain, {keys[0]: contents}, _PAGE)
+        yield Row(f"tinySSB, {size} bytes", _per_message({}, _both(plain), messages))
+
+
+def _both(network: TinyNetwork) -> dict[str, int]:
+    """Return bytes on both links, by kind of packet."""
+    return {
+        kind: sum(sent_on_link(network, number, (kind,))[1] for number in (0, 1))
+        for kind in DECLARATION.kinds
+    }
+
+
+def _per_message(before: dict[str, int], after: dict[str, int], messages: int) -> dict[str, float]:
+    figures = {kind: (size - before.get(kind, 0)) / messages for kind, size in after.items()}
+    return {kind: figures[kind] for kind in DECLARATION.kinds if kind not in ("novelty", "claim")} | {
+        "all": sum(figures.values())
+    }
+
+
+OF_MESSAGES: dict[str, Callable[[int], Iterator[Row]]] = {
+    each.__name__: each for each in (storage, farewell, overhead)
+}
+"""Studies of so many messages."""
+OF_CASES: dict[str, Callable[[], Iterator[Row]]] = {each.__name__: each for each in (bundling, priority)}
+"""Studies whose cases are fixed."""

@@ -1,0 +1,105 @@
+"""tinySSB without contracts: all nodes replicate one set of feeds.
+
+Under `tiny`, nodes agree on one open set by claims. Under `tiny-pub`, all feeds are signed up with the pub
+before, and everybody has the list; the pub answers for all feeds, and the others for their own ones only.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ssb.tiny.goset import COMMON, MAX_KEYS
+from testbed.errors import UserError
+from testbed.layerings.ladder import hub_of
+from testbed.layerings.node import Context, Node
+from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, author_of
+from testbed.layerings.workload import Feature, Feed
+
+
+class PubParameters(TinyParameters):
+    """Parameters of what has a node in the middle."""
+
+    at: str | None = None
+    """The node in the middle. Left out: the one with the most interfaces; if several have equally many,
+    the first in the topology."""
+
+
+class TinyLayering(NamedTuple):
+    """tinySSB without contracts: one set of all feeds.
+
+    Attributes: see Layering. `kind`: its name.
+    """
+
+    kind: str
+    title: str
+    parameters: type[TinyParameters]
+    protocol: str = "tiny"
+    carries: frozenset[Feature] = frozenset({Feature.MEDIUM, Feature.RADIO, Feature.FOLLOWING})
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return TinyNode(context)
+
+
+TINY_LAYERINGS = {
+    each.kind: each
+    for each in (
+        TinyLayering("tiny", "tinySSB: everybody replicates everything", TinyParameters),
+        TinyLayering("tiny-pub", "tinySSB: everything through a pub", PubParameters),
+    )
+}
+"""Them by name."""
+
+
+class _Reader(NamedTuple):
+    """A program (ssb.tiny.node.Program) that only reads."""
+
+    take: Callable[[bytes, int], None]
+
+    def on_fork(self, feed: bytes, now: int) -> None:
+        """See Program: the feed takes no more."""
+
+    def next_deadline(self) -> int | None:
+        """See Program: never."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Program."""
+
+
+class TinyNode(BaseTinyNode):
+    """A node that replicates the common set: every node has a part in it, also one that only carries."""
+
+    def __init__(self, context: Context) -> None:
+        middle = hub_of(context.network, context.parameters) if context.layering == "tiny-pub" else None
+        super().__init__(context, is_server=middle in (None, context.name))
+        now = context.since or 0
+        if len(self._authors) > MAX_KEYS:
+            raise UserError(
+                f"{context.layering}: a set has {MAX_KEYS} feeds at most, not {len(self._authors)}"
+            )
+        self._keys = {feed.key: key for key, feed in self._authors.items()}
+        self._node.program = _Reader(self.take)
+        own = [self._store.add_own(author_of(context.seed, feed)).key for feed in self._role.feeds]
+        if middle is None:
+            self._node.join_open(own, now)
+        else:
+            self._node.join(COMMON, self._keys.values(), now)
+
+    def take(self, feed: bytes, now: int) -> None:
+        """Hand over new whole entries of a feed."""
+        known = self._authors.get(feed)
+        if known is None:
+            return
+        held = self._store.feeds[feed]
+        for entry in self._store.read(feed, held.mark, held.whole):
+            if not self._deliver(known, entry.sequence, entry.content, now):
+                return
+            self._store.set_mark(feed, entry.sequence)
+
+    def _joined(self, now: int) -> None:
+        for key in self._role.follows:
+            if self._keys[key] in self._store.feeds:
+                self.take(self._keys[key], now)
+
+    def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
+        self._node.publish(self._keys[feed.key], content, now)
