@@ -71,7 +71,7 @@ def test_a_hostile_client_has_no_other_part() -> None:
     for hostile, message in (
         (["c1"], "tiny-isp: 'c1' is hostile, and can neither publish nor follow"),
         (["x3"], "tiny-isp: hostile client 'x3' is not a node"),
-        (["isp"], "tiny-isp: 'isp' is the provider, and can neither publish nor follow"),
+        (["isp"], "tiny-isp: 'isp' is a provider, and can neither publish nor follow"),
     ):
         with pytest.raises(UserError, match=message):
             load("isp-storm", changes={"parameters.tiny-isp.hostile": hostile})

@@ -476,7 +476,7 @@ members = ["a", "b"]
         (
             '"append-poll"',
             '"tiny-isp"',
-            "tiny-isp: 'a' is the provider, and can neither publish nor follow",
+            "tiny-isp: 'a' is a provider, and can neither publish nor follow",
         ),
         ('"append-poll"', '"poll"', "poll cannot carry a broadcast medium, which the scenario has"),
     ],

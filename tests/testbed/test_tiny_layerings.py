@@ -270,7 +270,7 @@ def test_a_row_of_three_providers_passes_on_what_is_for_the_other_end(tmp_path: 
     ("providers", "message"),
     [
         ('["a", "b"]', "tiny-isp: 'c1' is next to no provider"),
-        ('["a", "b", "c", "b1"]', "tiny-isp: 'b1' is the provider, and can neither publish nor follow"),
+        ('["a", "b", "c", "b1"]', "tiny-isp: 'b1' is a provider, and can neither publish nor follow"),
         ('["a", "b", "d"]', "tiny-isp: provider 'd' is not a node"),
         ('["a", "a"]', "tiny-isp: provider 'a' is named twice"),
         ('"a"', "providers: .* list"),

@@ -103,12 +103,15 @@ class Ledger:
     def _answer_all(self, name: str, party: BaseParty) -> None:
         """Answer to requests, most often yes; an event may be lost with its process."""
         if isinstance(party, Client):
-            for one in list(party.subscriptions.values()):
+            for ref in list(party.subscriptions):
+                one = party.subscriptions.get(ref)
+                if one is None:
+                    continue  # no to one of a group is no to all of it
                 if one.state == "invited":
-                    party.answer(one.ref, self.network.now, accept=one.ref[0] % 8 != 0)
+                    party.answer(ref, self.network.now, accept=ref[0] % 8 != 0)
                     self.network.settle(name)
                 elif one.state == "stands":
-                    self._subscribed[one.ref][name] = one.contract
+                    self._subscribed[ref][name] = one.contract
 
     def _ask_again(self, ref: bytes) -> None:
         """Ask again for what was refused, as the other may have a contract soon; not for ever."""
