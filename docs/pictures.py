@@ -31,6 +31,8 @@ OF_SCENARIOS = DOCS / "scenarios"
 _SECTIONS = ("Who is first on what", "Latency")
 _THUMBNAIL = 456
 """Width of the picture, pixels."""
+_PAGE, _LABELS, _LAYERING = 760, 160, 95
+"""Least width of the page, and the widths of its axes' labels and of a layering's column, pixels."""
 
 _SHOW = """<style>.modebar, main button { display: none } body { padding-top: 0 }</style>
 <script>
@@ -55,7 +57,7 @@ def main(names: Sequence[str]) -> None:
                 draw(home / page, headings, (WIDTH, height, 1), DOCS / name)
         for name in names or available():
             _feednet("run", name, "--net", "emulated", "--out", f"{home}/{name}")
-            width = max(760, 160 + 95 * len(load(name).layerings))
+            width = max(_PAGE, _LABELS + _LAYERING * len(load(name).layerings))
             size = (width, 900 + 2 * width // 3, _THUMBNAIL / width)
             draw(home / name / "report.html", _SECTIONS, size, OF_SCENARIOS / f"{name}.png")
             shutil.rmtree(home / name)

@@ -164,7 +164,7 @@ def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
 
 def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
     """Raise UserError for what would change nothing, or not all that it says."""
-    topology, load = table.get("topology"), table.get("workload")
+    topology, workload = table.get("topology"), table.get("workload")
     links = topology.get("links") if isinstance(topology, dict) else None
     own = {key for link in links if isinstance(link, dict) for key in link} if isinstance(links, list) else {}
     for each in wanted:
@@ -174,8 +174,8 @@ def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
         says_links = isinstance(file, str) and not is_graphml(file)
         if says_links and each.path[:2] == ("topology", "link"):
             raise UserError(f"{each.text}: a topology file says itself what its links are like")
-        if isinstance(load, dict) and "feed" in load and each.path == ("workload", "items"):
-            raise UserError(f"{each.text}: the export {shown(load['feed'])} is published whole")
+        if isinstance(workload, dict) and "feed" in workload and each.path == ("workload", "items"):
+            raise UserError(f"{each.text}: the export {shown(workload['feed'])} is published whole")
 
 
 def _known_keys(path: Key, *, swept: bool) -> list[str]:

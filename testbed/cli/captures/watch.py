@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -16,9 +15,6 @@ from testbed.watch.loop import LOOK_S, follow, serve_to_the_end
 from testbed.watch.page import LivePage, lag_text
 from testbed.watch.server import served
 from testbed.watch.target import Target, find_target
-
-if TYPE_CHECKING:
-    pass
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -50,7 +46,6 @@ def watch(
     is complete and all of it has been read. CAPTURE is a pcap or pcapng file that any program is writing;
     end with Ctrl-C, or by --idle. With --port, the page and the run's report are served until then, too.
     """
-
     target = find_target(targets)
     page = page or target.path.with_name(target.path.name + ".live.html")
     try:
