@@ -36,10 +36,10 @@ _REFUSED_AGAIN = SECOND
 class TinyIspParameters(TinyParameters):
     """Parameters of tinyISP: those of its node, and the terms of all contracts."""
 
-    providers: list[str] = Field(default_factory=list)
+    providers: list[str] = Field(default=[])
     """The providers. Left out: the node with the most interfaces; if several have equally many, the first in
     the topology."""
-    hostile: list[str] = Field(default_factory=list)
+    hostile: list[str] = Field(default=[])
     """Hostile clients, which neither publish nor follow. They subscribe only to each other and carry out the
     attack."""
     attack: Attack = "crowd"
