@@ -200,7 +200,7 @@ class ProviderNetwork(TinyNetwork):
         for content in contents:
             self.clients[name].send(ref, content, self.now)
 
-    def receive(self, name: str, ref: bytes, count: int, seconds: float = 300) -> list[bytes]:
+    def receive(self, name: str, ref: bytes, count: int, seconds: float = _PATIENCE_S) -> list[bytes]:
         """Let a client read a subscription until it has `count` contents or the time is over; return them."""
         client, found = self.clients[name], list[bytes]()
 

@@ -20,7 +20,7 @@ from testbed.verify.tiny.story import Hostility
 
 
 class HostileProvider(Provider):
-    """A provider.
+    """A provider that carries out an attack.
 
     Attributes:
         attack: how it violates the protocol.

@@ -13,7 +13,7 @@ ISP = "isp"
 
 Hostility = Attack | Literal["packet-replay", "garble", "forge", "mix", "withhold"]
 OUTSIDE: tuple[Hostility, ...] = ("packet-replay", "garble")
-"""Of somebody in the cell who is nobody's client."""
+"""Attacks of a node in the cell that is nobody's client: it repeats packets, or changes them."""
 INSIDE: tuple[Attack, ...] = (
     "flood",
     "false-fin",
@@ -22,9 +22,9 @@ INSIDE: tuple[Attack, ...] = (
     "replay",
     "fork",
 )
-"""Of a client."""
+"""Attacks of a client."""
 ABOVE: tuple[Hostility, ...] = ("forge", "mix", "withhold", "fork")
-"""Of a provider."""
+"""Attacks of a provider: false feeds, entries in the wrong lines, entries that it keeps, forks."""
 
 
 class Step(NamedTuple):
