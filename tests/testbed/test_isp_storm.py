@@ -27,12 +27,12 @@ DETECTED = {
 
 
 @cache
-def storm(attack: str, items: int, seeds: int = 1) -> tuple[float, list[dict[str, Any]]]:
+def storm(attack: str, items: int, seeds: int, backlog: int) -> tuple[float, list[dict[str, Any]]]:
     """Return in how many seconds honest clients have all items of each other, in all seeds together, and
     the misbehaviour that nodes have detected in the first one."""
     seconds, found = 0.0, []
     for seed in range(1, seeds + 1):
-        changes = {"parameters.tiny-isp.attack": attack, **SHORT}
+        changes = {"parameters.tiny-isp.attack": attack, "parameters.tiny-isp.backlog": backlog, **SHORT}
         wanted = load("isp-storm", items=items, seed=seed, changes=changes)
         rows, emulation = played(wanted, "tiny-isp")
         assert_complete(wanted, rows)
@@ -43,12 +43,15 @@ def storm(attack: str, items: int, seeds: int = 1) -> tuple[float, list[dict[str
             node.counters() | {"layering": "tiny-isp", "node": name} for name, node in emulation.nodes.items()
         ]
         found = found or misbehaviour(counters).to_pylist()
+        attacks = [each.get("attacks", 0) for each in counters]
+        assert bool(sum(attacks)) == (attack != "none"), "what does not happen hurts nobody"
     return seconds, found
 
 
 def check(attack: str, items: int, seeds: int = 1) -> None:
-    alone, _ = storm("none", items, seeds)
-    beside, found = storm(attack, items, seeds)
+    backlog = 4 if attack == "ignore-pause" else 50  # of so few somebody is told to pause
+    alone, _ = storm("none", items, seeds, backlog)
+    beside, found = storm(attack, items, seeds, backlog)
     assert beside <= alone / 0.9, "honest clients keep nine tenths of their throughput"
     held = {row["misbehaviour"] for row in found if row["accused"]}
     assert held == DETECTED[attack]

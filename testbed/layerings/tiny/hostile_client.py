@@ -51,6 +51,7 @@ class HostileClient(Client):
         talks: whether it also writes to its contacts, an entry in each round.
         targets: clients that receive flooded requests with valid proofs; if empty, requests name unknown
             clients or itself.
+        attacks: how often it has violated the protocol, or written only to fill a data feed.
     """
 
     attack: Attack = "flood"
@@ -61,6 +62,7 @@ class HostileClient(Client):
     def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
         self._attack_at = now + 5 * SECOND
         self._sent_before: list[bytes] = []
+        self.attacks = 0
         super().__init__(node, root, random, terms, now)
 
     def next_deadline(self) -> int | None:
@@ -95,33 +97,43 @@ class HostileClient(Client):
             self._write(1, now)
         match self.attack:
             case "crowd":
-                self._write(self.terms.size, now)
+                self.attacks += self._write(self.terms.size, now)
             case "flood" if self.targets:
                 target, feed = self._random.choice(self.targets), self._random.randbytes(32)
                 contract.say(SubRequest(target, feed, sign_feed(self.root, feed, target)), now)
+                self.attacks += 1
             case "flood":
                 target = self._random.randbytes(32) if self._random.random() < 0.5 else self.root.public_key
                 contract.say(SubRequest(target, self._random.randbytes(32), self._random.randbytes(64)), now)
+                self.attacks += 1
             case "false-fin":
                 feed = self._random.choice([contract.facts.other_data, self._random.randbytes(32)])
                 contract.say(self._random.choice([HopFin(feed), FarewellFin()]), now)
+                self.attacks += 1
             case "malformed" if has_room:
                 content = self._random.choice(
                     [self._random.randbytes(240), self._random.randbytes(9), write(SubPause(bytes(32)))]
                 )
                 self.node.publish(line[-1], content, now)
+                self.attacks += 1
             case "replay" if has_room and self._sent_before:
                 self.node.publish(line[-1], self._random.choice(self._sent_before), now)
+                self.attacks += 1
             case "fork":
                 fork(self.node, self._random.choice([contract.facts.own_control, *line]), now)
+                self.attacks += 1
             case "ignore-pause":
                 for one in self.subscriptions.values():
+                    self.attacks += one.is_paused
                     one.is_paused = False
                 contract.write_line(now)
 
-    def _write(self, most: int, now: int) -> None:
-        """Write to all contacts, until so many entries wait for room in the line."""
+    def _write(self, most: int, now: int) -> int:
+        """Write to all contacts, until so many entries wait for room in the line; return how many entries."""
+        written = 0
         size = min(self.terms.largest, _CROWDING)
         for ref, one in list(self.subscriptions.items()):
             while one.state == STANDS and not one.is_leaving and self._backlog(one.own) < most:
                 self.send(ref, self._random.randbytes(size), now)
+                written += 1
+        return written

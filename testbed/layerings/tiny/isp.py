@@ -292,6 +292,11 @@ class HostileNode(ClientNode):
             if name != context.name
         ]
 
+    def counters(self) -> dict[str, Any]:
+        """Return also how often the client has broken the protocol."""
+        assert isinstance(self._client, HostileClient)
+        return super().counters() | {"attacks": self._client.attacks}
+
     def _contact_names(self) -> list[str]:
         return [name for name in self._context.parameters["hostile"] if name != self.name]
 
