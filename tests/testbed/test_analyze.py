@@ -23,7 +23,7 @@ from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest
 from forwarder.wire.tlv import element
-from testbed.cli.main import feednet
+from testbed.cli.main import MENDABLE, feednet
 from testbed.errors import UserError, shown
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_analysed_is_one_line(capture, tmp_path, arguments, reaso
     empty = tmp_path / "empty"
     empty.mkdir()
     given = [each.format(there=capture, text=text, empty=empty) for each in arguments]
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(MENDABLE) as refused:
         decode(*given, "--out", tmp_path / "out")
     assert list(tmp_path.glob("out*")) == []
     assert reason in str(refused.value)
@@ -329,13 +329,13 @@ def test_an_empty_file_beside_others_is_told_and_does_no_harm(tmp_path):
     assert [each["frames"] for each in summary["captures"]] == [1, 0, 0, 0]
     # One that the user has named is a mistake, unless it only is empty.
     given = [tmp_path / "exp" / "a-eth0.pcap", tmp_path / "exp" / "notes.cap"]
-    with pytest.raises(UserError, match=r"notes.cap: byte 0: no pcap or pcapng file"):
+    with pytest.raises(MENDABLE, match=r"notes.cap: byte 0: no pcap or pcapng file"):
         decode(*given, "--out", tmp_path / "2")
     assert decode(given[0], tmp_path / "exp" / "b-eth0.pcap", "--out", tmp_path / "3").exit_code == 0
     (tmp_path / "none").mkdir()
     for name in ("a.pcap", "b.pcap"):
         (tmp_path / "none" / name).touch()
-    with pytest.raises(UserError, match=r"2 captures, and none of them can be read: empty"):
+    with pytest.raises(MENDABLE, match=r"2 captures, and none of them can be read: empty"):
         decode(tmp_path / "none", "--out", tmp_path / "4")
 
 

@@ -27,7 +27,7 @@ from scapy.utils import PcapWriter
 
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
-from testbed.cli.main import feednet
+from testbed.cli.main import MENDABLE, feednet
 from testbed.errors import UserError
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
@@ -164,7 +164,7 @@ def test_beside_a_capture_until_no_more_comes(tmp_path):
 
     thread = Thread(target=shrink)
     thread.start()
-    with pytest.raises(UserError) as error:
+    with pytest.raises(MENDABLE) as error:
         watch(path, "--every", 0.3, "--page", tmp_path / "again.html")
     thread.join()
     assert re.fullmatch(rf"{path}: byte \d+: has become shorter than what was read of it", str(error.value))
