@@ -59,6 +59,11 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
     played(first_fresh_seed(), FRESH)
 
 
+def test_a_sender_that_leaves_does_not_wait_for_a_receiver_that_is_gone() -> None:
+    """The receiver is another provider's client, and the sender was told to pause before it left."""
+    assert play_tiny(9_500_004).violation is None
+
+
 @pytest.mark.slow
 def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> None:
     coverage = played(0, 60) + played(first_fresh_seed() + FRESH, 20)

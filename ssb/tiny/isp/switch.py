@@ -67,7 +67,7 @@ class Switch(BaseParty):
             route, side = sides[message.ref]
             side.is_gone = isinstance(message, SubResponseIsp) and message.feed == NOT_FOUND
             if side.is_gone:
-                self._give_up(route, side)
+                self._give_up(route, side, now)
             self._end_side(route, side)
             return True
         lines = [Line(ref, side.feed) for ref, (_, side) in sides.items() if side.feed is not None]
@@ -98,7 +98,7 @@ class Switch(BaseParty):
         for route, side, other in found:
             to = self.contracts.get(other.contract) if other.contract is not None else None
             if not self._is_wanted(other) and route.is_open:
-                self._give_up(route, other)
+                self._give_up(route, other, now)
             elif to is not None:
                 self._dirty[to.id] = None
                 if self._waiting(side) >= contract.terms.backlog:
@@ -110,12 +110,18 @@ class Switch(BaseParty):
         to = self.contracts.get(receiver.contract) if receiver.contract is not None else None
         return to is not None and to.facts.state == OPEN and not receiver.is_gone
 
-    def _give_up(self, route: Route, receiver: Side) -> None:
-        """What waits for a side cannot get there."""
+    def _give_up(self, route: Route, receiver: Side, now: int) -> None:
+        """Drop the entries that wait for a side, as they cannot get there.
+
+        A sender that leaves must not wait any longer: its line ends when it has got rid of its entries.
+        """
         for side, other in route.sides():
             if other is receiver and side.feed is not None:
                 side.mark = self._store.feeds[side.feed].sequence
                 self._prune(side.feed)
+                sender = self.contracts.get(side.contract) if side.contract is not None else None
+                if sender is not None and sender.facts.state == FAREWELL:
+                    self._resume(sender, side, now)
         self._save(route)
 
     def take_receipt(self, contract: Lines, message: SubReceipt, now: int) -> None:
@@ -228,7 +234,7 @@ class Switch(BaseParty):
         """
         to = self.contracts.get(other.contract) if other.contract is not None else None
         if route.is_open:
-            is_staying = to is not None and to.facts.state == OPEN
+            is_staying = self._is_wanted(other)
             is_alone = len(self._siblings(other)) == 1
             if to is not None and is_staying and is_alone and to.other not in self.peers:
                 self._pause(to, other, now)
@@ -257,12 +263,9 @@ class Switch(BaseParty):
 
     def _leave_routes(self, contract: Lines, now: int) -> None:
         """A contract is over: everything that it has sent has come, and nothing can be told it."""
-        for route, side, other in list(self._sides(contract.id)):
-            to = self.contracts.get(other.contract) if other.contract is not None else None
-            if to is not None and to.facts.state == FAREWELL:
-                self._resume(to, other, now)
+        for route, side, _ in list(self._sides(contract.id)):
             side.contract = None
-            self._give_up(route, side)
+            self._give_up(route, side, now)
             self._end_side(route, side)
 
     def _clean(self, route: Route) -> None:
