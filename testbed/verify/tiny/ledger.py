@@ -154,7 +154,7 @@ class Ledger:
             for route in party.routes.values():
                 for side in (route.a, route.b):
                     waiting = party._waiting(side)
-                    if waiting > contract.terms.held:
+                    if waiting > contract.terms.backlog + contract.terms.unread * contract.terms.size:
                         raise Violation("bounded", name, f"holds {waiting} entries for one receiver")
 
     def _check_store(self, name: str) -> None:
