@@ -110,7 +110,6 @@ def kind_of(packet: bytes) -> str | None:
         return None
     if len(numbers) > 1 and all(isinstance(number, int) for number in numbers):
         return WANT
-    is_triples = all(isinstance(each, list) and len(each) == 3 for each in numbers)
-    if is_triples and all(isinstance(number, int) for each in numbers for number in each):
+    if all(isinstance(each, list) and len(each) == 3 for each in numbers):
         return VECTOR
     return None

@@ -8,7 +8,7 @@ from analysis.pit.entry import Entry, Ledger, Message
 RECORD_BYTES = 16
 """State of a record: face 4, nonce 4, expiry 8 bytes."""
 PROMPT_NS = 100_000
-"""A forwarder passes an Interest on within this time."""
+"""An Interest that goes out so soon after one has come in is taken for a strategy's probe for that one."""
 
 
 class _InRecord(NamedTuple):

@@ -21,6 +21,7 @@ from topologies.generate import GENERATORS, generate
 from topologies.graphs import is_graphml, read_graphml
 from topologies.link import LINK_PARAMETERS, LinkParameters
 from topologies.model import Link, Medium, Topology, TopologyError
+from topologies.parameter import declared
 from topologies.radio import RADIO_PARAMETERS, Radio, RadioError
 from topologies.routing import Metric, Paths, Routing
 
@@ -43,8 +44,7 @@ def table_keys(table: type) -> dict[str, Any]:
     """Return the keys of a table, a Section or LinkParameters or Radio, each with the type of its value."""
     if issubclass(table, Section):
         return {field.alias or name: field.annotation for name, field in table.model_fields.items()}
-    names = RADIO_PARAMETERS if table is Radio else LINK_PARAMETERS
-    return {name: table.__annotations__[name] for name in names}
+    return {name: table.__annotations__[name] for name in declared(table)}
 
 
 def tables_in(annotation: Any) -> Iterator[type]:
