@@ -3,6 +3,7 @@
     python -m captures.recorder SPEC.json
 
 SPEC.json: {"output": path, "application": text, "ring_bytes": bytes per interface (optional),
+            "clock": [dilation, origin], as captures.clock.Clock has them (optional),
             "interfaces": [{"name", "description", "ipv4", "netns": "/proc/PID/ns/net"}, ...]}
 
 It prints the line `ready` once it captures on every interface. It stops on SIGTERM, SIGINT or the end of its
@@ -35,6 +36,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from captures.clock import Clock
 from captures.pcapng import Interface, Writer
 from captures.ring import BLOCK_BYTES, MIN_BLOCKS, RETIRE_MS, Frame, Ring, RingError
 
@@ -71,6 +73,7 @@ class Spec(BaseModel):
     output: Path
     application: str
     ring_bytes: int | None = Field(default=None, ge=MIN_BLOCKS * BLOCK_BYTES)
+    clock: Clock = Clock()
     interfaces: list[Tap] = Field(min_length=1)
 
     @model_validator(mode="after")
@@ -119,11 +122,12 @@ class Stop:
 
 
 class Recording:
-    """The frames on their way from the rings into the file."""
+    """The frames on their way from the rings into the file, where the run's clock stamps them."""
 
-    def __init__(self, rings: list[Ring], writer: Writer) -> None:
+    def __init__(self, rings: list[Ring], writer: Writer, clock: Clock) -> None:
         self._rings = rings
         self._writer = writer
+        self._clock = clock
         self._held: list[Frame] = []
 
     def take(self) -> None:
@@ -135,8 +139,8 @@ class Recording:
         """Write what is held and not newer than `until_ns`, in the order of time."""
         self._held.sort(key=_TIME)
         ready = bisect_right(self._held, until_ns, key=_TIME)
-        for frame in self._held[:ready]:
-            self._writer.write(*frame)
+        for interface, stamp, frame, direction, length in self._held[:ready]:
+            self._writer.write(interface, self._clock.at(stamp), frame, direction, length)
         del self._held[:ready]
 
     def finish(self) -> None:
@@ -157,7 +161,7 @@ class Recording:
             time.sleep(TICK_MS / 1000)
         self.write(math.inf)
         for ring in self._rings:
-            self._writer.statistics(ring.index, end_ns, ring.received, ring.dropped)
+            self._writer.statistics(ring.index, self._clock.at(end_ns), ring.received, ring.dropped)
 
 
 def record(spec: Spec, stop: Stop) -> dict[str, Any]:
@@ -170,7 +174,7 @@ def record(spec: Spec, stop: Stop) -> dict[str, Any]:
     with _rings(spec) as rings, open(spec.output, "wb", buffering=1 << 20) as file:
         interfaces = [Interface(tap.name, tap.description, tap.ipv4) for tap in spec.interfaces]
         writer = Writer(file, interfaces, application=spec.application)
-        recording = Recording(rings, writer)
+        recording = Recording(rings, writer, spec.clock)
         print("ready", flush=True)
         flush_ns = 0
         while not stop.wait(TICK_MS):

@@ -237,6 +237,7 @@ class Manifest(BaseModel):
     net_reason: str = ""
     impairment: str = ""
     impairment_reason: str = ""
+    dilation: int = 1
     created: str | None = None
     layerings: list[str] = Field(min_length=1)
     titles: dict[str, str] = {}

@@ -46,9 +46,11 @@ def version_of(manifest: Manifest) -> str:
 
 
 def network_of(manifest: Manifest) -> str:
-    """Return the network of a run: "emulator", "Mininet (relay)", "Mininet (netem)"."""
+    """Return the network of a run: "emulator", "Mininet (netem)", "Mininet (relay, dilation 8)"."""
     network = _NETWORKS.get(manifest.net, manifest.net)
-    return network if manifest.impairment in ("", "emulated") else f"{network} ({manifest.impairment})"
+    how = [manifest.impairment] if manifest.impairment not in ("", "emulated") else []
+    how += [f"dilation {manifest.dilation}"] if manifest.dilation > 1 else []
+    return f"{network} ({', '.join(how)})" if how else network
 
 
 def loss_of(run: Run) -> float:

@@ -111,6 +111,7 @@ class Experiment:
         *,
         net: running.Net | Literal["auto"] = "auto",
         impairment: running.Impairment = "auto",
+        dilation: int = 1,
         script: Script | None = None,
         command: str | None = None,
         is_held: bool = False,
@@ -120,10 +121,10 @@ class Experiment:
         """Run all layerings into a new directory, runs/NAME-TIME if none is given; raise UserError.
 
         `net` is "emulated", "mininet", or "auto" for Mininet where it can run. `script` is called for each
-        layering with a LiveRun, once its nodes run. `command`, `is_held`, `progress` and `advance` are
-        those of testbed.experiment.run.run().
+        layering with a LiveRun, once its nodes run. `dilation`, `command`, `is_held`, `progress` and
+        `advance` are those of testbed.experiment.run.run().
         """
-        where, why = running.choose_net(net, impairment)
+        where, why = running.choose_net(net, impairment, dilation)
         place = self.directory() if directory is None else Path(directory)
         running.run(
             self.scenario,
@@ -132,6 +133,7 @@ class Experiment:
             why,
             place,
             impairment=impairment,
+            dilation=dilation,
             command=command,
             script=script,
             is_held=is_held,

@@ -93,6 +93,7 @@ def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lamb
         "as it was",
         directory,
         impairment=impairment,
+        dilation=manifest.dilation,
         command=manifest.command,
         progress=progress,
     )

@@ -2,7 +2,8 @@
 
 It is RUN.partial/LAYERING/control. Requests and answers are lines of JSON:
 
-    {"ask": "state"}                    time_ns from the run's start, and nodes: the report of each node
+    {"ask": "state"}                    time_ns from the run's start, dilation of its clock, and nodes: the
+                                        report of each node
     {"ask": "change", "change": {...}}  a testbed.scenario.sections.Change happens now
     {"ask": "node", "node": NAME}       where the node is: its namespace, home and environment
     {"ask": "end"}                      a run that is held ends
@@ -175,7 +176,7 @@ class ControlClient:
 
 
 class MininetLiveRun(LiveRun):
-    """See LiveRun: time is that of the machine.
+    """See LiveRun: time is that of the machine, or goes more slowly.
 
     Args:
         client: to the run; closed at the end of the `with` block.
@@ -186,12 +187,13 @@ class MininetLiveRun(LiveRun):
         super().__init__(scenario, layering, load)
         self._client = client
         state = client.ask("state")  # answered once all nodes are up
-        self._start = time.monotonic_ns() - int(state["time_ns"])
+        self._dilation = int(state["dilation"])
+        self._start = time.monotonic_ns() - int(state["time_ns"]) * self._dilation
 
     @property
     def time_s(self) -> float:
         """See LiveRun."""
-        return (time.monotonic_ns() - self._start) / 1e9
+        return (time.monotonic_ns() - self._start) / 1e9 / self._dilation
 
     def state(self) -> State:
         """See LiveRun."""
@@ -203,7 +205,7 @@ class MininetLiveRun(LiveRun):
         return command_on(self._client, node, argv, os.getcwd())
 
     def _advance(self, until_s: float) -> None:
-        time.sleep(max(until_s - self.time_s, 0))
+        time.sleep(max(until_s - self.time_s, 0) * self._dilation)
 
     def _apply(self, change: Change) -> None:
         self._client.ask("change", change=change.model_dump(exclude_none=True))

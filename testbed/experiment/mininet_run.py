@@ -1,12 +1,13 @@
 """Running one layering of a scenario over Mininet: the program in the box.
 
-    python -m testbed.experiment.mininet_run DIRECTORY LAYERING [auto|netem|relay] [hold]
+    python -m testbed.experiment.mininet_run DIRECTORY LAYERING auto|netem|relay DILATION [hold]
 
 The directory is that of the run, with scenario.json, from which the load follows; what comes of it goes
 into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
 namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
 new process in the same namespace. With `hold` nodes go on after the run's end, until they are told to end or
-SIGINT comes. Many nodes are packed into few processes (testbed.hosts.host_process).
+SIGINT comes. Many nodes are packed into few processes (testbed.hosts.host_process). The run's clock goes
+DILATION times more slowly than the machine's (captures.clock).
 """
 
 import gc
@@ -27,6 +28,7 @@ from socket import socket
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
+from captures.clock import Clock
 from captures.key_log import Secret
 from testbed.errors import UserError
 from testbed.experiment.control import ControlServer
@@ -59,7 +61,7 @@ from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork
 from topologies.routing import next_hops
 
-_LEAD_NS = 300_000_000  # from "go" to the first event: all nodes must have woken up by then
+_LEAD_S = 0.3  # from "go" to the first event: all nodes must have woken up by then
 _GRACE_S = 10.0
 _START_S = 90.0  # programs beside a node's own may take their time
 
@@ -69,12 +71,18 @@ class RunError(Exception):
 
 
 def run(
-    directory: Path, layering: str, impairment: Literal["auto", "netem", "relay"], *, is_held: bool = False
+    directory: Path,
+    layering: str,
+    impairment: Literal["auto", "netem", "relay"],
+    dilation: int,
+    *,
+    is_held: bool = False,
 ) -> None:
     """Run a layering; raises RunError, or OSError from bringing the network up."""
     scenario = Scenario.model_validate_json((directory / SCENARIO).read_text(encoding="utf-8"))
     load = workload.load(scenario)
     output = directory / layering
+    clock = Clock.from_now(dilation)
     with (
         ControlServer(output) as control,
         MininetNetwork(
@@ -83,11 +91,12 @@ def run(
             impairment,
             directory=output,
             routing=scenario.routing.routing,
+            dilation=dilation,
         ) as network,
-        _recording(scenario, network, output) as capture,
+        _recording(scenario, network, output, clock) as capture,
         TemporaryDirectory() as homes,
     ):
-        nodes = _Nodes(scenario, layering, load, network, Path(homes), control, is_held=is_held)
+        nodes = _Nodes(scenario, layering, load, network, Path(homes), control, clock, is_held=is_held)
         timeline = nodes.run(output)
     write_secrets(output, nodes.secrets)
     result = {
@@ -107,7 +116,9 @@ def run(
 
 
 @contextmanager
-def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Iterator[dict[str, Any]]:
+def _recording(
+    scenario: Scenario, network: MininetNetwork, output: Path, clock: Clock
+) -> Iterator[dict[str, Any]]:
     """Capture every interface inside the `with` block; yields what becomes the recorder's counts."""
     taps = [
         {"name": described.name, "description": described.description, "ipv4": described.ipv4}
@@ -118,7 +129,9 @@ def _recording(scenario: Scenario, network: MininetNetwork, output: Path) -> Ite
     ]
     specification = output / "recorder.json"
     specification.write_text(
-        json.dumps({"output": str(output / CAPTURE), "application": "feednet", "interfaces": taps}),
+        json.dumps(
+            {"output": str(output / CAPTURE), "application": "feednet", "clock": clock, "interfaces": taps}
+        ),
         encoding="utf-8",
     )
     capture: dict[str, Any] = {}
@@ -161,6 +174,7 @@ class _Nodes:
         network: MininetNetwork,
         homes: Path,
         control: ControlServer,
+        clock: Clock,
         *,
         is_held: bool,
     ) -> None:
@@ -170,6 +184,7 @@ class _Nodes:
         self._load = load
         self._network = network
         self._control = control
+        self._clock = clock
         self._is_held = is_held
         self._fork = multiprocessing.get_context("fork")
         self._processes: dict[str, _Process] = {}  # of a node alone, or of several, by the first of them
@@ -197,7 +212,8 @@ class _Nodes:
                 self._start(name)
             for name in self._processes:
                 self._expect(name, "ready", _START_S)
-            timeline = self._timeline = Timeline.of(self._scenario, self._load, time.time_ns() + _LEAD_NS)
+            start = self._clock.at(time.time_ns() + round(_LEAD_S * 1e9))
+            timeline = self._timeline = Timeline.of(self._scenario, self._load, start)
             for name in self._processes:
                 self._processes[name].connection.send((timeline, None, None))
             awaited = Awaited(timeline, self._load)
@@ -220,7 +236,7 @@ class _Nodes:
                 timeline = replace(timeline, end=self._hold(awaited))
             self.programs = programs.end()
             for name in self._processes:
-                self._collect(name, max(timeline.end - time.time_ns(), 0) / 1e9 + _GRACE_S)
+                self._collect(name, self._left(timeline.end) + _GRACE_S)
         finally:
             programs.end()
             for process, _ in self._processes.values():
@@ -236,17 +252,21 @@ class _Nodes:
             self._wait(None, awaited)
         for name in self._processes:
             self._tell(name, "end")
-        return time.time_ns()
+        return self._clock.now()
+
+    def _left(self, until: int) -> float:
+        """Return how many seconds of the machine it is until a time of the run, ns."""
+        return self._clock.machine_s(max(until - self._clock.now(), 0))
 
     def _wait(self, until: int | None, awaited: Awaited) -> None:
         """Wait until a time, ns; let happen what is due as nodes tell what they have got, and answer those
         who ask."""
-        while until is None or until > time.time_ns():
+        while until is None or until > self._clock.now():
             if until is None and not self._is_held:
                 return
             names = {each.connection: name for name, each in self._processes.items()}
             quiet = [connection for connection, name in names.items() if name not in self._heard]
-            seconds = None if until is None else max(until - time.time_ns(), 0) / 1e9
+            seconds = None if until is None else self._left(until)
             for ready in wait([*quiet, *self._control.sockets], seconds):
                 if isinstance(ready, socket):
                     self._control.serve(ready, self._answer)
@@ -254,7 +274,7 @@ class _Nodes:
                     self._hear(names[ready])
             for copies in self._copies:
                 for change in awaited.take(copies):
-                    now = time.time_ns()
+                    now = self._clock.now()
                     self.happened.append((now, change))
                     self._apply(change, now, is_planned=False)
             self._copies.clear()
@@ -262,8 +282,8 @@ class _Nodes:
     def _answer(self, request: dict[str, Any]) -> Mapping[str, Any]:
         """Answer a request (testbed.experiment.control). Raises UserError."""
         if request["ask"] == "state":
-            time_ns = time.time_ns() - self._timeline.start
-            return {"time_ns": time_ns, "nodes": self._state()}
+            time_ns = self._clock.now() - self._timeline.start
+            return {"time_ns": time_ns, "dilation": self._clock.dilation, "nodes": self._state()}
         if request["ask"] == "change":
             change = Change.model_validate(request["change"])
             if change.node is not None and self._packs.get(change.node, ()) is not None:
@@ -272,7 +292,7 @@ class _Nodes:
                     '"processes" in the scenario'
                 )
             check_node(change, self._processes)
-            now = time.time_ns()
+            now = self._clock.now()
             self.happened.append((now, change))
             self._apply(change, now, is_planned=False)
             return {}
@@ -317,6 +337,7 @@ class _Nodes:
                 self._homes / name,
                 there,
                 self._is_held,
+                self._clock,
             ),
             name=name,
         )
@@ -408,11 +429,11 @@ class _Nodes:
 
 def main() -> int:
     """Run as the first program in a box; return the exit status."""
-    directory, layering, impairment, *hold = sys.argv[1:]
+    directory, layering, impairment, dilation, *hold = sys.argv[1:]
     sandbox.prepare()
     try:
         chosen = cast(Literal["auto", "netem", "relay"], impairment)
-        run(Path(directory), layering, chosen, is_held=hold == ["hold"])
+        run(Path(directory), layering, chosen, int(dilation), is_held=hold == ["hold"])
     except (RunError, UserError, OSError, subprocess.SubprocessError) as error:
         print(f"feednet: {layering} over Mininet: {error}", file=sys.stderr)
         return 1

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -46,12 +46,18 @@ class _InBox(UserError):
     """A run over Mininet has failed: what there is of it is kept."""
 
 
-def choose_net(asked: Net | Literal["auto"], impairment: Impairment = "auto") -> tuple[Net, str]:
+def choose_net(
+    asked: Net | Literal["auto"], impairment: Impairment = "auto", dilation: int = 1
+) -> tuple[Net, str]:
     """Decide how to bring a network up; return it and why, in a few words. Raises UserError, also if an
-    impairment is asked for that the emulator would not heed."""
+    impairment or a dilation is asked for that the emulator would not heed."""
     net, why = _choose_net(asked)
-    if net == "emulated" and impairment != "auto":
-        raise UserError(f"--impairment {impairment}: for Mininet only, and this would be emulated: {why}")
+    for name, value, default in (("impairment", impairment, "auto"), ("dilation", dilation, 1)):
+        if net == "emulated" and value != default:
+            raise UserError(
+                f"--{name} {value}: for Mininet only, and this would be emulated; leave it out, or add"
+                " --net mininet"
+            )
     return net, why
 
 
@@ -86,6 +92,7 @@ def run(
     directory: Path,
     *,
     impairment: Impairment = "auto",
+    dilation: int = 1,
     command: str | None = None,
     script: Script | None = None,
     is_held: bool = False,
@@ -94,6 +101,7 @@ def run(
 ) -> None:
     """Run all layerings of a scenario into a new directory; raise UserError.
 
+    `dilation`: see captures.clock; for Mininet only.
     `command` is what the user would type to have this run again, None if nothing would do. `script` is called
     for each layering, once its nodes run. A run over Mininet that is held goes on after its end, until it is
     told to end (testbed.experiment.control) or interrupted. `progress` is told the layering that begins,
@@ -104,20 +112,13 @@ def run(
     duration_s(scenario, load)
     if scenario.stock_peers:
         stock_peer.check()
-        if net == "emulated":
-            node = min(scenario.stock_peers)
-            raise UserError(
-                f"nodes.{node}.peer: {stock_peer.SSB_SERVER} runs in real time, in Mininet only; {net_reason}"
-            )
-    for node, forwarder in scenario.other_forwarders.items():
+    for forwarder in scenario.other_forwarders.values():
         other_forwarder.check(forwarder)
+    for place, program in _programs_in_real_time(scenario).items():
         if net == "emulated":
-            raise UserError(
-                f"nodes.{node}.forwarder: {forwarder} runs in real time, in Mininet only; {net_reason}"
-            )
-    if scenario.programs and net == "emulated":
-        words = " ".join(scenario.programs[0].run)
-        raise UserError(f"[[programs]]: {shown(words)} runs in real time, in Mininet only; {net_reason}")
+            raise UserError(f"{place}: {program} runs in real time, in Mininet only; {net_reason}")
+        if dilation > 1:
+            raise UserError(f"--dilation {dilation}: {program} ({place}) would not follow the slower clock")
     if is_held and (net == "emulated" or len(scenario.layerings) > 1):
         why = "emulated nodes are not there to be entered" if net == "emulated" else "choose one --layering"
         raise UserError(f"--hold: {why}; {net_reason if net == 'emulated' else 'it is held till Ctrl-C'}")
@@ -127,13 +128,13 @@ def run(
         with whole_directory(directory, keep=(_InBox,)) as partial:
             manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
             manifest |= {"scripted": script is not None, "held": is_held}
+            manifest |= {"dilation": dilation} if net == "mininet" else {}
 
             def run_one(layering: str) -> dict[str, Any]:
                 if net == "emulated":
                     return emulated_run.run(scenario, layering, load, partial / layering, script, advance)
-                return _run_over_mininet(
-                    partial, layering, impairment, is_held, script, (scenario, layering, load)
-                )
+                words = [impairment, str(dilation), *(["hold"] if is_held else [])]
+                return _run_over_mininet(partial, layering, words, script, (scenario, layering, load))
 
             _run(scenario, load, partial, manifest, run_one, progress)
     except OSError as error:
@@ -163,16 +164,25 @@ def _run(
     write_json(partial / MANIFEST, manifest)
 
 
+def _programs_in_real_time(scenario: Scenario) -> dict[str, str]:
+    """Return the programs beside feednet's own, by their place in the scenario."""
+    peers = {f"nodes.{node}.peer": stock_peer.SSB_SERVER for node in sorted(scenario.stock_peers)}
+    forwarders = {f"nodes.{node}.forwarder": name for node, name in scenario.other_forwarders.items()}
+    found = peers | forwarders
+    if scenario.programs:
+        found["[[programs]]"] = shown(" ".join(scenario.programs[0].run))
+    return found
+
+
 def _run_over_mininet(
     partial: Path,
     layering: str,
-    impairment: Impairment,
-    is_held: bool,
+    words: Sequence[str],
     script: Script | None,
     what: tuple[Scenario, str, Workload],
 ) -> dict[str, Any]:
     program = [sys.executable, "-m", "testbed.experiment.mininet_run"]
-    program += [str(partial.resolve()), layering, impairment, *(["hold"] if is_held else [])]
+    program += [str(partial.resolve()), layering, *words]
 
     def meanwhile(is_running: Callable[[], bool]) -> None:
         if script is None:

@@ -135,7 +135,13 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
 
 
 def run_over_mininet(
-    jobs: Sequence[Job], directory: Path, *, why: str, impairment: running.Impairment, progress: Progress
+    jobs: Sequence[Job],
+    directory: Path,
+    *,
+    why: str,
+    impairment: running.Impairment,
+    dilation: int,
+    progress: Progress,
 ) -> None:
     """Run all jobs over Mininet, one after the other; raise UserError. Manifests say `why` over Mininet."""
     for done, job in enumerate(jobs):
@@ -148,6 +154,7 @@ def run_over_mininet(
             why,
             directory / job.place,
             impairment=impairment,
+            dilation=dilation,
             command=job.command,
             progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
         )

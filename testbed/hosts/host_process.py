@@ -9,16 +9,16 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from captures.clock import Clock
 from captures.key_log import Secret
 from captures.netns import inside
-from forwarder.faces.driver import steady_clock
 from testbed.hosts.context import build, processes
 from testbed.hosts.local_faces import FORWARDER, LocalFaces
 from testbed.hosts.processes import ProcessEnded, Running, running
@@ -71,13 +71,14 @@ def one(
     home: Path,
     connection: Connection,
     is_held: bool,
+    clock: Clock,
 ) -> None:
     """Be one node: the process that is forked for it, until the end of the run or its next restart.
 
     If the run is held, it goes on after its end, until the parent says so.
     """
     _leave_signals()
-    line = _Line(connection, is_held)
+    line = _Line(connection, is_held, clock)
     try:
         with inside(netns), running(processes(scenario, layering, name), home) as beside:
             connection.send(("ready", None))
@@ -87,7 +88,8 @@ def one(
             socket_path = home / FORWARDER
             if isinstance(node, ForwarderNode):
                 node.manage(socket_path)
-            samples, cpu_ns = asyncio.run(_drive(node, beside, scenario, timeline, since, watch, socket_path))
+            drive = _drive(node, beside, scenario, timeline, since, watch, socket_path)
+            samples, cpu_ns = _run(drive, clock)
             beside.check()
         events = [*watch.events, *node.take_events()]
         report = Report(events, samples, cpu_ns, node.state, node.take_secrets())
@@ -107,12 +109,13 @@ def pack(
     home: Path,
     connection: Connection,
     is_held: bool,
+    clock: Clock,
 ) -> None:
     """Be many nodes: the process that is forked for them, until the end of the run."""
     _leave_signals()
     cpu_before = 0
     report = Report([], [], 0, AppState(), [])
-    line = _Line(connection, is_held)
+    line = _Line(connection, is_held, clock)
 
     async def live(name: str, timeline: Timeline) -> None:
         """Be one of the nodes, as often as it starts."""
@@ -121,7 +124,7 @@ def pack(
         starts = (at for at, change in timeline.changes if change.node == name and not change.stop)
         for since in (None, *starts):
             if since is not None:
-                await asyncio.sleep((since - time.time_ns()) / 1e9)
+                await asyncio.sleep((since - clock.now()) / 1e9)
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
             watch = _Watch(node, Awaited(timeline, load), line)
             at = home.with_name(name) / FORWARDER
@@ -134,17 +137,26 @@ def pack(
     async def live_all(timeline: Timeline) -> None:
         nonlocal cpu_before
         lives = asyncio.gather(*(live(name, timeline) for name in names))
-        await asyncio.sleep((timeline.start - time.time_ns()) / 1e9)
+        await asyncio.sleep((timeline.start - clock.now()) / 1e9)
         cpu_before = time.process_time_ns()
         await lives
 
     try:
         connection.send(("ready", None))
         timeline, _, _ = connection.recv()
-        asyncio.run(live_all(timeline))
+        _run(live_all(timeline), clock)
         connection.send(("report", report._replace(cpu_ns=time.process_time_ns() - cpu_before)))
     except Exception as error:
         connection.send(("error", f"{type(error).__name__}: {error}"))
+
+
+_Result = TypeVar("_Result")
+
+
+def _run(work: Coroutine[Any, Any, _Result], clock: Clock) -> _Result:
+    """Do asynchronous work whose timers follow a clock."""
+    with asyncio.Runner(loop_factory=clock.loop) as runner:
+        return runner.run(work)
 
 
 class _Line:
@@ -153,14 +165,16 @@ class _Line:
     Args:
         connection: to the parent.
         is_held: whether the run goes on after its end.
+        clock: of the run.
 
     Attributes:
         watches: of the nodes that run, by name.
     """
 
-    def __init__(self, connection: Connection, is_held: bool) -> None:
+    def __init__(self, connection: Connection, is_held: bool, clock: Clock) -> None:
         self.connection = connection
         self.is_held = is_held
+        self.clock = clock
         self.watches: dict[str, _Watch] = {}
 
     def hear(self) -> None:
@@ -190,10 +204,12 @@ class _Watch:
     Attributes:
         events: of the node, as far as they have been looked at.
         listener: takes in that a link of the node is down, or up again.
+        clock: of the run.
     """
 
     def __init__(self, node: Node, awaited: Awaited, line: _Line) -> None:
         self.events: list[dict[str, Any]] = []
+        self.clock = line.clock
         self.listener: Callable[[Change], None] = lambda _: None
         self._node, self._awaited, self._line = node, awaited, line
         self._has_ended = False
@@ -224,7 +240,7 @@ class _Watch:
     def report(self) -> dict[str, Any]:
         """Return the node's state."""
         self.events += self._node.take_events()
-        return report_of(self._node, time.time_ns())
+        return report_of(self._node, self.clock.now())
 
     def end_now(self) -> None:
         """Let the node end before its time, or a run that is held."""
@@ -236,7 +252,7 @@ class _Watch:
         loop = asyncio.get_running_loop()
         if not self._has_ended:
             self._sleeping = loop.create_future()
-            late = None if until is None else loop.call_later((until - time.time_ns()) / 1e9, self._wake)
+            late = None if until is None else loop.call_later((until - self.clock.now()) / 1e9, self._wake)
             await self._sleeping
             if late is not None:
                 late.cancel()
@@ -268,7 +284,7 @@ async def _drive(
     loop.set_exception_handler(
         lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
     )
-    sockets = Sockets(node.programs, scenario.network.address(node.name), steady_clock(), within)
+    sockets = Sockets(node.programs, scenario.network.address(node.name), watch.clock.steady(), within)
     samples: list[dict[str, Any]] = []
     closing = ExitStack()
     cpu_before = 0
@@ -278,7 +294,7 @@ async def _drive(
         cpu_before = time.process_time_ns() + beside.cpu_ns
 
     def observe() -> None:
-        samples.append(sample(node, time.time_ns()))
+        samples.append(sample(node, watch.clock.now()))
         watch.look()
 
     def apply(change: Change) -> None:
@@ -309,7 +325,7 @@ async def _drive(
     try:
         await sockets.start()
         watch.begin(apply)
-        if isinstance(node, NdnNode):
+        if isinstance(node, NdnNode) and watch.clock.dilation == 1:  # other programs go by the machine's clock
             closing.callback(LocalFaces(node.host, sockets, forwarder).close)
         for at, action in sorted(agenda, key=lambda entry: entry[0]):
             if at > end or await watch.sleep(at):

@@ -16,6 +16,7 @@ from pcapng_oracle import Packet, read, statistics
 from recorder_drill import payload
 
 from captures import recorder
+from captures.clock import Clock
 from captures.pcapng import Direction, Interface, Writer
 from captures.recorder import RecorderError, Recording, Spec, load
 from captures.ring import Frame
@@ -238,7 +239,7 @@ def frame(index: int, time: int) -> Frame:
 
 def recording(file: io.BytesIO, *rings: ScriptedRing) -> Recording:
     writer = Writer(file, [Interface(ring.name) for ring in rings], application="")
-    return Recording(list(rings), writer)  # type: ignore[arg-type]
+    return Recording(list(rings), writer, Clock())  # type: ignore[arg-type]
 
 
 def order(file: io.BytesIO, directory: Path) -> list[tuple[str, int]]:

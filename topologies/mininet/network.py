@@ -44,6 +44,9 @@ from topologies.routing import BY_DELAY, Routing, equal_routes
 
 Impairment = Literal["netem", "relay"]
 
+_LINUX_RTO_MIN_MS = 200
+"""TCP's shortest retransmission time (net/tcp.h)."""
+
 
 class BringUpError(OSError):
     """A network that could not be brought up, or kept up; the message is one line."""
@@ -58,6 +61,9 @@ class MininetNetwork:
         impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
         directory: an existing directory for the relay's specification, while it starts.
         routing: by which routes nodes forward IP.
+        dilation: how many times more slowly than the machine's the run's clock goes (captures.clock). Above 1
+            it needs the relay. The kernel's TCP keeps its shortest retransmission time in step; it does
+            not its delayed acknowledgements.
 
     Attributes:
         impairment: "netem" or "relay", whichever it is.
@@ -77,8 +83,9 @@ class MininetNetwork:
         *,
         directory: Path,
         routing: Routing = BY_DELAY,
+        dilation: int = 1,
     ) -> None:
-        self.impairment, self.reason = _choose(impairment, topology)
+        self.impairment, self.reason = _choose(impairment, topology, dilation)
         self.relay_counters: dict[str, Any] | None = None
         self._topology = topology
         self._interfaces = topology.interfaces
@@ -89,6 +96,7 @@ class MininetNetwork:
         for interface in topology.interfaces:
             self._own.setdefault(interface.node, []).append(interface)
         self._routing = routing
+        self._dilation = dilation
         self._routes: dict[str, dict[str, str]] = {}  # of each node: where to, and how, as `ip route` has it
         self._seed = seed
         self._directory = directory
@@ -172,7 +180,7 @@ class MininetNetwork:
 
         Raises OSError if that fails.
         """
-        before, self._routes = self._routes, _tables(topology, routing)
+        before, self._routes = self._routes, _tables(topology, routing, self._dilation)
         for node, table in self._routes.items():
             old = before[node]
             commands = [f"route replace {to} {how}" for to, how in table.items() if old.get(to) != how]
@@ -198,7 +206,7 @@ class MininetNetwork:
             with inside(namespace.path):
                 namespaces.disable_ipv6()
                 namespaces.set_up_ipv4()
-        self._routes = _tables(self._topology, self._routing)
+        self._routes = _tables(self._topology, self._routing, self._dilation)
         self._make_interfaces()
         relay = self._begin_relay(stack) if self.impairment == "relay" else None  # while nodes are configured
         for node in self._topology.nodes:
@@ -270,7 +278,7 @@ class MininetNetwork:
 
     def _begin_relay(self, stack: ExitStack) -> Child:
         specification = self._directory / "relay.json"
-        text = json.dumps({"seed": self._seed, **asdict(self._topology)})
+        text = json.dumps({"seed": self._seed, "dilation": self._dilation, **asdict(self._topology)})
         specification.write_text(text, encoding="utf-8")
         stack.callback(specification.unlink)
         program = [sys.executable, "-m", "topologies.mininet.relay", str(specification.resolve())]
@@ -310,11 +318,15 @@ def bridge_commands(bridge: str, *ports: str) -> list[str]:
     ]
 
 
-def _choose(impairment: Literal["auto"] | Impairment, topology: Topology) -> tuple[Impairment, str]:
+def _choose(
+    impairment: Literal["auto"] | Impairment, topology: Topology, dilation: int
+) -> tuple[Impairment, str]:
     if impairment == "relay":
         return "relay", "asked for"
     if topology.media:
         why_not: str | None = "the network has a broadcast medium"
+    elif dilation > 1:
+        why_not = "its clock is the machine's, and the run's is slower"
     elif any(link.mark_threshold is not None for link in topology.links):
         why_not = "the network has links that mark packets"
     else:
@@ -326,7 +338,7 @@ def _choose(impairment: Literal["auto"] | Impairment, topology: Topology) -> tup
     return "relay", why_not
 
 
-def _tables(topology: Topology, routing: Routing) -> dict[str, dict[str, str]]:
+def _tables(topology: Topology, routing: Routing, dilation: int) -> dict[str, dict[str, str]]:
     """Return each node's routes: where to, and how, as `ip route` takes it.
 
     A node that reaches all others has one route for most of them, and further ones for the exceptions:
@@ -342,16 +354,18 @@ def _tables(topology: Topology, routing: Routing) -> dict[str, dict[str, str]]:
         usual = None
         if ways and len(ways) == len(topology.nodes) - 1:
             ((usual, _),) = Counter(ways.values()).most_common(1)
-            table[NODE_NETWORK] = _how(usual, topology.address(node))
+            table[NODE_NETWORK] = _how(usual, topology.address(node), dilation)
         for to, best in ways.items():
             if best != usual:
-                table[f"{topology.address(to)}/32"] = _how(best, topology.address(node))
+                table[f"{topology.address(to)}/32"] = _how(best, topology.address(node), dilation)
     return tables
 
 
-def _how(hops: Sequence[Hop], source: str) -> str:
+def _how(hops: Sequence[Hop], source: str, dilation: int) -> str:
     ways = [f"via {hop.into.ipv4} dev {hop.out.name}" for hop in hops]
-    return f"src {source} {ways[0] if len(ways) == 1 else ' '.join(f'nexthop {way}' for way in ways)}"
+    patience = f" rto_min {dilation * _LINUX_RTO_MIN_MS}ms" if dilation > 1 else ""
+    way = ways[0] if len(ways) == 1 else " ".join(f"nexthop {way}" for way in ways)
+    return f"src {source}{patience} {way}"
 
 
 def _text(mac: bytes) -> str:

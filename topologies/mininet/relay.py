@@ -12,9 +12,10 @@ frame's time in the pipe starts with the kernel's stamp of its coming in, not wh
 it, so the relay's own delay in waking does not add to the link's. The sleep is a select(), whose timeouts
 have a grain of 1 us; those of poll() and epoll have one of 1 ms.
 
-SPEC.json: {"seed": int, and the fields of topologies.model.Topology}. Interfaces are called in the relay's
-namespace as on the nodes. A frame that a medium's member sends leaves at all other members, or, if it is for
-the MAC address of one of them, only there. In a radio cell it goes on air first (topologies.radio).
+SPEC.json: {"seed": int, "dilation": int, and the fields of topologies.model.Topology}. All times are those of
+a clock that goes so many times more slowly than the machine's (captures.clock). Interfaces are called in the
+relay's namespace as on the nodes. A frame that a member of a medium sends leaves at all others, or, if it is
+for the MAC address of one of them, only there. In a radio cell it goes on air first (topologies.radio).
 
 The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
 by its index: what is under way there is lost, and so is all that comes in until `LINK up`. A line
@@ -24,7 +25,7 @@ place in topologies.model.Topology.interfaces. The relay ends on SIGTERM or when
 prints one line of JSON:
 
     {"realtime": bool,            whether it ran at real-time priority
-     "late_mean_us": float,       how much later than due frames left the relay
+     "late_mean_us": float,       how much later than due frames left the relay, on the run's clock
      "late_max_us": float,
      "under_way": int,            frames in the heap when it ended
      "unread": int,               frames that found the receive ring full
@@ -77,7 +78,7 @@ class _Way:
         self.unsent = 0
         self.cut = 0
         self.is_up = True
-        self.since = 0  # when that was last changed, on the monotonic clock
+        self.since = 0  # when that was last changed
         self.breaks = 0
 
     def set(self, up: bool, now: int) -> None:
@@ -100,10 +101,11 @@ class _Way:
 
 
 class Relay:
-    """The pipes of all links and media, and the frames under way in them."""
+    """The pipes of all links and media, and the frames under way in them; time is monotonic, of the run."""
 
-    def __init__(self, topology: Topology, seed: int) -> None:
+    def __init__(self, topology: Topology, seed: int, dilation: int) -> None:
         """Make ready to move the frames of a topology. Raises OSError."""
+        self._dilation = dilation
         self._heap: list[tuple[int, int, int, _Way, bytes]] = []
         self._frames = 0
         self._left = 0
@@ -136,7 +138,7 @@ class Relay:
         while True:
             due = [self._heap[0][0]] if self._heap else []
             due += [at for cell in self._cells.values() if (at := cell.next_deadline()) is not None]
-            timeout = max(0, min(due) - time.monotonic_ns()) / 1e9 if due else None
+            timeout = max(0, min(due) * self._dilation - time.monotonic_ns()) / 1e9 if due else None
             ready, _, _ = select.select([incoming, commands, stop], [], [], timeout)
             if stop in ready:
                 return
@@ -150,6 +152,9 @@ class Relay:
             for cell in self._cells.values():
                 self._bring_down(cell)
             self._release()
+
+    def _now(self) -> int:
+        return time.monotonic_ns() // self._dilation
 
     def _obey(self, said: bytes) -> None:
         *lines, self._said = (self._said + said).split(b"\n")
@@ -165,7 +170,7 @@ class Relay:
                 if parameters:
                     way.pipe.change(to)
                 else:
-                    way.set(word == b"up", time.monotonic_ns())
+                    way.set(word == b"up", self._now())
 
     def _set_present(self, name: str, present: bool) -> None:
         """Let the member at an interface leave its medium, or come back."""
@@ -173,7 +178,7 @@ class Relay:
         for way in self._all:
             ends = {way.hop.out.name, way.hop.into.name}
             if name in ends:
-                way.set(not ends & self._absent, time.monotonic_ns())
+                way.set(not ends & self._absent, self._now())
         cell, node = self._airs.get(socket.if_nametoindex(name), (None, ""))
         if cell is not None:
             cell.set_present(node, present)
@@ -184,7 +189,7 @@ class Relay:
         heap = self._heap
         clock_offset = time.monotonic_ns() - time.time_ns()
         for stamp, interface, frame in self._ring.take(_BATCH):
-            now = stamp + clock_offset
+            now = (stamp + clock_offset) // self._dilation
             target = None if frame[0] & 1 else frame[:6]  # a group's address is odd
             found = ways.get(interface, ())
             if interface in self._airs:
@@ -205,7 +210,7 @@ class Relay:
 
     def _bring_down(self, cell: Cell[tuple[int, bytes]]) -> None:
         """Put what has been on air on the rest of its way."""
-        for reception in cell.wake(time.monotonic_ns()):
+        for reception in cell.wake(self._now()):
             interface, frame = reception.frame
             target = None if frame[0] & 1 else frame[:6]
             for way in self._ways[interface]:
@@ -218,7 +223,7 @@ class Relay:
     def _release(self) -> None:
         """Send the frames that are due."""
         heap = self._heap
-        clock = time.monotonic_ns
+        clock = self._now
         send = self._ring.socket.sendto
         while heap:
             late = clock() - heap[0][0]
@@ -286,9 +291,9 @@ def _medium(fields: Mapping[str, Any]) -> Medium:
 def main(path: str) -> None:
     """Run the relay that a specification file describes."""
     specification = json.loads(Path(path).read_text(encoding="utf-8"))
-    seed = specification.pop("seed")
+    seed, dilation = specification.pop("seed"), specification.pop("dilation")
     terminated = _terminated()
-    relay = Relay(_topology(specification), seed)
+    relay = Relay(_topology(specification), seed, dilation)
     realtime = _be_prompt()
     print("ready", flush=True)
     relay.run(sys.stdin.fileno(), terminated)

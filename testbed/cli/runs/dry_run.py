@@ -29,17 +29,30 @@ layerings, on two cores that other programs kept busy; an idle machine takes les
 
 
 def tell_run(
-    console: Console, scenario: Scenario, load: Workload, net: Net, why: str, directory: Path, analysed: bool
+    console: Console,
+    scenario: Scenario,
+    load: Workload,
+    net: Net,
+    why: str,
+    dilation: int,
+    directory: Path,
+    analysed: bool,
 ) -> None:
     """Print what a run would be. Raises UserError if its directory exists already."""
     _check(directory)
     _tell_scenario(console, scenario, load)
     console.print(f"network   {net} ({why})")
-    _tell_costs(console, *_of(scenario, load, net), analysed, directory)
+    _tell_costs(console, *_of(scenario, load, net, dilation), analysed, directory)
 
 
 def tell_sweep(
-    console: Console, planned: Sequence[Job], net: Net, workers: int, directory: Path, analysed: bool
+    console: Console,
+    planned: Sequence[Job],
+    net: Net,
+    dilation: int,
+    workers: int,
+    directory: Path,
+    analysed: bool,
 ) -> None:
     """Print what a sweep would be. Raises UserError."""
     steps = max(len(planned) // _MOST_LOOKED_AT, 1)
@@ -51,7 +64,7 @@ def tell_sweep(
         duration_s(scenario, load)
         if not found:
             _tell_scenario(console, scenario, load)
-        found.append(_of(scenario, load, net))
+        found.append(_of(scenario, load, net, dilation))
     workers = 1 if net == "mininet" else min(workers, len(planned), os.cpu_count() or 1)
     times = len(planned) / len(looked_at)
     costs = Outlook(*(times * sum(column) for column in zip(*(each for each, _ in found), strict=True)))
@@ -78,13 +91,13 @@ def _tell_scenario(console: Console, scenario: Scenario, load: Workload) -> None
     console.print(f"time      {duration_s(scenario, load):.1f} s on the run's clock, under each")
 
 
-def _of(scenario: Scenario, load: Workload, net: Net) -> tuple[Outlook, float]:
+def _of(scenario: Scenario, load: Workload, net: Net, dilation: int) -> tuple[Outlook, float]:
     """Return what a run costs, and how long it takes without its analysis, s."""
     expected = outlook.expected(scenario, load)
     if net == "emulated":
         return expected, expected.run_s
-    each = duration_s(scenario, load) + _MININET_S + _MININET_S_PER_NODE * len(scenario.network.nodes)
-    return expected, each * len(scenario.layerings)
+    around = _MININET_S + _MININET_S_PER_NODE * len(scenario.network.nodes)
+    return expected, (dilation * duration_s(scenario, load) + around) * len(scenario.layerings)
 
 
 def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:

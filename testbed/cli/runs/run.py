@@ -50,6 +50,13 @@ console = Console(highlight=False, soft_wrap=True)
     show_default=True,
     help="What delays and loses frames in Mininet.",
 )
+@click.option(
+    "--dilation",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Seconds of the machine for each second of a run in Mininet: more processor time for many nodes.",
+)
 @click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
 @click.option(
     "--topology",
@@ -114,6 +121,7 @@ def run(
     seed: int | None,
     net: running.Net | Literal["auto"],
     impairment: running.Impairment,
+    dilation: int,
     loss: float | None,
     topology_file: Path | None,
     publisher: str | None,
@@ -167,15 +175,14 @@ def run(
     if hold and (sweeps or repeat > 1):
         raise UserError("--hold: one run is held, and not many; leave --sweep and --repeat out")
     if sweeps or repeat > 1:
-        where, why = running.choose_net("mininet" if net == "mininet" else "emulated")
+        asked: running.Net = "mininet" if net == "mininet" else "emulated"
+        where, why = running.choose_net(asked, impairment, dilation)
         if where == "mininet" and (jobs or on_spark):
             raise UserError("--jobs, --on-spark: runs over Mininet go one after the other; leave them out")
-        if where == "emulated" and impairment != "auto":
-            raise UserError(
-                f"--impairment {impairment}: these runs are emulated; leave it out, or add --net mininet"
-            )
         boxed = (
-            partial(sweeping.run_over_mininet, why=why, impairment=impairment) if where == "mininet" else None
+            partial(sweeping.run_over_mininet, why=why, impairment=impairment, dilation=dilation)
+            if where == "mininet"
+            else None
         )
         axes = [sweeping.parse_axis(text) for text in sweeps]
         planned = sweeping.plan(scenario, axes, repeat, options, _words({"seed"}))
@@ -183,22 +190,23 @@ def run(
         directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
         workers = jobs or os.cpu_count() or 1
         if dry_run:
-            tell_sweep(console, planned, where, workers, directory, not no_report)
+            tell_sweep(console, planned, where, dilation, workers, directory, not no_report)
             return
         _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
         return
     experiment = Experiment.load(scenario, **options)
     chosen, load = experiment.scenario, experiment.workload
     seconds = experiment.duration_s
-    where, why = running.choose_net(net, impairment)
+    where, why = running.choose_net(net, impairment, dilation)
     if not no_report and not dry_run:
         check_analysis(engine, master, "; or run with --no-report")
     directory = out or experiment.directory()
     if dry_run:
-        tell_run(console, chosen, load, where, why, directory, not no_report)
+        tell_run(console, chosen, load, where, why, dilation, directory, not no_report)
         return
     console.print(f"[bold]{chosen.title}[/]")
-    console.print(f"network   {where} ({why})")
+    slower = f", {dilation} seconds for each second of the run" if dilation > 1 else ""
+    console.print(f"network   {where} ({why}){slower}")
     made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
     source = chosen.workload.feed or made
     following = len(chosen.subscribers)
@@ -219,11 +227,12 @@ def run(
             directory,
             net=net,
             impairment=impairment,
+            dilation=dilation,
             command=shlex.join([*_words({"net"}), "--net", where]),
             is_held=hold,
             progress=lambda name: stage(
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
-                seconds if where == "mininet" else None,
+                seconds * dilation if where == "mininet" else None,
             ),
             advance=stage.advance,
         )

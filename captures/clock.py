@@ -1,0 +1,71 @@
+"""The clock of a network in real time: the machine's, or one that goes more slowly.
+
+*Time dilation* makes a second of the run last several seconds of the machine. The links' delays, the
+programs' timers and the stamps of packets all follow the run's clock. The machine's processors do not: in a
+second of the run they get that much more done. So a network that two processors cannot carry in real time
+can be measured all the same (D. Gupta et al., "To Infinity and Beyond: Time-Warped Network Emulation",
+NSDI 2006).
+"""
+
+import asyncio
+import selectors
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Clock(NamedTuple):
+    """The clock of a run, ns since 1970.
+
+    Attributes:
+        dilation: seconds of the machine for a second of the run.
+        origin: when both clocks show the same time, ns.
+    """
+
+    dilation: int = 1
+    origin: int = 0
+
+    @classmethod
+    def from_now(cls, dilation: int) -> "Clock":
+        """Return a clock that shows the machine's time now."""
+        return cls(dilation, time.time_ns())
+
+    def at(self, time_ns: int) -> int:
+        """Return the run's time at a time of the machine."""
+        return self.origin + (time_ns - self.origin) // self.dilation
+
+    def now(self) -> int:
+        """Return the run's time."""
+        return self.at(time.time_ns())
+
+    def machine_s(self, run_ns: int) -> float:
+        """Return for how many seconds of the machine a time of the run lasts."""
+        return run_ns * self.dilation / 1e9
+
+    def steady(self) -> Callable[[], int]:
+        """Return a function that tells the run's time; setting the machine's clock does not change it."""
+        dilation, monotonic_ns = self.dilation, time.monotonic_ns
+        begun, shown = monotonic_ns(), self.now()
+        return lambda: shown + (monotonic_ns() - begun) // dilation
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return an event loop whose timers follow this clock."""
+        return _Loop(self.dilation)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    def __init__(self, dilation: int) -> None:
+        self._dilation = dilation
+        super().__init__(_Selector(dilation))
+
+    def time(self) -> float:
+        return super().time() / self._dilation
+
+
+class _Selector(selectors.DefaultSelector):
+    def __init__(self, dilation: int) -> None:
+        super().__init__()
+        self._dilation = dilation
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return super().select(None if timeout is None else timeout * self._dilation)
