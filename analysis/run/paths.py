@@ -83,9 +83,10 @@ def _weight(metric: str, sender: str, link: LinkParameters) -> float:
         return 0
     if metric != "cost":
         return link.delay_ns
-    if not isinstance(link, Link) or link.cost is None:
-        return 1
-    return link.cost_back if sender == link.b and link.cost_back is not None else link.cost
+    cost: float | None = None
+    if isinstance(link, Link):
+        cost = link.cost_back if sender == link.b and link.cost_back is not None else link.cost
+    return 1 if cost is None else cost
 
 
 def _path(

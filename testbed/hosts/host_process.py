@@ -325,7 +325,9 @@ async def _drive(
     try:
         await sockets.start()
         watch.begin(apply)
-        if isinstance(node, NdnNode) and watch.clock.dilation == 1:  # other programs go by the machine's clock
+        if (
+            isinstance(node, NdnNode) and watch.clock.dilation == 1
+        ):  # other programs go by the machine's clock
             closing.callback(LocalFaces(node.host, sockets, forwarder).close)
         for at, action in sorted(agenda, key=lambda entry: entry[0]):
             if at > end or await watch.sleep(at):

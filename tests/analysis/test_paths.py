@@ -91,3 +91,8 @@ def test_a_hop_says_what_it_takes():
     hops = {hop.receiver: hop for hop in delivery_paths(Manifest.model_validate(made))}
     assert (hops["r"].delay_ns, hops["r"].ns_per_byte) == (10 * MS, 0)
     assert (hops["s"].delay_ns, hops["s"].ns_per_byte, hops["s"].feed) == (10 * MS, 800, FEED_URI)
+
+
+def test_a_link_may_have_a_cost_in_one_direction_only():
+    links = [link("pa"), link("as"), {**link("pb"), "cost_back": 0}, link("bs")]
+    assert paths("pabs", links, metric="cost") == {"s": "p>b b>s"}
