@@ -102,9 +102,10 @@ def agreement_text(study: Study) -> str:
     judged = agreement(study)
     if not judged:
         return ""
+    several = len({each.network for each in judged}) > 1
     lines = [["emulator against Mininet", "", "emulator", "Mininet", "differs by", "", ""]]
     for each in judged:
-        name = ", ".join(filter(None, (each.layering, each.group)))
+        name = ", ".join(filter(None, (each.layering, each.group, each.network if several else "")))
         metric = f"{each.metric.title}, {each.metric.unit}"
         verdict = "agrees" if each.agrees else "DISAGREES"
         lines.append(
@@ -119,10 +120,10 @@ def agreement_text(study: Study) -> str:
             ]
         )
     is_late = any(not each.agrees and each.metric.key == "latency_p50" for each in judged)
-    return aligned(lines, left=2) + (_HINT if is_late else "")
+    return aligned(lines, left=2) + (_OF_LATENESS if is_late else "")
 
 
-_HINT = "hint      over Mininet nodes share the machine's processors: --dilation 8 gives them eight times as much\n"
+_OF_LATENESS = "hint      over Mininet nodes share the machine's processors; --dilation 8 gives them eight times as much\n"
 
 
 def aligned(lines: list[list[str]], left: int) -> str:

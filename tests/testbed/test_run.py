@@ -212,10 +212,9 @@ def test_the_commit_is_that_of_this_code_and_of_no_other(
         (["fanout", "--subscribers", "15"], "--subscribers 15: there can be 1 to 14 subscribers"),
         (["fanout", "--subscribers", "pub"], "--subscribers pub: subscriber 'pub' is the publisher"),
         (["fanout", "--net", "emulated", "--impairment", "netem"], "--impairment netem: for Mininet only"),
-        (
-            ["fanout", "--repeat", "2", "--impairment", "relay"],
-            "--impairment relay: these runs are emulated",
-        ),
+        (["fanout", "--repeat", "2", "--impairment", "relay"], "--impairment relay: for Mininet only, and"),
+        (["fanout", "--repeat", "2", "--dilation", "8"], "--dilation 8: for Mininet only, and this would be"),
+        (["fanout", "--net", "emulated", "--dilation", "8"], "--dilation 8: for Mininet only, and this"),
         (["fanout", "--no-report", "--master", "local"], "--master local: only the analysis runs on Spark"),
         (["fanout", "--no-report", "--engine", "sail"], "--engine sail: only the analysis has an engine"),
         (["fanout", "--repeat", "2", "--on-spark", "--engine", "sail"], "--engine sail: --on-spark runs all"),

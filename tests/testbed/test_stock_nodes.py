@@ -101,6 +101,10 @@ def test_it_is_for_mininet_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     wanted = load(str(tmp_path / "s.toml"))
     with pytest.raises(UserError, match=r"nodes\.ann\.peer: ssb-server runs in real time, in Mininet only"):
         run(wanted, workload.load(wanted), "emulated", "asked for", tmp_path / "run")
+    with pytest.raises(
+        UserError, match=r"--dilation 8: ssb-server \(nodes\.ann\.peer\) would not follow the sl"
+    ):
+        run(wanted, workload.load(wanted), "mininet", "asked for", tmp_path / "run", dilation=8)
     assert not (tmp_path / "run").exists()
 
 
