@@ -123,7 +123,9 @@ def agreement_text(study: Study) -> str:
     return aligned(lines, left=2) + (_OF_LATENESS if is_late else "")
 
 
-_OF_LATENESS = "hint      over Mininet nodes share the machine's processors; --dilation 8 gives them eight times as much\n"
+_OF_LATENESS = "hint      nodes over Mininet share processors: --dilation 8 gives them eight times as much time\n"
+    "hint      nodes over Mininet share the processors: --dilation 8 gives them eight times as much time\n"
+)
 
 
 def aligned(lines: list[list[str]], left: int) -> str:
