@@ -123,9 +123,7 @@ def agreement_text(study: Study) -> str:
     return aligned(lines, left=2) + (_OF_LATENESS if is_late else "")
 
 
-_OF_LATENESS = "hint      nodes over Mininet share processors: --dilation 8 gives them eight times as much time\n"
-    "hint      nodes over Mininet share the processors: --dilation 8 gives them eight times as much time\n"
-)
+_OF_LATENESS = "hint      nodes over Mininet share processors; --dilation 8 gives them eight times as much\n"
 
 
 def aligned(lines: list[list[str]], left: int) -> str:
