@@ -20,10 +20,10 @@ disk fails, StoreError ends the call, and the node must be made again on its sto
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from heapq import heappop, heappush
 from random import Random
 from typing import Final, Protocol
 
+from ssb.timers import Timers
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
@@ -103,9 +103,10 @@ class Node:
         self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
-        self._agenda: list[tuple[int, int, Replica]] = []  # a heap; what is not so any more is passed over
-        self._planned = 0
-        self._changed: dict[Replica, None] = {}  # sets whose times are to be put there
+        self._timers = Timers[int]()  # of sets, by their numbers
+        self._numbers: dict[int, Replica] = {}
+        self._joined = 0
+        self._changed: dict[Replica, None] = {}  # sets whose deadlines may be others now
 
     # Sets
 
@@ -139,6 +140,8 @@ class Node:
         left = self._sets.pop(name, None)
         if left is not None:
             self._unroute(left)
+            self._timers.set(left.number, None)
+            del self._numbers[left.number]
             for key in left.keys.keys:
                 self._members[key].remove(left)
                 self._arm(key)
@@ -146,6 +149,10 @@ class Node:
     def keys(self, name: str) -> list[bytes]:
         """Return the keys of a set, sorted; none if there is no such set."""
         return list(self._sets[name].keys.keys) if name in self._sets else []
+
+    def sets_of(self, feed: bytes) -> list[str]:
+        """Return the names of the sets that a feed is in."""
+        return [each.keys.name for each in self._members.get(feed, ())]
 
     def heard(self, name: str) -> Heard | None:
         """Return what others have wanted of a set; None if there is no such set."""
@@ -219,8 +226,7 @@ class Node:
         """See Endpoint."""
         deadlines: list[int | None] = [self._outbox.next_deadline()]
         self._plan()
-        if self._agenda:
-            deadlines.append(self._agenda[0][0])
+        deadlines.append(self._timers.next())
         if self.program is not None:
             deadlines.append(self.program.next_deadline())
         return min((due for due in deadlines if due is not None), default=None)
@@ -233,12 +239,9 @@ class Node:
             if due is not None and due <= now:
                 with self.store.transaction():
                     self.program.wake(now)
-        due_sets: dict[Replica, None] = {}
         self._plan()
-        while self._agenda and self._agenda[0][0] <= now:
-            due_sets[heappop(self._agenda)[2]] = None
-            self._plan()
-        for each in due_sets:
+        for number in self._timers.take_due(now):
+            each = self._numbers[number]
             self._changed[each] = None
             if each.beacon_at is not None and each.beacon_at <= now:
                 wait = self._timing.claims * self._random.random() if self._timing.gap else 0
@@ -360,17 +363,11 @@ class Node:
     # What goes
 
     def _plan(self) -> None:
-        """Put what has changed on the agenda, and take from its front what is not so any more."""
+        """Set the timers of sets whose deadlines may have changed."""
         for each in self._changed:
-            if each.due is not None:
-                self._planned += 1
-                heappush(self._agenda, (each.due, self._planned, each))
+            if each.number in self._numbers:
+                self._timers.set(each.number, each.due)
         self._changed.clear()
-        while self._agenda and not self._is_current(*self._agenda[0]):
-            heappop(self._agenda)
-
-    def _is_current(self, due: int, _: int, which: Replica) -> bool:
-        return which.due == due and self._sets.get(which.keys.name) is which
 
     def _note(self, which: Replica) -> None:
         self._changed[which] = None
@@ -427,9 +424,10 @@ class Node:
     # Tables
 
     def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
-        new = Replica(keys, priority, limit, self._timing, self._random, now, self._note)
+        self._joined += 1
+        new = Replica(self._joined, keys, priority, limit, self._timing, self._random, now, self._note)
         self._note(new)
-        self._sets[keys.name] = new
+        self._sets[keys.name] = self._numbers[new.number] = new
         with self.store.transaction():
             for key in keys.keys:
                 self._member(key, new)
@@ -461,13 +459,19 @@ class Node:
     def _route(self, which: Replica) -> None:
         self._unroute(which)
         state = which.keys.state
-        self._routes[which.keys.demultiplexer] = self._take_claim, which
-        self._routes[vectors.want_demultiplexer(state)] = self._take_want, which
-        self._routes[vectors.chunk_demultiplexer(state)] = self._take_chunk_vector, which
+        for demux, take in (
+            (which.keys.demultiplexer, self._take_claim),
+            (vectors.want_demultiplexer(state), self._take_want),
+            (vectors.chunk_demultiplexer(state), self._take_chunk_vector),
+        ):
+            self._routes[demux] = take, which
+            which.routes.append(demux)
 
     def _unroute(self, which: Replica) -> None:
-        for demux in [demux for demux, (_, there) in self._routes.items() if there is which]:
-            del self._routes[demux]
+        for demux in which.routes:
+            if demux in self._routes and self._routes[demux][1] is which:
+                del self._routes[demux]
+        which.routes.clear()
 
 
 def _record(name: str) -> str:

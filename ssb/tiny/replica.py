@@ -33,6 +33,7 @@ class Replica:
     """A set that is replicated.
 
     Attributes:
+        number: among those that the node has joined.
         keys: its keys.
         priority: of its packets, lowest first.
         limit: what is taken of its feeds.
@@ -42,10 +43,12 @@ class Replica:
         heard: what others have wanted.
         waiting: own feed -> how many entries that are not yet written somebody has asked for.
         ports: where others have spoken of it.
+        routes: demultiplexers of packets about it.
     """
 
     def __init__(
         self,
+        number: int,
         keys: GrowOnlySet,
         priority: int,
         limit: Limit | None,
@@ -54,6 +57,7 @@ class Replica:
         now: int,
         changed: Callable[["Replica"], None],
     ) -> None:
+        self.number = number
         self.keys = keys
         self.limit = limit
         self.priority = priority
@@ -64,6 +68,7 @@ class Replica:
         self.heard = Heard(now, {})
         self.waiting: dict[bytes, int] = {}
         self.ports: dict[int, None] = {}
+        self.routes: list[bytes] = []
 
     @property
     def due(self) -> int | None:

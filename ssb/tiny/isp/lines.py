@@ -73,7 +73,12 @@ class Lines(ABC):
         facts: what is kept of it.
         party: the program.
         terms: agreed on before.
+
+    Attributes:
+        other: the other side's root feed.
     """
+
+    other: bytes
 
     def __init__(self, id: bytes, facts: Facts, party: Party, terms: Terms) -> None:  # noqa: A002 - its name
         self.id = id
@@ -83,11 +88,6 @@ class Lines(ABC):
         self._node = party.node
         self._store = party.node.store
         self._puzzled_at: int | None = None
-
-    @property
-    @abstractmethod
-    def other(self) -> bytes:
-        """The other side's root feed."""
 
     @property
     @abstractmethod
