@@ -25,7 +25,7 @@ from typing import Final, Protocol
 
 from ssb.timers import Timers
 from ssb.tiny import goset, vectors
-from ssb.tiny.asking import Timing
+from ssb.tiny.asking import Timing, UnderWay
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
@@ -124,15 +124,17 @@ class Node:
 
         Sets of a lower `priority` are served first. The store must hold the feeds, or gets them.
         """
+        before = self._sets.get(name)
         self.leave(name)
-        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, now)
+        under_way = before.under_way if before is not None else UnderWay(self._timing)
+        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, under_way, now)
 
     def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
         """Replicate a grow-only set that begins with these keys, and with those that it had before."""
         self.leave(name)
         before = self.store.get(_record(name))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now)
+        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, UnderWay(self._timing), now)
         self._keep(self._sets[name])
 
     def leave(self, name: str) -> None:
@@ -260,8 +262,9 @@ class Node:
         demux = packet[:DEMUX]
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
-                for feed in self.store.add_chunk(packet):
+                for feed, sequence in self.store.add_chunk(packet):
                     for each in self._members.get(feed, ()):
+                        each.under_way.come(feed, sequence, now)
                         each.chunks.progress(now)
                     self._tell(feed, now)
             self.taken["chunk"] += 1
@@ -320,7 +323,7 @@ class Node:
 
     def _take_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
-        credit = CREDIT
+        credit, due = CREDIT, self._answer_at(now)
         has_less = True
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
@@ -332,7 +335,7 @@ class Node:
                     break  # pruned: nobody needs it but who has come too late
                 credit -= 1
                 sequence += 1
-                self._answer(found, "entry", which, port, now)
+                self._send(found, "entry", which, due, (port,))
             if sequence == held.sequence + 1 and held.identity is not None:
                 which.waiting[key] = credit
             if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
@@ -346,18 +349,20 @@ class Node:
 
     def _take_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
-        credit = CREDIT
+        credit, due = CREDIT, self._answer_at(now)
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
             waiting = self.store.feeds[keys[place]].waiting.get(sequence)
             if waiting is not None and waiting.held == number:
                 which.chunks.yield_to(now)
+                if self._timing.gap:
+                    which.under_way.ask(waiting, CREDIT, now)
             if not self._is_server and self.store.feeds[keys[place]].identity is None:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
                 credit -= 1
                 at += 1
-                self._answer(chunk, "chunk", which, port, now)
+                self._send(chunk, "chunk", which, due, (port,))
         self.taken["chunk vector"] += 1
 
     # What goes
@@ -396,22 +401,32 @@ class Node:
         return wanted > feed.sequence + 1 and feed.condition == FINE
 
     def _ask_for_chunks(self, which: Replica, now: int) -> None:
-        missing = [
-            Missing(place, sequence, waiting.held)
+        lacking = {
+            (place, sequence): waiting
             for place, key in enumerate(which.keys.keys)
             if (feed := self.store.feeds[key]).condition == FINE
             for sequence, waiting in sorted(feed.waiting.items())
-        ]
+        }
+        under_way = which.under_way
+        under_way.keep([(each.entry.feed, each.entry.sequence) for each in lacking.values()])
+        comes = {each.pointer: until for each in lacking.values() if (until := under_way.until(each)) > now}
+        missing: dict[bytes, Missing] = {}  # by pointer, as entries with the same content share chunks
+        for (place, sequence), each in lacking.items():
+            if each.pointer not in comes:
+                missing.setdefault(each.pointer, Missing(place, sequence, each.held))
         if not missing:
-            which.chunks.due = None
+            which.chunks.put_off(min(comes.values(), default=None))
             return
-        packet, _ = vectors.make_chunk_vector(which.keys.state, missing)
+        packet, count = vectors.make_chunk_vector(which.keys.state, missing.values())
         self._send(packet, "chunk vector", which, now)
         which.chunks.asked(now, is_lacking=True)
+        credit = CREDIT
+        for place, sequence, _ in list(missing.values())[:count]:
+            credit -= under_way.ask(lacking[place, sequence], credit, now)
 
-    def _answer(self, packet: bytes, kind: str, which: Replica, port: int, now: int) -> None:
-        wait = round(self._random.random() * self._timing.spread)
-        self._send(packet, kind, which, now + wait, (port,))
+    def _answer_at(self, now: int) -> int:
+        """Draw when to answer: with all packets at once, as each chunk needs the one that points to it."""
+        return now + round(self._random.random() * self._timing.spread)
 
     def _send(
         self, packet: bytes, kind: str, which: Replica, due: int, ports: tuple[int, ...] | None = None
@@ -423,9 +438,13 @@ class Node:
 
     # Tables
 
-    def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
+    def _join(
+        self, keys: GrowOnlySet, priority: int, limit: Limit | None, under_way: UnderWay, now: int
+    ) -> None:
         self._joined += 1
-        new = Replica(self._joined, keys, priority, limit, self._timing, self._random, now, self._note)
+        new = Replica(
+            self._joined, keys, priority, limit, self._timing, self._random, now, self._note, under_way
+        )
         self._note(new)
         self._sets[keys.name] = self._numbers[new.number] = new
         with self.store.transaction():

@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from ssb.tiny.asking import Asking, Timing
+from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
 from ssb.tiny.goset import GrowOnlySet
 
@@ -38,6 +38,7 @@ class Replica:
         priority: of its packets, lowest first.
         limit: what is taken of its feeds.
         wants, chunks: when to ask for entries and for chunks.
+        under_way: chunks that were asked for.
         beacon_at: when to tell of an open set, ns; None for a fixed one.
         offset: the place of the first feed of the next want vector.
         heard: what others have wanted.
@@ -56,6 +57,7 @@ class Replica:
         random: Random,
         now: int,
         changed: Callable[["Replica"], None],
+        under_way: UnderWay,
     ) -> None:
         self.number = number
         self.keys = keys
@@ -63,6 +65,7 @@ class Replica:
         self.priority = priority
         self.wants = Asking(timing, now, random, partial(changed, self))
         self.chunks = Asking(timing, None, random, partial(changed, self))
+        self.under_way = under_way
         self.beacon_at: int | None = None if keys.is_fixed else now
         self.offset = 0
         self.heard = Heard(now, {})

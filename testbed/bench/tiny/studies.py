@@ -11,6 +11,8 @@ feeds that the client exchanges with its contacts.
 priority: how long a request for a subscription takes while data are waiting, on a slow medium, with the
 priority of control feeds and without.
 overhead: bytes on both links for each message that is delivered, by packets, beside plain tinySSB.
+speed: packets that a provider takes in a second of its processor, by the number of its clients, each of which
+sends to the next one. The store is in memory: a disk costs more.
 """
 
 from collections import Counter
@@ -25,9 +27,10 @@ from ssb.keys import Identity
 from ssb.tiny.asking import MS, Timing
 from ssb.tiny.goset import COMMON
 from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
-from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, sent_on_link
+from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, TimedNode, sent_on_link
 from testbed.bench.tiny.provider_network import ISP, ON_LINKS, ProviderNetwork, TinyNetwork, star
 
 NEVER = 1_000_000
@@ -253,9 +256,48 @@ def _per_message(before: dict[str, int], after: dict[str, int], messages: int) -
     }
 
 
+def speed() -> Iterator[Row]:
+    """Packets that a provider takes in a second of its processor time."""
+    for clients in (5, 20, 80):
+        network = ProviderNetwork(clients, make=TimedNode)
+        names = list(network.clients)
+        pairs = list(zip(names, [*names[1:], names[0]], strict=True))
+        refs = {pair: network.request(*pair) for pair in pairs}
+
+        def is_asked() -> bool:
+            return all(ref in network.clients[asked].subscriptions for (_, asked), ref in refs.items())
+
+        def stands() -> bool:
+            return all(
+                network.clients[asker].subscriptions[ref].state == STANDS for (asker, _), ref in refs.items()
+            )
+
+        network.run_until(is_asked)
+        for (_, asked), ref in refs.items():
+            network.clients[asked].answer(ref, network.now, accept=True)
+        network.run_until(stands)
+        node = network.nodes[ISP]
+        assert isinstance(node, TimedNode)
+        cpu_ns, received = node.cpu_ns, node.received
+        for text in _texts(_EACH, 400):
+            for (sender, _), ref in refs.items():
+                network.send(sender, ref, [text])
+            network.run(1)
+        taken = node.received - received
+        for (_, reader), ref in refs.items():
+            assert len(network.clients[reader].read(ref)) == _EACH
+        microseconds = (node.cpu_ns - cpu_ns) / 1000 / taken
+        yield Row(
+            f"{clients} clients",
+            {"packets": taken, "µs a packet": microseconds, "packets a second": 1e6 / microseconds},
+        )
+
+
 OF_MESSAGES: dict[str, Callable[[int], Iterator[Row]]] = {
     each.__name__: each for each in (storage, farewell, overhead)
 }
 """Studies of so many messages."""
-OF_CASES: dict[str, Callable[[], Iterator[Row]]] = {each.__name__: each for each in (bundling, priority)}
+OF_CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    each.__name__: each for each in (bundling, priority, speed)
+}
 """Studies whose cases are fixed."""
