@@ -259,38 +259,33 @@ def _per_message(before: dict[str, int], after: dict[str, int], messages: int) -
 def speed() -> Iterator[Row]:
     """Packets that a provider takes in a second of its processor time."""
     for clients in (5, 20, 80):
-        network = ProviderNetwork(clients, make=TimedNode)
-        names = list(network.clients)
-        pairs = list(zip(names, [*names[1:], names[0]], strict=True))
-        refs = {pair: network.request(*pair) for pair in pairs}
+        packets, cpu_ns = _taken(clients)
+        each = cpu_ns / packets / 1e3
+        yield Row(f"{clients} clients", {"packets": packets, "µs each": each, "packets a second": 1e6 / each})
 
-        def is_asked() -> bool:
-            return all(ref in network.clients[asked].subscriptions for (_, asked), ref in refs.items())
 
-        def stands() -> bool:
-            return all(
-                network.clients[asker].subscriptions[ref].state == STANDS for (asker, _), ref in refs.items()
-            )
-
-        network.run_until(is_asked)
-        for (_, asked), ref in refs.items():
-            network.clients[asked].answer(ref, network.now, accept=True)
-        network.run_until(stands)
-        node = network.nodes[ISP]
-        assert isinstance(node, TimedNode)
-        cpu_ns, received = node.cpu_ns, node.received
-        for text in _texts(_EACH, 400):
-            for (sender, _), ref in refs.items():
-                network.send(sender, ref, [text])
-            network.run(1)
-        taken = node.received - received
-        for (_, reader), ref in refs.items():
-            assert len(network.clients[reader].read(ref)) == _EACH
-        microseconds = (node.cpu_ns - cpu_ns) / 1000 / taken
-        yield Row(
-            f"{clients} clients",
-            {"packets": taken, "µs a packet": microseconds, "packets a second": 1e6 / microseconds},
-        )
+def _taken(clients: int) -> tuple[int, int]:
+    """Return what a provider takes while each client sends to the next one: packets, and processor time."""
+    network = ProviderNetwork(clients, make=TimedNode)
+    names = list(network.clients)
+    pairs = list(zip(names, [*names[1:], names[0]], strict=True))
+    refs = {pair: network.request(*pair) for pair in pairs}
+    asked = {other: (network.clients[other], ref) for (_, other), ref in refs.items()}
+    asking = {one: (network.clients[one], ref) for (one, _), ref in refs.items()}
+    network.run_until(lambda: all(ref in client.subscriptions for client, ref in asked.values()))
+    for client, ref in asked.values():
+        client.answer(ref, network.now, accept=True)
+    subscribed = [(client.subscriptions, ref) for client, ref in asking.values()]
+    network.run_until(lambda: all(found[ref].state == STANDS for found, ref in subscribed))
+    node = network.nodes[ISP]
+    assert isinstance(node, TimedNode)
+    received, cpu_ns = node.received, node.cpu_ns
+    for text in _texts(_EACH, 400):
+        for client, ref in asking.values():
+            client.send(ref, text, network.now)
+        network.run(1)
+    assert all(len(client.read(ref)) == _EACH for client, ref in asked.values())
+    return node.received - received, node.cpu_ns - cpu_ns
 
 
 OF_MESSAGES: dict[str, Callable[[int], Iterator[Row]]] = {
