@@ -1,4 +1,4 @@
-"""Nodes of the studies: one counts the bytes that it sends, one its processor time, one knows no priority."""
+"""Nodes of the studies, which count what they send, store or compute, or know no priority."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -42,6 +42,23 @@ def sent_on_link(
         packets += sum(node.packets[port, kind] for kind in kinds)
         size += sum(node.bytes[port, kind] for kind in kinds)
     return packets, size
+
+
+class WeighedNode(Node):
+    """A node that watches how much it stores.
+
+    Attributes:
+        most: bytes of packets that it has stored at most, after any packet or command.
+    """
+
+    def __init__(self, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self.most = 0
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint: the network calls it after everything else."""
+        self.most = max(self.most, self.store.size())
+        return super().take_outputs()
 
 
 class TimedNode(Node):

@@ -15,7 +15,6 @@ speed: packets that a provider takes in a second of its processor, by the number
 sends to the next one. The store is in memory: a disk costs more.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
@@ -30,7 +29,7 @@ from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
-from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, TimedNode, sent_on_link
+from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, TimedNode, WeighedNode, sent_on_link
 from testbed.bench.tiny.provider_network import ISP, ON_LINKS, ProviderNetwork, TinyNetwork, star
 
 NEVER = 1_000_000
@@ -79,19 +78,20 @@ def storage(messages: int) -> Iterator[Row]:
 
 
 def _stored(terms: Terms, marks: Sequence[int]) -> dict[str, float]:
-    network = ProviderNetwork(2, terms)
+    network = ProviderNetwork(2, terms, make=WeighedNode)
     ref = network.subscribe("c0", "c1")
     figures: dict[str, float] = {}
-    most = Counter[str]()
     sent = 0
     for mark in marks:
         while sent < mark:
             count = min(_PAGE, mark - sent)
             _tunnel(network, ref, "c0", "c1", _texts(count))
             sent += count
-            most |= Counter({name: network.size(name) for name in network.nodes})
         figures[f"kB after {mark}"] = network.size(ISP) / 1000
-    figures |= {f"{role}, kB": most[name] / 1000 for role, name in _STORES}
+    for role, name in _STORES:
+        node = network.nodes[name]
+        assert isinstance(node, WeighedNode)
+        figures[f"{role}, kB"] = node.most / 1000
     return figures | ({"bound, kB": 2 * terms.bound(1) / 1000} if terms.size < NEVER else {})
 
 
