@@ -8,7 +8,7 @@ node sends it first.
 
 A node may have several ports, to several media. An answer goes out where the question has come from. What
 else is said of an open set goes out of all ports; of a fixed set, where others have spoken of it, and out of
-all until somebody has.
+all until somebody has, unless it is told which other set the same nodes have.
 
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
@@ -119,15 +119,20 @@ class Node:
         epoch: int = 0,
         priority: int = 0,
         limit: Limit | None = None,
+        beside: str | None = None,
     ) -> None:
         """Replicate the feeds with these keys, and no others; in place of a set of the same name.
 
-        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them.
+        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them. `beside` is
+        a set of the same nodes: a new one is spoken of where others have spoken of that.
         """
         before = self._sets.get(name)
+        near = before or (self._sets.get(beside) if beside is not None else None)
         self.leave(name)
         under_way = before.under_way if before is not None else UnderWay(self._timing)
-        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, under_way, now)
+        new = self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, under_way, now)
+        if near is not None:
+            new.ports.update(near.ports)
 
     def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
         """Replicate a grow-only set that begins with these keys, and with those that it had before."""
@@ -440,7 +445,7 @@ class Node:
 
     def _join(
         self, keys: GrowOnlySet, priority: int, limit: Limit | None, under_way: UnderWay, now: int
-    ) -> None:
+    ) -> Replica:
         self._joined += 1
         new = Replica(
             self._joined, keys, priority, limit, self._timing, self._random, now, self._note, under_way
@@ -453,6 +458,7 @@ class Node:
         self._route(new)
         if any(self.store.feeds[key].waiting for key in keys.keys):
             new.chunks.due = now
+        return new
 
     def _member(self, key: bytes, which: Replica) -> None:
         self.store.add(key)

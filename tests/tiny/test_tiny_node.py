@@ -389,6 +389,15 @@ def test_an_answer_goes_out_where_the_question_came_in_and_the_rest_where_others
     assert said(one, 63 * SECOND)[one.store.packet(A.public_key, 5)] == {2, 3}
 
 
+def test_a_set_that_replaces_another_or_is_beside_it_is_spoken_of_where_that_was() -> None:
+    one = with_ports()
+    said(one, 0)
+    hear(one, 2, want_of(one, 5), SECOND)
+    one.join("pair", [A.public_key, C.public_key], SECOND, epoch=1)
+    one.join("more", [A.public_key, B.public_key], SECOND, beside="pair")
+    assert set(map(frozenset, said(one, 2 * SECOND).values())) == {frozenset((2,))}
+
+
 def test_what_is_said_on_one_medium_is_not_silenced_on_another() -> None:
     one = with_ports()
     said(one, 0)

@@ -22,7 +22,7 @@ from typing import Final
 
 from ssb.bipf import Value
 from ssb.tiny.feed import Whole
-from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of
+from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of, root_set
 from ssb.tiny.isp.lines import Lines, Party
 from ssb.tiny.isp.messages import (
     FarewellAck,
@@ -310,4 +310,5 @@ class Contract(Lines):
     def _join_control(self, now: int) -> None:
         facts = self.facts
         if facts.other_control is not None:
-            self._node.join(self.control_set, [facts.own_control, facts.other_control], now)
+            keys = [facts.own_control, facts.other_control]
+            self._node.join(self.control_set, keys, now, beside=root_set(self.other))

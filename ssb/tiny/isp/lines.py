@@ -112,6 +112,11 @@ class Lines(ABC):
         """End the contract, if both sides have read everything."""
 
     @property
+    @abstractmethod
+    def control_set(self) -> str:
+        """The name of the set of control feeds."""
+
+    @property
     def data_set(self) -> str:
         """The name of the set of data feeds."""
         return f"data{self.facts.client.hex()}{self.id.hex()}"
@@ -263,4 +268,12 @@ class Lines(ABC):
         if facts.own_line and facts.other_data is not None:
             keys = [facts.own_line[0], facts.other_data]
             limit = Limit(self.terms.size, self.terms.inner_bytes)
-            self._node.join(self.data_set, keys, now, epoch=facts.epoch, priority=1, limit=limit)
+            self._node.join(
+                self.data_set,
+                keys,
+                now,
+                epoch=facts.epoch,
+                priority=1,
+                limit=limit,
+                beside=self.control_set,
+            )

@@ -12,7 +12,7 @@ from ssb.tiny.entry import DEMUX, PACKET, InvalidEntry
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import FORKED, Evidence
-from ssb.tiny.isp.facts import ASKED, Facts
+from ssb.tiny.isp.facts import ASKED, Facts, root_set
 from ssb.tiny.isp.lines import Lines, Party
 from ssb.tiny.isp.messages import Message, OnboardRequest, OnboardResponse, read, write
 from ssb.tiny.isp.terms import Terms
@@ -293,7 +293,7 @@ class BaseParty(Party, ABC):
             self._events.append(Event("accused", evidence.accused, detail=evidence.reason))
 
     def _join_root(self, other: bytes, now: int) -> None:
-        self.node.join(f"root{other.hex()}", [self.root.public_key, other], now)
+        self.node.join(root_set(other), [self.root.public_key, other], now)
 
     def _read_root(self, feed: bytes, now: int) -> None:
         while page := self._store.read(feed, self._store.feeds[feed].mark, _PAGE):
