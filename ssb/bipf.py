@@ -7,7 +7,7 @@ negative.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 Value = None | bool | int | float | str | bytes | Sequence["Value"] | Mapping[str, "Value"]
@@ -54,8 +54,14 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 def encode(value: Value) -> bytes:
     """Return a value's bytes. Raises ValueError for an integer of more than 64 bits."""
-    kind, body = _body(value)
-    return varint(len(body) << 3 | kind) + body
+    if type(value) is int and -128 <= value < 128:  # most values of vectors are
+        return bytes((1 << 3 | INT, value & 0xFF))
+    return _tagged(*_body(value))
+
+
+def encode_list(parts: Iterable[bytes]) -> bytes:
+    """Return the bytes of a list whose values are encoded already."""
+    return _tagged(LIST, b"".join(parts))
 
 
 def decode(data: bytes, *, unsigned: bool = False) -> Value:
@@ -67,6 +73,11 @@ def decode(data: bytes, *, unsigned: bool = False) -> Value:
     if end != len(data):
         raise MalformedBipf("bytes behind the value")
     return value
+
+
+def _tagged(kind: int, body: bytes) -> bytes:
+    tag = len(body) << 3 | kind
+    return (bytes((tag,)) if tag < 0x80 else varint(tag)) + body
 
 
 def _body(value: Value) -> tuple[int, bytes]:
@@ -86,6 +97,8 @@ def _body(value: Value) -> tuple[int, bytes]:
             return STRING, value.encode()
         case bytes() | bytearray():
             return BYTES, bytes(value)
+        case list() | tuple():
+            return LIST, b"".join(map(encode, value))
         case Mapping():
             return DICT, b"".join(encode(part) for item in value.items() for part in item)
         case _:

@@ -15,12 +15,12 @@ from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
 from ssb.peer.services import ServiceError, Services
-from ssb.peer.timers import Timers
 from ssb.replication import ebt
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.replication.replication import Replication
 from ssb.store.feeds import FeedStore
+from ssb.timers import Timers
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
@@ -166,7 +166,7 @@ class Peer:
         self._outputs: list[tuple[int, bytes, Address | None]] = []
         self._numbers = count(1)
         self._connections: dict[int, Connection] = {}
-        self._timers = Timers()  # of connections
+        self._timers = Timers[int]()  # of connections
         self._stirred: dict[
             int, None
         ] = {}  # connections that may have something to be sent, or new deadlines

@@ -1,9 +1,13 @@
-"""When a node asks for what it lacks: often while something comes, ever less often while nothing does."""
+"""When a node asks for what it lacks: often while something comes, ever less often while nothing does.
 
-from collections.abc import Callable
+What was asked for is not asked for again as long as an answer takes.
+"""
+
+from collections.abc import Callable, Collection
 from random import Random
 from typing import NamedTuple
 
+from ssb.tiny.feed import Waiting
 from ssb.tiny.vectors import CREDIT
 
 MS = 1_000_000
@@ -29,6 +33,66 @@ class Timing(NamedTuple):
     pause: int = 20 * MS
     spread: int = 5 * MS
     gap: int = 0
+
+
+class _Asked(NamedTuple):
+    """Chunks of an entry that were asked for: all before `end`, first at `at`, latest at `again`, ns."""
+
+    end: int
+    at: int
+    again: int
+
+
+class UnderWay:
+    """The chunks that were asked for and may still come.
+
+    How long an answer takes is measured, as TCP does for its retransmissions (RFC 6298, section 2): at least
+    `pause`, at most `retry`, and `pause` as long as nothing is measured.
+
+    Args:
+        timing: of the node.
+    """
+
+    def __init__(self, timing: Timing) -> None:
+        self._shortest, self._longest = timing.pause, max(timing.pause, timing.retry)
+        self._mean = self._deviation = 0
+        self._asked: dict[tuple[bytes, int], _Asked] = {}  # by feed and number of the entry
+
+    @property
+    def time(self) -> int:
+        """How long an answer may take, ns."""
+        return min(max(self._mean + 4 * self._deviation, self._shortest), self._longest)
+
+    def until(self, waiting: Waiting) -> int:
+        """Return until when the next chunk of an entry may come, ns; -1 if it was not asked for."""
+        asked = self._asked.get((waiting.entry.feed, waiting.entry.sequence))
+        return asked.again + self.time if asked is not None and waiting.held < asked.end else -1
+
+    def ask(self, waiting: Waiting, most: int, now: int) -> int:
+        """Note that the next chunks of an entry are asked for, at most so many; return how many."""
+        entry = waiting.entry.feed, waiting.entry.sequence
+        end = min(waiting.held + most, waiting.entry.chunks)
+        before = self._asked.get(entry)
+        at = before.at if before is not None and waiting.held < before.end else now
+        if end > waiting.held:
+            self._asked[entry] = _Asked(end, at, now)
+        return end - waiting.held
+
+    def come(self, feed: bytes, sequence: int, now: int) -> None:
+        """Note that a chunk of an entry has come."""
+        asked = self._asked.get((feed, sequence))
+        if asked is None:
+            return
+        time = now - asked.at
+        if self._mean:
+            self._deviation += (abs(time - self._mean) - self._deviation) // 4
+            self._mean += (time - self._mean) // 8
+        else:
+            self._mean, self._deviation = time, time // 2
+
+    def keep(self, entries: Collection[tuple[bytes, int]]) -> None:
+        """Forget all entries but these."""
+        self._asked = {entry: self._asked[entry] for entry in entries if entry in self._asked}
 
 
 class Asking:
@@ -89,6 +153,10 @@ class Asking:
         """Another has asked for what is lacking here: the answer may serve both."""
         if self._timing.gap and self.due is not None:
             self.due = max(self.due, now + self._timing.pause + self._wait())
+
+    def put_off(self, until: int | None) -> None:
+        """Nothing is to be asked for before a time, ns; None for never."""
+        self.due = None if until is None else until + self._wait()
 
     def asked(self, now: int, *, is_lacking: bool) -> None:
         """Note that it has asked."""

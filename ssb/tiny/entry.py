@@ -127,7 +127,8 @@ def sign(
         kind, payload = TYPE_CHAIN, length + content[:room].ljust(room, b"\0") + pointer
     name = _PREFIX + feed + sequence.to_bytes(4) + previous
     head = sha256(name).digest()[:DEMUX] + bytes((kind,)) + payload
-    return parse(head + identity.sign(name + head), feed, sequence, previous), chunks
+    packet = head + identity.sign(name + head)
+    return read(packet, feed, sequence, _id(name, packet)), chunks
 
 
 def make_chain(content: bytes) -> list[bytes]:
@@ -150,7 +151,11 @@ def parse(packet: bytes, feed: bytes, sequence: int, previous: bytes) -> Entry:
         raise InvalidEntry("the packet is not of this place")
     if not verify(feed, packet[_SIGNED:], name + packet[:_SIGNED]):
         raise InvalidEntry("the signature does not verify", "forged")
-    return read(packet, feed, sequence, sha256(name + packet).digest()[:POINTER])
+    return read(packet, feed, sequence, _id(name, packet))
+
+
+def _id(name: bytes, packet: bytes) -> bytes:
+    return sha256(name + packet).digest()[:POINTER]
 
 
 def read(packet: bytes, feed: bytes, sequence: int, id: bytes) -> Entry:  # noqa: A002 - the field's own name

@@ -8,7 +8,7 @@ node sends it first.
 
 A node may have several ports, to several media. An answer goes out where the question has come from. What
 else is said of an open set goes out of all ports; of a fixed set, where others have spoken of it, and out of
-all until somebody has.
+all until somebody has, unless it is told which other set the same nodes have.
 
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
@@ -20,12 +20,12 @@ disk fails, StoreError ends the call, and the node must be made again on its sto
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
-from heapq import heappop, heappush
 from random import Random
 from typing import Final, Protocol
 
+from ssb.timers import Timers
 from ssb.tiny import goset, vectors
-from ssb.tiny.asking import Timing
+from ssb.tiny.asking import Timing, UnderWay
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
@@ -103,9 +103,10 @@ class Node:
         self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
-        self._agenda: list[tuple[int, int, Replica]] = []  # a heap; what is not so any more is passed over
-        self._planned = 0
-        self._changed: dict[Replica, None] = {}  # sets whose times are to be put there
+        self._timers = Timers[int]()  # of sets, by their numbers
+        self._numbers: dict[int, Replica] = {}
+        self._joined = 0
+        self._changed: dict[Replica, None] = {}  # sets whose deadlines may be others now
 
     # Sets
 
@@ -118,20 +119,27 @@ class Node:
         epoch: int = 0,
         priority: int = 0,
         limit: Limit | None = None,
+        beside: str | None = None,
     ) -> None:
         """Replicate the feeds with these keys, and no others; in place of a set of the same name.
 
-        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them.
+        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them. `beside` is
+        a set of the same nodes: a new one is spoken of where others have spoken of that.
         """
+        before = self._sets.get(name)
+        near = before or (self._sets.get(beside) if beside is not None else None)
         self.leave(name)
-        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, now)
+        under_way = before.under_way if before is not None else UnderWay(self._timing)
+        new = self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, under_way, now)
+        if near is not None:
+            new.ports.update(near.ports)
 
     def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
         """Replicate a grow-only set that begins with these keys, and with those that it had before."""
         self.leave(name)
         before = self.store.get(_record(name))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now)
+        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, UnderWay(self._timing), now)
         self._keep(self._sets[name])
 
     def leave(self, name: str) -> None:
@@ -139,6 +147,8 @@ class Node:
         left = self._sets.pop(name, None)
         if left is not None:
             self._unroute(left)
+            self._timers.set(left.number, None)
+            del self._numbers[left.number]
             for key in left.keys.keys:
                 self._members[key].remove(left)
                 self._arm(key)
@@ -146,6 +156,10 @@ class Node:
     def keys(self, name: str) -> list[bytes]:
         """Return the keys of a set, sorted; none if there is no such set."""
         return list(self._sets[name].keys.keys) if name in self._sets else []
+
+    def sets_of(self, feed: bytes) -> list[str]:
+        """Return the names of the sets that a feed is in."""
+        return [each.keys.name for each in self._members.get(feed, ())]
 
     def heard(self, name: str) -> Heard | None:
         """Return what others have wanted of a set; None if there is no such set."""
@@ -219,8 +233,7 @@ class Node:
         """See Endpoint."""
         deadlines: list[int | None] = [self._outbox.next_deadline()]
         self._plan()
-        if self._agenda:
-            deadlines.append(self._agenda[0][0])
+        deadlines.append(self._timers.next())
         if self.program is not None:
             deadlines.append(self.program.next_deadline())
         return min((due for due in deadlines if due is not None), default=None)
@@ -233,12 +246,9 @@ class Node:
             if due is not None and due <= now:
                 with self.store.transaction():
                     self.program.wake(now)
-        due_sets: dict[Replica, None] = {}
         self._plan()
-        while self._agenda and self._agenda[0][0] <= now:
-            due_sets[heappop(self._agenda)[2]] = None
-            self._plan()
-        for each in due_sets:
+        for number in self._timers.take_due(now):
+            each = self._numbers[number]
             self._changed[each] = None
             if each.beacon_at is not None and each.beacon_at <= now:
                 wait = self._timing.claims * self._random.random() if self._timing.gap else 0
@@ -257,8 +267,9 @@ class Node:
         demux = packet[:DEMUX]
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
-                for feed in self.store.add_chunk(packet):
+                for feed, sequence in self.store.add_chunk(packet):
                     for each in self._members.get(feed, ()):
+                        each.under_way.come(feed, sequence, now)
                         each.chunks.progress(now)
                     self._tell(feed, now)
             self.taken["chunk"] += 1
@@ -317,7 +328,7 @@ class Node:
 
     def _take_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
-        credit = CREDIT
+        credit, due = CREDIT, self._answer_at(now)
         has_less = True
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
@@ -329,7 +340,7 @@ class Node:
                     break  # pruned: nobody needs it but who has come too late
                 credit -= 1
                 sequence += 1
-                self._answer(found, "entry", which, port, now)
+                self._send(found, "entry", which, due, (port,))
             if sequence == held.sequence + 1 and held.identity is not None:
                 which.waiting[key] = credit
             if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
@@ -343,34 +354,30 @@ class Node:
 
     def _take_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
-        credit = CREDIT
+        credit, due = CREDIT, self._answer_at(now)
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
             waiting = self.store.feeds[keys[place]].waiting.get(sequence)
             if waiting is not None and waiting.held == number:
                 which.chunks.yield_to(now)
+                if self._timing.gap:
+                    which.under_way.ask(waiting, CREDIT, now)
             if not self._is_server and self.store.feeds[keys[place]].identity is None:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
                 credit -= 1
                 at += 1
-                self._answer(chunk, "chunk", which, port, now)
+                self._send(chunk, "chunk", which, due, (port,))
         self.taken["chunk vector"] += 1
 
     # What goes
 
     def _plan(self) -> None:
-        """Put what has changed on the agenda, and take from its front what is not so any more."""
+        """Set the timers of sets whose deadlines may have changed."""
         for each in self._changed:
-            if each.due is not None:
-                self._planned += 1
-                heappush(self._agenda, (each.due, self._planned, each))
+            if each.number in self._numbers:
+                self._timers.set(each.number, each.due)
         self._changed.clear()
-        while self._agenda and not self._is_current(*self._agenda[0]):
-            heappop(self._agenda)
-
-    def _is_current(self, due: int, _: int, which: Replica) -> bool:
-        return which.due == due and self._sets.get(which.keys.name) is which
 
     def _note(self, which: Replica) -> None:
         self._changed[which] = None
@@ -399,22 +406,32 @@ class Node:
         return wanted > feed.sequence + 1 and feed.condition == FINE
 
     def _ask_for_chunks(self, which: Replica, now: int) -> None:
-        missing = [
-            Missing(place, sequence, waiting.held)
+        lacking = {
+            (place, sequence): waiting
             for place, key in enumerate(which.keys.keys)
             if (feed := self.store.feeds[key]).condition == FINE
             for sequence, waiting in sorted(feed.waiting.items())
-        ]
+        }
+        under_way = which.under_way
+        under_way.keep([(each.entry.feed, each.entry.sequence) for each in lacking.values()])
+        comes = {each.pointer: until for each in lacking.values() if (until := under_way.until(each)) > now}
+        missing: dict[bytes, Missing] = {}  # by pointer, as entries with the same content share chunks
+        for (place, sequence), each in lacking.items():
+            if each.pointer not in comes:
+                missing.setdefault(each.pointer, Missing(place, sequence, each.held))
         if not missing:
-            which.chunks.due = None
+            which.chunks.put_off(min(comes.values(), default=None))
             return
-        packet, _ = vectors.make_chunk_vector(which.keys.state, missing)
+        packet, count = vectors.make_chunk_vector(which.keys.state, missing.values())
         self._send(packet, "chunk vector", which, now)
         which.chunks.asked(now, is_lacking=True)
+        credit = CREDIT
+        for place, sequence, _ in list(missing.values())[:count]:
+            credit -= under_way.ask(lacking[place, sequence], credit, now)
 
-    def _answer(self, packet: bytes, kind: str, which: Replica, port: int, now: int) -> None:
-        wait = round(self._random.random() * self._timing.spread)
-        self._send(packet, kind, which, now + wait, (port,))
+    def _answer_at(self, now: int) -> int:
+        """Draw when to answer: with all packets at once, as each chunk needs the one that points to it."""
+        return now + round(self._random.random() * self._timing.spread)
 
     def _send(
         self, packet: bytes, kind: str, which: Replica, due: int, ports: tuple[int, ...] | None = None
@@ -426,16 +443,22 @@ class Node:
 
     # Tables
 
-    def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
-        new = Replica(keys, priority, limit, self._timing, self._random, now, self._note)
+    def _join(
+        self, keys: GrowOnlySet, priority: int, limit: Limit | None, under_way: UnderWay, now: int
+    ) -> Replica:
+        self._joined += 1
+        new = Replica(
+            self._joined, keys, priority, limit, self._timing, self._random, now, self._note, under_way
+        )
         self._note(new)
-        self._sets[keys.name] = new
+        self._sets[keys.name] = self._numbers[new.number] = new
         with self.store.transaction():
             for key in keys.keys:
                 self._member(key, new)
         self._route(new)
         if any(self.store.feeds[key].waiting for key in keys.keys):
             new.chunks.due = now
+        return new
 
     def _member(self, key: bytes, which: Replica) -> None:
         self.store.add(key)
@@ -461,13 +484,19 @@ class Node:
     def _route(self, which: Replica) -> None:
         self._unroute(which)
         state = which.keys.state
-        self._routes[which.keys.demultiplexer] = self._take_claim, which
-        self._routes[vectors.want_demultiplexer(state)] = self._take_want, which
-        self._routes[vectors.chunk_demultiplexer(state)] = self._take_chunk_vector, which
+        for demux, take in (
+            (which.keys.demultiplexer, self._take_claim),
+            (vectors.want_demultiplexer(state), self._take_want),
+            (vectors.chunk_demultiplexer(state), self._take_chunk_vector),
+        ):
+            self._routes[demux] = take, which
+            which.routes.append(demux)
 
     def _unroute(self, which: Replica) -> None:
-        for demux in [demux for demux, (_, there) in self._routes.items() if there is which]:
-            del self._routes[demux]
+        for demux in which.routes:
+            if demux in self._routes and self._routes[demux][1] is which:
+                del self._routes[demux]
+        which.routes.clear()
 
 
 def _record(name: str) -> str:

@@ -5,7 +5,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from ssb.tiny.asking import Asking, Timing
+from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
 from ssb.tiny.goset import GrowOnlySet
 
@@ -33,19 +33,23 @@ class Replica:
     """A set that is replicated.
 
     Attributes:
+        number: among those that the node has joined.
         keys: its keys.
         priority: of its packets, lowest first.
         limit: what is taken of its feeds.
         wants, chunks: when to ask for entries and for chunks.
+        under_way: chunks that were asked for.
         beacon_at: when to tell of an open set, ns; None for a fixed one.
         offset: the place of the first feed of the next want vector.
         heard: what others have wanted.
         waiting: own feed -> how many entries that are not yet written somebody has asked for.
         ports: where others have spoken of it.
+        routes: demultiplexers of packets about it.
     """
 
     def __init__(
         self,
+        number: int,
         keys: GrowOnlySet,
         priority: int,
         limit: Limit | None,
@@ -53,17 +57,21 @@ class Replica:
         random: Random,
         now: int,
         changed: Callable[["Replica"], None],
+        under_way: UnderWay,
     ) -> None:
+        self.number = number
         self.keys = keys
         self.limit = limit
         self.priority = priority
         self.wants = Asking(timing, now, random, partial(changed, self))
         self.chunks = Asking(timing, None, random, partial(changed, self))
+        self.under_way = under_way
         self.beacon_at: int | None = None if keys.is_fixed else now
         self.offset = 0
         self.heard = Heard(now, {})
         self.waiting: dict[bytes, int] = {}
         self.ports: dict[int, None] = {}
+        self.routes: list[bytes] = []
 
     @property
     def due(self) -> int | None:

@@ -152,8 +152,11 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         """Whether an entry lacks the chunk with this pointer."""
         return pointer in self._pointers
 
-    def add_chunk(self, chunk: bytes) -> list[bytes]:
-        """Store a chunk with all entries that lack it; return their feeds. None may lack it any more."""
+    def add_chunk(self, chunk: bytes) -> list[tuple[bytes, int]]:
+        """Store a chunk with all entries that lack it; return their feeds and numbers.
+
+        None may lack it any more.
+        """
         pointer = entries.pointer_to(chunk)
         places = self._pointers.pop(pointer, [])
         if not places:
@@ -175,7 +178,7 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
                     waiting.pointer = following
                     self._wait(feed, waiting)
                 self._update(feed)
-        return [key for key, _ in places]
+        return places
 
     def add_fork(self, demultiplexer: bytes, packet: bytes) -> None:
         """Hold against an author another entry for a place where an entry is held, if it is signed.

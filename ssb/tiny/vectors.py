@@ -11,9 +11,10 @@ sequence numbers count from 1 and chunks from 0. Neither is padded.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
-from ssb.bipf import MalformedBipf, Value, decode, encode
+from ssb.bipf import MalformedBipf, Value, decode, encode, encode_list
 from ssb.tiny.entry import DEMUX, PACKET, demultiplexer
 
 CREDIT: Final = 3
@@ -46,26 +47,14 @@ def chunk_demultiplexer(state: bytes) -> bytes:
 
 def make_want(state: bytes, offset: int, wanted: Iterable[int]) -> tuple[bytes, int]:
     """Return a want vector for feeds from a place on, and how many of them it has room for."""
-    body: list[int] = [offset]
-    room = _ROOM - len(encode(offset))
-    for sequence in wanted:
-        room -= len(encode(sequence))
-        if room < 0:
-            break
-        body.append(sequence)
-    return want_demultiplexer(state) + encode(body), len(body) - 1
+    parts = _as_many_as_fit(chain((offset,), wanted))
+    return want_demultiplexer(state) + encode_list(parts), len(parts) - 1
 
 
 def make_chunk_vector(state: bytes, missing: Iterable[Missing]) -> tuple[bytes, int]:
     """Return a chunk vector, and how many chunks it has room for."""
-    body: list[Missing] = []
-    room = _ROOM
-    for chunk in missing:
-        room -= len(encode(chunk))
-        if room < 0:
-            break
-        body.append(chunk)
-    return chunk_demultiplexer(state) + encode(body), len(body)
+    parts = _as_many_as_fit(missing)
+    return chunk_demultiplexer(state) + encode_list(parts), len(parts)
 
 
 def read_want(packet: bytes, size: int) -> dict[int, int]:
@@ -92,6 +81,19 @@ def read_chunk_vector(packet: bytes, size: int) -> list[Missing]:
             raise MalformedVector(f"there is no feed {place}")
         found.append(Missing(place, sequence, number))
     return found
+
+
+def _as_many_as_fit(values: Iterable[Value]) -> list[bytes]:
+    """Return the bytes of the first values, as many as a vector has room for."""
+    parts: list[bytes] = []
+    room = _ROOM
+    for value in values:
+        part = encode(value)
+        room -= len(part)
+        if room < 0:
+            break
+        parts.append(part)
+    return parts
 
 
 def _list(packet: bytes) -> Sequence[Value]:

@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
@@ -50,7 +51,8 @@ class Report(NamedTuple):
 def packs(scenario: Scenario, layering: str) -> dict[str, tuple[str, ...] | None]:
     """Return the processes of nodes: None for a node alone; for a pack its nodes, by the first of them.
 
-    A node with programs beside its own is always alone.
+    A node with programs beside its own is always alone. Packs have about equally many interfaces, because a
+    node works for each: so a hub is not with half of those that it serves.
     """
     nodes = scenario.network.nodes
     if scenario.hosts == "processes" or (scenario.hosts == "auto" and len(nodes) <= MOST_PROCESSES):
@@ -58,8 +60,14 @@ def packs(scenario: Scenario, layering: str) -> dict[str, tuple[str, ...] | None
     alone = [name for name in nodes if processes(scenario, layering, name)]
     others = [name for name in nodes if name not in alone]
     count = min(os.cpu_count() or 1, len(others))
-    packs = [tuple(others[first::count]) for first in range(count)]
-    return {**dict.fromkeys(alone), **{pack[0]: pack for pack in packs}}
+    interfaces = Counter(each.node for each in scenario.network.interfaces)
+    packs: list[list[str]] = [[] for _ in range(count)]
+    loads = [0] * count
+    for name in sorted(others, key=lambda name: -interfaces[name]):
+        least = loads.index(min(loads))
+        packs[least].append(name)
+        loads[least] += max(interfaces[name], 1)
+    return {**dict.fromkeys(alone), **{pack[0]: tuple(pack) for pack in packs}}
 
 
 def one(

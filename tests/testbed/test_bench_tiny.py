@@ -17,6 +17,8 @@ def test_a_line_that_hops_holds_no_more_than_is_agreed_and_one_that_does_not_gro
     found = figures("storage")
     hopping, growing = found["provider, feeds of 10 entries"], found["provider, a feed that never hops"]
     assert hopping["kB after 400"] < 2 * hopping["kB after 100"] < hopping["bound, kB"]
+    for who in ("most", "sender", "reader"):
+        assert hopping[f"{who}, kB"] < hopping["bound, kB"] / 10, "at its highest point, after any packet"
     # Each message is an entry and a chunk in the line of the sender and in that of the reader.
     assert growing["kB after 400"] - growing["kB after 200"] == pytest.approx(0.48 * 200)
     pub = found["a pub that keeps everything"]

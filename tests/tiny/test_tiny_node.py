@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_cell import SECOND, cell, identity, node
 
-from ssb.tiny.asking import Timing
-from ssb.tiny.entry import first_previous, pointer_to, sign
-from ssb.tiny.feed import FORKED
+from ssb.tiny.asking import MS, Timing, UnderWay
+from ssb.tiny.entry import DEMUX, first_previous, pointer_to, sign
+from ssb.tiny.feed import FORKED, Waiting
 from ssb.tiny.goset import COMMON, Claim, make_claim, make_novelty
 from ssb.tiny.node import Node
 from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
-from ssb.tiny.vectors import make_want
+from ssb.tiny.vectors import Missing, chunk_demultiplexer, make_want, read_chunk_vector
 
 A, B, C = (identity(number) for number in range(3))
 
@@ -42,6 +42,10 @@ def take(one: Node, now: int) -> list[bytes]:
         assert zlib.crc32(payload[:-4]).to_bytes(4) == payload[-4:]
         packets.append(payload[:-4])
     return packets
+
+
+def state(one: Node) -> bytes:
+    return one._sets["pair"].keys.state
 
 
 def contents(store: TinyStore, key: bytes) -> list[bytes]:
@@ -109,12 +113,11 @@ def test_three_packets_a_vector() -> None:
     for number in range(9):
         one.store.publish(A.public_key, bytes([number]) * 20)
     take(one, 0)
-    state = one._sets["pair"].keys.state
     place = one.keys("pair").index(A.public_key)
-    want, _ = make_want(state, place, [4])
+    want, _ = make_want(state(one), place, [4])
     give(one, want)
     assert take(one, SECOND)[:3] == [one.store.packet(A.public_key, number) for number in (4, 5, 6)]
-    give(one, make_want(state, place, [10])[0], SECOND)
+    give(one, make_want(state(one), place, [10])[0], SECOND)
     take(one, SECOND)
     for _ in range(5):
         one.publish(A.public_key, b"more", SECOND)
@@ -283,6 +286,53 @@ def test_chunks_of_the_same_content_are_fetched_once() -> None:
     assert not other.store.awaits(pointer_to(chunk))
 
 
+@pytest.mark.parametrize("delay_ms", [1, 15, 60])
+def test_chunks_that_are_under_way_are_not_asked_for_again(delay_ms: int) -> None:
+    """Each comes once, but for the first ones, as long as nobody has measured how long an answer takes."""
+    one, other = pair()
+    network = cell({"a": one, "b": other}, delay_ms=delay_ms, bw_mbit=1)
+    written = [Random(number).randbytes(500) for number in range(60)]
+    for content in written:
+        one.publish(A.public_key, content, network.now)
+        network.settle("a")
+        network.run(network.now + SECOND // 50)
+    network.run(network.now + 20 * SECOND)
+    assert contents(other.store, A.public_key) == written
+    assert 0 <= one.sent["chunk"] - 5 * len(written) <= 12
+
+
+def test_entries_that_wait_for_the_same_chunk_ask_for_it_once() -> None:
+    one, other = pair()
+    for _ in range(3):
+        give(other, one.store.publish(A.public_key, bytes(130)).packet)
+    (vector,) = [
+        packet for packet in take(other, SECOND) if packet[:DEMUX] == chunk_demultiplexer(state(other))
+    ]
+    place = other.keys("pair").index(A.public_key)
+    assert read_chunk_vector(vector, 2) == [Missing(place, 1, 0)]
+
+
+def test_how_long_an_answer_takes_is_measured_within_bounds() -> None:
+    timing = Timing()
+    entry, _ = sign(A, 1, first_previous(A.public_key), bytes(500))
+    waiting = Waiting(entry, 0, entry.chain or b"")
+    under_way = UnderWay(timing)
+    assert under_way.until(waiting) == -1
+    assert under_way.ask(waiting, 3, 0) == 3
+    assert under_way.until(waiting) == timing.pause
+    for held, answered in ((1, 100 * MS), (2, 110 * MS)):
+        under_way.come(A.public_key, 1, answered)
+        waiting.held = held
+    assert 100 * MS < under_way.until(waiting) <= timing.retry
+    waiting.held = 3
+    assert under_way.until(waiting) == -1, "the fourth was not asked for"
+    assert under_way.ask(waiting, 3, SECOND) == 2, "there are five"
+    under_way.come(A.public_key, 1, 100 * SECOND)
+    assert under_way.until(waiting) == SECOND + timing.retry
+    under_way.keep([])
+    assert under_way.until(waiting) == -1
+
+
 @pytest.mark.parametrize("size", [1, 3, 60])
 def test_long_side_chains(size: int) -> None:
     one, other = pair()
@@ -337,6 +387,15 @@ def test_an_answer_goes_out_where_the_question_came_in_and_the_rest_where_others
     assert {2, 3} in found.values() or not found
     one.publish(A.public_key, b"news", 63 * SECOND)
     assert said(one, 63 * SECOND)[one.store.packet(A.public_key, 5)] == {2, 3}
+
+
+def test_a_set_that_replaces_another_or_is_beside_it_is_spoken_of_where_that_was() -> None:
+    one = with_ports()
+    said(one, 0)
+    hear(one, 2, want_of(one, 5), SECOND)
+    one.join("pair", [A.public_key, C.public_key], SECOND, epoch=1)
+    one.join("more", [A.public_key, B.public_key], SECOND, beside="pair")
+    assert set(map(frozenset, said(one, 2 * SECOND).values())) == {frozenset((2,))}
 
 
 def test_what_is_said_on_one_medium_is_not_silenced_on_another() -> None:

@@ -12,6 +12,7 @@ since all must have a feed from its first entry on. So members do not change: fo
 from random import Random
 
 from ssb.keys import Identity
+from ssb.timers import Timers
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import FORGED, Evidence, is_signed, sign_feed
@@ -52,6 +53,7 @@ class Client(Exchange):
     def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
         self.subscriptions: dict[bytes, Subscription] = {}
         self.groups: dict[bytes, Group] = {}
+        self._receipt_timers = Timers[bytes]()
         super().__init__(node, root, random, terms, now)
 
     # What the user does
@@ -353,23 +355,24 @@ class Client(Exchange):
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._end_all(contract)
-        self.contracts.pop(contract.id, None)
-        self._turns.pop(contract.id, None)
+        self._remove(contract)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
             contract_id = bytes.fromhex(name.split(" ")[1])
-            self.contracts[contract_id] = Contract.load(contract_id, value, self, self.terms)
+            self._enter(Contract.load(contract_id, value, self, self.terms))
         for value in self._store.records("subscription ").values():
             assert isinstance(value, dict)
             one = Subscription(**value)
             self.subscriptions[one.ref] = one
+            self._set_receipt_timer(one)
         for value in self._store.records("group ").values():
             assert isinstance(value, dict)
             group = Group(**value)
             self.groups[group.id] = group
         for contract in list(self.contracts.values()):
             contract.resume(now)
+            self._set_timer(contract)
         for isp in self.followed:
             self._read_root(isp, now)
         self._sweep(now)

@@ -18,12 +18,11 @@ Who asks without end and sends no data is not answered any more (`MOST_UNREAD`).
 All that happens is part of the transaction of the packet that causes it, so a crash cannot come between.
 """
 
-from dataclasses import asdict
 from typing import Final
 
 from ssb.bipf import Value
 from ssb.tiny.feed import Whole
-from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of
+from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of, root_set
 from ssb.tiny.isp.lines import Lines, Party
 from ssb.tiny.isp.messages import (
     FarewellAck,
@@ -56,11 +55,14 @@ class Contract(Lines):
         terms: agreed on before.
 
     Attributes:
+        other: the other side's root feed.
         is_over: whether nothing is left of it.
     """
 
     def __init__(self, id: bytes, facts: Facts, party: Party, terms: Terms) -> None:  # noqa: A002 - its name
         super().__init__(id, facts, party, terms)
+        own = self._store.feeds.get(facts.client)
+        self.other = facts.isp if own is not None and own.identity is not None else facts.client
         self.is_over = False
         self._words = 0
         self._over_at = 0
@@ -74,14 +76,7 @@ class Contract(Lines):
 
     def save(self) -> None:
         """Write what is kept of it."""
-        self._store.put(record_of(self.id), asdict(self.facts))
-
-    @property
-    def other(self) -> bytes:
-        """The other side's root feed."""
-        facts = self.facts
-        own = self._store.feeds.get(facts.client)
-        return facts.isp if own is not None and own.identity is not None else facts.client
+        self._store.put(record_of(self.id), vars(self.facts))
 
     @property
     def is_current(self) -> bool:
@@ -315,4 +310,5 @@ class Contract(Lines):
     def _join_control(self, now: int) -> None:
         facts = self.facts
         if facts.other_control is not None:
-            self._node.join(self.control_set, [facts.own_control, facts.other_control], now)
+            keys = [facts.own_control, facts.other_control]
+            self._node.join(self.control_set, keys, now, beside=root_set(self.other))

@@ -11,8 +11,8 @@ the other is silent. Who of the two it is cannot be proven.
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
+from ssb.timers import Timers
 from ssb.tiny.isp.evidence import is_receipt, sign_receipt
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.lines import Lines
@@ -39,6 +39,7 @@ class Exchange(BaseParty):
 
     subscriptions: dict[bytes, Subscription]
     groups: dict[bytes, Group]
+    _receipt_timers: Timers[bytes]  # of subscriptions, by reference
 
     # What comes
 
@@ -170,14 +171,13 @@ class Exchange(BaseParty):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = [super().next_deadline()]
-        for one in self.subscriptions.values():
-            due += [one.receipt_at, one.overdue_at]
+        due = (super().next_deadline(), self._receipt_timers.next())
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for one in list(self.subscriptions.values()):
+        for ref in self._receipt_timers.take_due(now):
+            one = self.subscriptions[ref]
             if one.receipt_at is not None and one.receipt_at <= now:
                 self._say_receipt(one, now)
             if one.overdue_at is not None and one.overdue_at <= now:
@@ -234,10 +234,17 @@ class Exchange(BaseParty):
 
     def _save(self, subscription: Subscription) -> None:
         self.subscriptions[subscription.ref] = subscription
-        self._store.put(f"subscription {subscription.ref.hex()}", asdict(subscription))
+        self._set_receipt_timer(subscription)
+        self._store.put(f"subscription {subscription.ref.hex()}", vars(subscription))
+
+    def _set_receipt_timer(self, subscription: Subscription) -> None:
+        due = (subscription.receipt_at, subscription.overdue_at)
+        at = min((time for time in due if time is not None), default=None)
+        self._receipt_timers.set(subscription.ref, at)
 
     def _delete(self, subscription: Subscription) -> None:
         self.subscriptions.pop(subscription.ref, None)
+        self._receipt_timers.set(subscription.ref, None)
         self._store.put(f"subscription {subscription.ref.hex()}", None)
         if subscription.other is not None and subscription.state != INVITED:
             self._store.drop(subscription.other)
@@ -263,7 +270,7 @@ class Exchange(BaseParty):
 
     def _save_group(self, group: Group) -> None:
         self.groups[group.id] = group
-        self._store.put(f"group {group.id.hex()}", asdict(group))
+        self._store.put(f"group {group.id.hex()}", vars(group))
 
     def _end_all(self, contract: Lines) -> None:
         """A contract is over."""

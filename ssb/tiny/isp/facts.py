@@ -46,6 +46,11 @@ class Facts:
     is_broken: bool = False
 
 
+def root_set(other: bytes) -> str:
+    """Return the name of the set of the own root feed and that of another."""
+    return f"root{other.hex()}"
+
+
 def record_of(id: bytes) -> str:  # noqa: A002 - its name
     """Return the name of a contract's record."""
     return f"contract {id.hex()}"

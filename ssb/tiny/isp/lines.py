@@ -73,7 +73,12 @@ class Lines(ABC):
         facts: what is kept of it.
         party: the program.
         terms: agreed on before.
+
+    Attributes:
+        other: the other side's root feed.
     """
+
+    other: bytes
 
     def __init__(self, id: bytes, facts: Facts, party: Party, terms: Terms) -> None:  # noqa: A002 - its name
         self.id = id
@@ -83,11 +88,6 @@ class Lines(ABC):
         self._node = party.node
         self._store = party.node.store
         self._puzzled_at: int | None = None
-
-    @property
-    @abstractmethod
-    def other(self) -> bytes:
-        """The other side's root feed."""
 
     @property
     @abstractmethod
@@ -110,6 +110,11 @@ class Lines(ABC):
     @abstractmethod
     def _end(self, now: int) -> None:
         """End the contract, if both sides have read everything."""
+
+    @property
+    @abstractmethod
+    def control_set(self) -> str:
+        """The name of the set of control feeds."""
 
     @property
     def data_set(self) -> str:
@@ -263,4 +268,12 @@ class Lines(ABC):
         if facts.own_line and facts.other_data is not None:
             keys = [facts.own_line[0], facts.other_data]
             limit = Limit(self.terms.size, self.terms.inner_bytes)
-            self._node.join(self.data_set, keys, now, epoch=facts.epoch, priority=1, limit=limit)
+            self._node.join(
+                self.data_set,
+                keys,
+                now,
+                epoch=facts.epoch,
+                priority=1,
+                limit=limit,
+                beside=self.control_set,
+            )

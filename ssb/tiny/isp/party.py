@@ -7,11 +7,12 @@ from random import Random
 from typing import NamedTuple
 
 from ssb.keys import Identity
+from ssb.timers import Timers
 from ssb.tiny.entry import DEMUX, PACKET, InvalidEntry
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import FORKED, Evidence
-from ssb.tiny.isp.facts import ASKED, Facts
+from ssb.tiny.isp.facts import ASKED, Facts, root_set
 from ssb.tiny.isp.lines import Lines, Party
 from ssb.tiny.isp.messages import Message, OnboardRequest, OnboardResponse, read, write
 from ssb.tiny.isp.terms import Terms
@@ -71,6 +72,9 @@ class BaseParty(Party, ABC):
         self.root = root
         self.terms = terms
         self.contracts: dict[bytes, Contract] = {}
+        self._contracts_with: dict[bytes, list[Contract]] = {}  # by the other side's root feed
+        self._by_set: dict[str, Contract] = {}
+        self._timers = Timers[bytes]()  # of contracts, by their ids
         self._random = random
         self._events: list[Event] = []
         self._turns: dict[bytes, bytes] = {}  # contract -> the reference whose turn it was last
@@ -117,14 +121,13 @@ class BaseParty(Party, ABC):
             entry = self.node.publish(self.root.public_key, write(OnboardRequest(isp, control)), now)
             facts = Facts(self.root.public_key, isp, ASKED, control)
             contract = Contract(entry.id, facts, self, self._terms_with(isp))
-            self.contracts[entry.id] = contract
+            self._enter(contract)
             contract.save()
         return entry.id
 
     def contract_with(self, other: bytes) -> Contract | None:
         """Return the contract with another that is not over."""
-        found = (one for one in self.contracts.values() if one.other == other and one.is_current)
-        return next(found, None)
+        return next((one for one in self._contracts_with.get(other, ()) if one.is_current), None)
 
     def farewell(self, other: bytes, now: int) -> None:
         """Begin to end the contract with another. Raises ValueError if there is none."""
@@ -180,22 +183,26 @@ class BaseParty(Party, ABC):
         """See Program."""
         if feed in self.followed:
             self._read_root(feed, now)
-        for contract in list(self.contracts.values()):
-            if feed in (contract.facts.other_control, contract.facts.other_data):
+        for name in self.node.sets_of(feed):
+            contract = self._by_set.get(name)
+            if contract is not None and feed in (contract.facts.other_control, contract.facts.other_data):
                 contract.take(feed, now)
+                self._set_timer(contract)
         self._sweep(now)
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        deadlines = (contract.next_deadline() for contract in self.contracts.values())
-        return min((due for due in deadlines if due is not None), default=None)
+        return self._timers.next()
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for contract in list(self.contracts.values()):
+        for id_ in self._timers.take_due(now):
+            contract = self.contracts[id_]
             contract.wake(now)
             if contract.is_over:
                 self.on_over(contract, now)
+            else:
+                self._set_timer(contract)
         self._sweep(now)
 
     # For contracts
@@ -231,6 +238,31 @@ class BaseParty(Party, ABC):
 
     # Inside
 
+    def _enter(self, contract: Contract) -> None:
+        """Have a contract from now on."""
+        self.contracts[contract.id] = contract
+        self._contracts_with.setdefault(contract.other, []).append(contract)
+        for name in (contract.control_set, contract.data_set):
+            self._by_set[name] = contract
+        self._set_timer(contract)
+
+    def _remove(self, contract: Contract) -> None:
+        """Have a contract no more."""
+        if self.contracts.pop(contract.id, None) is None:
+            return
+        self._contracts_with[contract.other].remove(contract)
+        if not self._contracts_with[contract.other]:
+            del self._contracts_with[contract.other]
+        for name in (contract.control_set, contract.data_set):
+            del self._by_set[name]
+        self._timers.set(contract.id, None)
+        self._turns.pop(contract.id, None)
+
+    def _set_timer(self, contract: Contract) -> None:
+        """A contract may have to be woken at another time than before."""
+        if contract.id in self.contracts:
+            self._timers.set(contract.id, contract.next_deadline())
+
     def _on_response(self, feed: bytes, message: OnboardResponse, now: int) -> None:
         """Take in a provider's answer in its root feed; most are for others."""
         contract = self.contracts.get(message.ref)
@@ -238,7 +270,7 @@ class BaseParty(Party, ABC):
             return
         if message.control is None or not self._is_new(message.control):
             contract.delete()
-            del self.contracts[message.ref]
+            self._remove(contract)
             self._events.append(Event("rejected", feed))
         else:
             contract.connect(message.control, now)
@@ -261,7 +293,7 @@ class BaseParty(Party, ABC):
             self._events.append(Event("accused", evidence.accused, detail=evidence.reason))
 
     def _join_root(self, other: bytes, now: int) -> None:
-        self.node.join(f"root{other.hex()}", [self.root.public_key, other], now)
+        self.node.join(root_set(other), [self.root.public_key, other], now)
 
     def _read_root(self, feed: bytes, now: int) -> None:
         while page := self._store.read(feed, self._store.feeds[feed].mark, _PAGE):
@@ -282,6 +314,7 @@ class BaseParty(Party, ABC):
             contract = self.contracts.get(self._dirty.popitem()[0])
             if contract is not None:
                 contract.go_on(now)
+                self._set_timer(contract)
 
     def _feed_of(self, lines: Iterable[Line], content: bytes) -> Line | None:
         """Return whose next entry a tunnelled one is."""

@@ -39,7 +39,7 @@ from ssb.tiny.isp.messages import (
 )
 from ssb.tiny.isp.party import Event
 from ssb.tiny.isp.reach import Reachability
-from ssb.tiny.isp.route import Route, Side, load_route
+from ssb.tiny.isp.route import Route, Routes, Side, load_route
 from ssb.tiny.isp.switch import Switch
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
@@ -72,7 +72,8 @@ class Provider(Switch):
         individual: dict[bytes, Terms] | None = None,
     ) -> None:
         self._individual = individual or {}
-        self.routes: dict[bytes, Route] = {}
+        self.routes = Routes()
+        self.peers = _keys_in(node.store.get("peers"))
         self._answered: dict[bytes, int] = {}
         self._unread: dict[bytes, int] = {}  # client -> when its root feed is read further
         self._news_at: int | None = None
@@ -83,8 +84,7 @@ class Provider(Switch):
     @property
     def whitelist(self) -> list[bytes]:
         """The clients that may have a contract; all may if it is empty."""
-        listed = self._store.get("whitelist")
-        return [key for key in listed if isinstance(key, bytes)] if isinstance(listed, list) else []
+        return _keys_in(self._store.get("whitelist"))
 
     def allow(self, client: bytes) -> None:
         """Add a client to the whitelist."""
@@ -95,15 +95,17 @@ class Provider(Switch):
     def peer(self, other: bytes, now: int) -> None:
         """Exchange root feeds with another provider and believe its news; one of the two has to ask."""
         if other not in self.peers:
-            self._store.put("peers", [*self.peers, other])
+            self.peers.append(other)
+            self._store.put("peers", self.peers)
         self.follow(other, now)
 
     @property
     def clients(self) -> list[bytes]:
         """The clients that take new entries."""
-        peers = self.peers
         return [
-            one.other for one in self.contracts.values() if one.facts.state == OPEN and one.other not in peers
+            one.other
+            for one in self.contracts.values()
+            if one.facts.state == OPEN and one.other not in self.peers
         ]
 
     def announce(self, now: int) -> None:
@@ -145,7 +147,7 @@ class Provider(Switch):
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
             before.delete()  # both have asked: the request of the one with the lower key counts
-            del self.contracts[before.id]
+            self._remove(before)
             before = None
         listed = self.whitelist
         is_allowed = not listed or feed in listed
@@ -155,7 +157,7 @@ class Provider(Switch):
         control = self._store.add_own(self.new_identity()).key
         facts = Facts(feed, self.root.public_key, ACCEPTED, control)
         contract = Contract(entry.id, facts, self, self._terms_with(feed))
-        self.contracts[entry.id] = contract
+        self._enter(contract)
         self._respond(OnboardResponse(entry.id, True, control), now)
         contract.connect(message.control, now)
         return True
@@ -175,9 +177,9 @@ class Provider(Switch):
 
     def _tell(self, now: int) -> None:
         self._news_at, self._told_at = None, now
-        peers, clients = self.peers, self.clients
+        clients = self.clients
         for contract in self.contracts.values():
-            if contract.other in peers and contract.facts.state == OPEN:
+            if contract.other in self.peers and contract.facts.state == OPEN:
                 if contract.is_behind:  # it gets all that is new at once, later
                     self._news_at = now + NEWS_PAUSE
                     continue
@@ -195,10 +197,9 @@ class Provider(Switch):
 
     def _way(self, target: bytes, without: Collection[bytes]) -> Contract | None:
         """Return the contract that leads to a client, its own or that of another provider."""
-        peers = self.peers
         own = self.contract_with(target)
         if own is not None:
-            return own if own.facts.state == OPEN and target not in peers else None
+            return own if own.facts.state == OPEN and target not in self.peers else None
         shut = [one.id for one in self.contracts.values() if one.facts.state != OPEN]
         through = self.reachability.way(target, [*without, *shut])
         return self.contracts.get(through) if through is not None else None
@@ -245,7 +246,7 @@ class Provider(Switch):
             return
         ref, source, feed, group = request.ref, request.source, request.feed, request.group
         to = self._way(request.target, [contract.id])
-        asked = sum(contract.id in (route.a.contract, route.b.contract) for route in self.routes.values())
+        asked = len(self.routes.of(contract.id))
         if to is None or to is contract or contract.facts.state != OPEN:
             contract.say(SubResponseIsp(ref, False, NOT_FOUND), now)
         elif (
@@ -323,13 +324,10 @@ class Provider(Switch):
         """
         held = self._store.feeds.get(feed)
         if is_in_group and held is not None and held.sequence == 0:
-            sides = [
-                (route, one)
-                for route in self.routes.values()
-                for one in (route.a, route.b)
-                if one.feed == feed
-            ]
-            if sides and all(one.contract == contract.id and route.group is not None for route, one in sides):
+            sides = self.routes.on(feed)
+            if sides and all(
+                side.contract == contract.id and route.group is not None for route, side, _ in sides
+            ):
                 return True
         return self._is_new(feed)
 
@@ -345,7 +343,7 @@ class Provider(Switch):
         elif state == FAREWELL:
             self._events.append(Event("farewell", client))
             self._forget_reach(contract, now)
-            for route, side, other in list(self._sides(contract.id)):
+            for route, side, other in self.routes.of(contract.id):
                 self._part(contract, route, side, other, now)
         elif state == OVER:
             self._events.append(Event("over", client))
@@ -357,26 +355,30 @@ class Provider(Switch):
         """See BaseParty."""
         self._forget_reach(contract, now)
         self._leave_routes(contract, now)
-        self.contracts.pop(contract.id, None)
-        self._turns.pop(contract.id, None)
+        self._remove(contract)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
             contract_id = bytes.fromhex(name.split(" ")[1])
             parties = _key_in(value, "client"), _key_in(value, "isp")
             (other,) = (party for party in parties if party != self.root.public_key)
-            self.contracts[contract_id] = Contract.load(contract_id, value, self, self._terms_with(other))
+            self._enter(Contract.load(contract_id, value, self, self._terms_with(other)))
         for name, value in self._store.records("reach ").items():
             self.reachability.load(bytes.fromhex(name.split(" ")[1]), value)
         for value in self._store.records("route ").values():
-            route = load_route(value)
-            self.routes[route.ref] = route
+            self.routes.put(load_route(value))
         for contract in list(self.contracts.values()):
             contract.resume(now)
+            self._set_timer(contract)
         for client in self.followed:
             self._unread[client] = now
         self._has_news(now)
         self._sweep(now)
+
+
+def _keys_in(value: Value) -> list[bytes]:
+    """Return the keys in a record that may not be there."""
+    return [key for key in value if isinstance(key, bytes)] if isinstance(value, list) else []
 
 
 def _key_in(value: Value, name: str) -> bytes:

@@ -1,5 +1,6 @@
-"""A subscription as a provider keeps it (`ssb.tiny.isp.provider`), as a record of the store."""
+"""Subscriptions as a provider keeps them (`ssb.tiny.isp.provider`), and as records of the store."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ssb.bipf import Value
@@ -52,6 +53,10 @@ class Route:
     group: list[bytes] | None = None
     is_open: bool = False
 
+    def record(self) -> Value:
+        """Return it as a record of the store."""
+        return {**vars(self), "a": vars(self.a), "b": vars(self.b)}
+
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
         """Return each side with the other one."""
         return (self.a, self.b), (self.b, self.a)
@@ -62,3 +67,56 @@ def load_route(value: Value) -> Route:
     assert isinstance(value, dict)
     sides = {name: Side(**value[name]) for name in ("a", "b")}
     return Route(**value | sides)
+
+
+class Routes(Mapping[bytes, Route]):
+    """The routes of a provider by reference, in their order; also found by contract and by feed."""
+
+    def __init__(self) -> None:
+        self._routes: dict[bytes, Route] = {}
+        self._found: dict[bytes, dict[bytes, Route]] = {}  # by what their sides have had
+        self._keys: dict[bytes, set[bytes]] = {}  # and the other way round
+
+    def __getitem__(self, ref: bytes) -> Route:
+        return self._routes[ref]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._routes)
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+    def put(self, route: Route) -> None:
+        """Hold a route, or note that its sides have other contracts or feeds."""
+        self._routes[route.ref] = route
+        keys = self._keys.setdefault(route.ref, set())
+        for key in (route.a.contract, route.a.feed, route.b.contract, route.b.feed):
+            if key is not None and key not in keys:
+                keys.add(key)
+                self._found.setdefault(key, {})[route.ref] = route
+
+    def remove(self, ref: bytes) -> None:
+        """Hold a route no more, if it is held."""
+        self._routes.pop(ref, None)
+        for key in self._keys.pop(ref, ()):
+            del self._found[key][ref]
+            if not self._found[key]:
+                del self._found[key]
+
+    def of(self, contract: bytes) -> list[tuple[Route, Side, Side]]:
+        """Return a contract's routes, its side of each, and the other one."""
+        return [
+            (route, side, other)
+            for route in self._found.get(contract, {}).values()
+            for side, other in route.sides()
+            if side.contract == contract
+        ]
+
+    def on(self, feed: bytes) -> list[tuple[Route, Side, Side]]:
+        """Return the routes that a feed is on, the side of each that writes it, and the other one."""
+        return [
+            (route, side, other)
+            for route in self._found.get(feed, {}).values()
+            for side, other in route.sides()
+            if side.feed == feed
+        ]

@@ -17,7 +17,6 @@ When one side of a route has sent its last entry, the other is told so in its li
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict
 
 from ssb.tiny.isp.evidence import is_receipt
 from ssb.tiny.isp.facts import FAREWELL, OPEN
@@ -35,23 +34,19 @@ from ssb.tiny.isp.messages import (
     write,
 )
 from ssb.tiny.isp.party import BaseParty, Line
-from ssb.tiny.isp.route import Route, Side
+from ssb.tiny.isp.route import Route, Routes, Side
 
 
 class Switch(BaseParty):
     """A party with routes.
 
     Attributes:
-        routes: by reference.
+        routes: of all subscriptions.
+        peers: the providers whose clients are reached through them, and who reach others through this one.
     """
 
-    routes: dict[bytes, Route]
-
-    @property
-    def peers(self) -> list[bytes]:
-        """The providers whose clients are reached through them, and who reach others through this one."""
-        listed = self._store.get("peers")
-        return [key for key in listed if isinstance(key, bytes)] if isinstance(listed, list) else []
+    routes: Routes
+    peers: list[bytes]
 
     # What comes
 
@@ -59,7 +54,7 @@ class Switch(BaseParty):
         """See Party."""
         sides = {
             route.ref: (route, side)
-            for route, side, _ in self._sides(contract.id)
+            for route, side, _ in self.routes.of(contract.id)
             if route.is_open and not side.has_ended
         }
         message = None if is_tunnelled(content) else read(content)
@@ -87,8 +82,8 @@ class Switch(BaseParty):
         """Take an entry from one line, for others; False if too many wait there."""
         found = [
             (route, side, other)
-            for route, side, other in self._sides(contract.id)
-            if side.feed == line.feed and not side.has_ended
+            for route, side, other in self.routes.on(line.feed)
+            if side.contract == contract.id and not side.has_ended
         ]
         wanted = [one for one in found if not one[0].is_open or self._is_wanted(one[2])]
         if any(self._waiting(side) >= contract.terms.held for _, side, _ in wanted):
@@ -168,7 +163,7 @@ class Switch(BaseParty):
 
     def hold(self, contract: Lines, feed: bytes, *, is_held: bool) -> None:
         """Another provider has told to pause a feed in its line, or to go on with it."""
-        for route, _, sender in list(self._sides(contract.id)):
+        for route, _, sender in self.routes.of(contract.id):
             if sender.feed == feed:
                 sender.is_held = is_held
                 self._save(route)
@@ -218,7 +213,7 @@ class Switch(BaseParty):
     def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:
         """Yield routes that have an entry for a line, or an end to tell of, and the side that it is of."""
         is_leaving = contract.facts.state == FAREWELL
-        for route, _, side in self._sides(contract.id):
+        for route, _, side in self.routes.of(contract.id):
             waiting = self._waiting(side)
             is_free = waiting and (is_leaving or not side.is_held)
             if route.is_open and (is_free or (not waiting and side.has_ended and not side.is_told)):
@@ -263,7 +258,7 @@ class Switch(BaseParty):
 
     def _leave_routes(self, contract: Lines, now: int) -> None:
         """A contract is over: everything that it has sent has come, and nothing can be told it."""
-        for route, side, _ in list(self._sides(contract.id)):
+        for route, side, _ in self.routes.of(contract.id):
             side.contract = None
             self._give_up(route, side, now)
             self._end_side(route, side)
@@ -289,46 +284,31 @@ class Switch(BaseParty):
         sequence = self._store.feeds[side.feed].sequence
         return max((sequence if side.last is None else side.last) - side.mark, 0)
 
-    def _sides(self, contract: bytes) -> Iterator[tuple[Route, Side, Side]]:
-        """Yield a contract's routes, its side of each, and the other one."""
-        for route in self.routes.values():
-            for side, other in route.sides():
-                if side.contract == contract:
-                    yield route, side, other
-
     def _siblings(self, side: Side) -> list[tuple[Route, Side, Side]]:
         """Return all routes that a side's feed is on, with this side and the other one of each."""
-        return [
-            (route, one, other)
-            for route in self.routes.values()
-            for one, other in route.sides()
-            if one.feed == side.feed and one.feed is not None
-        ]
+        return self.routes.on(side.feed) if side.feed is not None else []
 
     def _prune(self, feed: bytes) -> None:
         """Delete the entries of a feed that are in all lines."""
         marks = [
-            one.mark
-            for route in self.routes.values()
-            for one in (route.a, route.b)
-            if one.feed == feed and (one.last is None or one.mark < one.last)
+            side.mark for _, side, _ in self.routes.on(feed) if side.last is None or side.mark < side.last
         ]
         if marks:
             self._store.prune(feed, min(marks))
 
     def _release(self, feed: bytes) -> None:
         """Delete a feed, if it is on no route any more."""
-        if all(feed not in (route.a.feed, route.b.feed) for route in self.routes.values()):
-            self._store.drop(feed)
-        else:
+        if self.routes.on(feed):
             self._prune(feed)
+        else:
+            self._store.drop(feed)
 
     def _save(self, route: Route) -> None:
-        self.routes[route.ref] = route
-        self._store.put(f"route {route.ref.hex()}", asdict(route))
+        self.routes.put(route)
+        self._store.put(f"route {route.ref.hex()}", route.record())
 
     def _delete(self, route: Route) -> None:
-        self.routes.pop(route.ref, None)
+        self.routes.remove(route.ref)
         self._store.put(f"route {route.ref.hex()}", None)
         for side in (route.a, route.b):
             if side.feed is not None:

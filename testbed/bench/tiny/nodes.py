@@ -1,7 +1,9 @@
-"""Nodes of the studies: one that counts the bytes that it sends, one that knows no priority."""
+"""Nodes of the studies, which count what they send, store or compute, or know no priority."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import process_time_ns
 from typing import Any
 
 from analysis.decode.protocols.tiny import DECLARATION
@@ -40,6 +42,63 @@ def sent_on_link(
         packets += sum(node.packets[port, kind] for kind in kinds)
         size += sum(node.bytes[port, kind] for kind in kinds)
     return packets, size
+
+
+class WeighedNode(Node):
+    """A node that watches how much it stores.
+
+    Attributes:
+        most: bytes of packets that it has stored at most, after any packet or command.
+    """
+
+    def __init__(self, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self.most = 0
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint: the network calls it after everything else."""
+        self.most = max(self.most, self.store.size())
+        return super().take_outputs()
+
+
+class TimedNode(Node):
+    """A node that counts the processor time that it takes, and the packets that it gets.
+
+    Attributes:
+        cpu_ns: processor time of the node and its program, ns.
+        received: packets.
+    """
+
+    def __init__(self, *rest: Any, **more: Any) -> None:
+        super().__init__(*rest, **more)
+        self.cpu_ns = self.received = 0
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint."""
+        self.received += 1
+        with self._timed():
+            super().receive(port, payload, sender, now)
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint."""
+        with self._timed():
+            return super().take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """See Endpoint."""
+        with self._timed():
+            return super().next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Endpoint."""
+        with self._timed():
+            super().wake(now)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        begun = process_time_ns()
+        yield
+        self.cpu_ns += process_time_ns() - begun
 
 
 class NodeWithoutPriority(Node):

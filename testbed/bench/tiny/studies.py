@@ -11,9 +11,10 @@ feeds that the client exchanges with its contacts.
 priority: how long a request for a subscription takes while data are waiting, on a slow medium, with the
 priority of control feeds and without.
 overhead: bytes on both links for each message that is delivered, by packets, beside plain tinySSB.
+speed: packets that a provider takes in a second of its processor, by the number of its clients, each of which
+sends to the next one. The store is in memory: a disk costs more.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
@@ -25,9 +26,10 @@ from ssb.keys import Identity
 from ssb.tiny.asking import MS, Timing
 from ssb.tiny.goset import COMMON
 from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
-from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, sent_on_link
+from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, TimedNode, WeighedNode, sent_on_link
 from testbed.bench.tiny.provider_network import ISP, ON_LINKS, ProviderNetwork, TinyNetwork, star
 
 NEVER = 1_000_000
@@ -76,19 +78,20 @@ def storage(messages: int) -> Iterator[Row]:
 
 
 def _stored(terms: Terms, marks: Sequence[int]) -> dict[str, float]:
-    network = ProviderNetwork(2, terms)
+    network = ProviderNetwork(2, terms, make=WeighedNode)
     ref = network.subscribe("c0", "c1")
     figures: dict[str, float] = {}
-    most = Counter[str]()
     sent = 0
     for mark in marks:
         while sent < mark:
             count = min(_PAGE, mark - sent)
             _tunnel(network, ref, "c0", "c1", _texts(count))
             sent += count
-            most |= Counter({name: network.size(name) for name in network.nodes})
         figures[f"kB after {mark}"] = network.size(ISP) / 1000
-    figures |= {f"{role}, kB": most[name] / 1000 for role, name in _STORES}
+    for role, name in _STORES:
+        node = network.nodes[name]
+        assert isinstance(node, WeighedNode)
+        figures[f"{role}, kB"] = node.most / 1000
     return figures | ({"bound, kB": 2 * terms.bound(1) / 1000} if terms.size < NEVER else {})
 
 
@@ -253,9 +256,43 @@ def _per_message(before: dict[str, int], after: dict[str, int], messages: int) -
     }
 
 
+def speed() -> Iterator[Row]:
+    """Packets that a provider takes in a second of its processor time."""
+    for clients in (5, 20, 80):
+        packets, cpu_ns = _taken(clients)
+        each = cpu_ns / packets / 1e3
+        yield Row(f"{clients} clients", {"packets": packets, "µs each": each, "packets a second": 1e6 / each})
+
+
+def _taken(clients: int) -> tuple[int, int]:
+    """Return what a provider takes while each client sends to the next one: packets, and processor time."""
+    network = ProviderNetwork(clients, make=TimedNode)
+    names = list(network.clients)
+    pairs = list(zip(names, [*names[1:], names[0]], strict=True))
+    refs = {pair: network.request(*pair) for pair in pairs}
+    asked = {other: (network.clients[other], ref) for (_, other), ref in refs.items()}
+    asking = {one: (network.clients[one], ref) for (one, _), ref in refs.items()}
+    network.run_until(lambda: all(ref in client.subscriptions for client, ref in asked.values()))
+    for client, ref in asked.values():
+        client.answer(ref, network.now, accept=True)
+    subscribed = [(client.subscriptions, ref) for client, ref in asking.values()]
+    network.run_until(lambda: all(found[ref].state == STANDS for found, ref in subscribed))
+    node = network.nodes[ISP]
+    assert isinstance(node, TimedNode)
+    received, cpu_ns = node.received, node.cpu_ns
+    for text in _texts(_EACH, 400):
+        for client, ref in asking.values():
+            client.send(ref, text, network.now)
+        network.run(1)
+    assert all(len(client.read(ref)) == _EACH for client, ref in asked.values())
+    return node.received - received, node.cpu_ns - cpu_ns
+
+
 OF_MESSAGES: dict[str, Callable[[int], Iterator[Row]]] = {
     each.__name__: each for each in (storage, farewell, overhead)
 }
 """Studies of so many messages."""
-OF_CASES: dict[str, Callable[[], Iterator[Row]]] = {each.__name__: each for each in (bundling, priority)}
+OF_CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    each.__name__: each for each in (bundling, priority, speed)
+}
 """Studies whose cases are fixed."""

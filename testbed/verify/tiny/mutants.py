@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ssb.tiny import entry
+from ssb.tiny.asking import UnderWay
 from ssb.tiny.feed import Feed
 from ssb.tiny.isp import client, provider
 from ssb.tiny.isp.contract import Contract
@@ -41,7 +42,7 @@ def _end_before_ack(original: Any) -> Callable[..., Any]:
 
 
 def _no_bound(original: Any) -> Any:
-    return property(lambda self: 1 << 30)
+    return property(lambda self: 1 << 60)
 
 
 def _early_fin(original: Any) -> Callable[..., Any]:
@@ -183,6 +184,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
     "control feeds are pruned unread": (Patch(Contract, "say", _prunes_too_much),),
     "chunks are not asked for": (Patch(Node, "_ask_for_chunks", _silent),),
+    "what was asked for is never asked for again": (Patch(UnderWay, "time", _no_bound),),
     "signatures are not verified": (Patch(entry, "verify", returns(True)),),
     "requests are forgotten": (Patch(Switch, "_save", returns(None)),),
 }
