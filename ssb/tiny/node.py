@@ -21,6 +21,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
+from itertools import takewhile
 from random import Random
 from typing import Final, Protocol
 
@@ -100,6 +101,7 @@ class Node:
         self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
         self._armed: dict[bytes, bytes] = {}  # and the other way round
+        self._withheld: set[bytes] = set()
         self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
@@ -154,6 +156,21 @@ class Node:
     def ask(self, name: str, now: int) -> None:
         """Say now what is lacking of a set, and so what is not."""
         self._sets[name].wants.due = now
+
+    def withhold(self, feed: bytes) -> None:
+        """Take no more entries of a feed and ask for none, until `release`: its author has to wait."""
+        self._withheld.add(feed)
+
+    def withholds(self, feed: bytes) -> bool:
+        """Whether entries of a feed are not taken for now."""
+        return feed in self._withheld
+
+    def release(self, feed: bytes, now: int) -> None:
+        """Take entries of a feed again, and ask for them."""
+        if feed in self._withheld:
+            self._withheld.discard(feed)
+            for each in self._members.get(feed, ()):
+                each.wants.due = now
 
     def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
         """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
@@ -268,6 +285,9 @@ class Node:
             which.ports[port] = None
         elif demux in self._expected:
             feed = self._expected[demux]
+            if feed in self._withheld:
+                self.dropped["withheld"] += 1
+                return
             self._check_limit(feed, packet)
             with self.store.transaction():
                 entry = self.store.append(feed, packet)
@@ -332,7 +352,8 @@ class Node:
                 self._answer(found, "entry", which, port, now)
             if sequence == held.sequence + 1 and held.identity is not None:
                 which.waiting[key] = credit
-            if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
+            has_more = sequence > held.sequence + 1 and key not in self._withheld
+            if has_more and which.heard.wanted.get(key, 0) < sequence:
                 which.wants.hurry(now)  # there is more than is here
             which.heard.wanted[key] = first
             has_less = has_less and first <= held.sequence + 1
@@ -382,13 +403,17 @@ class Node:
             return
         which.offset %= max(len(keys), 1)
         turned = keys[which.offset :] + keys[: which.offset]
+        # A vector is of neighbours: it ends before a feed that is withheld; the next one begins behind.
+        passed = len(list(takewhile(self.withholds, turned)))
+        wanted = takewhile(lambda key: key not in self._withheld, turned[passed:])
+        offset = (which.offset + passed) % max(len(keys), 1)
         feeds = self.store.feeds
         packet, count = vectors.make_want(
-            which.keys.state, which.offset, (feeds[key].sequence + 1 for key in turned)
+            which.keys.state, offset, (feeds[key].sequence + 1 for key in wanted)
         )
-        if keys:
+        if count:
             self._send(packet, "want", which, now)
-            which.offset = (which.offset + max(count, 1)) % len(keys)
+            which.offset = (offset + count) % len(keys)
         which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
     def _is_uneven(self, which: Replica, key: bytes) -> bool:
@@ -396,7 +421,7 @@ class Node:
         feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
         if feed.identity is not None:
             return wanted <= feed.sequence
-        return wanted > feed.sequence + 1 and feed.condition == FINE
+        return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self._withheld
 
     def _ask_for_chunks(self, which: Replica, now: int) -> None:
         missing = [
@@ -457,6 +482,7 @@ class Node:
             self._expected[feed.expected] = key
         elif not self._members.get(key):
             self._members.pop(key, None)
+            self._withheld.discard(key)
 
     def _route(self, which: Replica) -> None:
         self._unroute(which)

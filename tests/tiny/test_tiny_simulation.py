@@ -41,6 +41,7 @@ IN_STORIES = {
     "other providers are told to pause for ever",
     "pauses unheard",
     "signatures are not verified",
+    "the limit of commands is unheeded",
 }
 """Mutants that the short dialogue does not meet: `make test-slow` looks for them in stories."""
 

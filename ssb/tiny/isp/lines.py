@@ -58,6 +58,9 @@ class Party(Protocol):
     def on_read(self, contract: "Lines", feed: bytes, now: int) -> None:
         """Take note that the other has read a feed of the own line to its end."""
 
+    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
+        """Whether the next entry of another's root or control feed may be read now; he may have to wait."""
+
     def fault(self, reason: str) -> None:
         """Count something that the other side must not do."""
 

@@ -42,6 +42,7 @@ from ssb.tiny.isp.reach import Reachability
 from ssb.tiny.isp.route import Route, Side, load_route
 from ssb.tiny.isp.switch import Switch
 from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.meter import Meter
 from ssb.tiny.node import Node
 
 REQUEST_PAUSE: Final = 10 * SECOND
@@ -74,7 +75,8 @@ class Provider(Switch):
         self._individual = individual or {}
         self.routes: dict[bytes, Route] = {}
         self._answered: dict[bytes, int] = {}
-        self._unread: dict[bytes, int] = {}  # client -> when its root feed is read further
+        self._meters: dict[bytes, Meter] = {}  # client -> commands that are read of it
+        self._unread: dict[bytes, int] = {}  # root or control feed -> when it is read further
         self._news_at: int | None = None
         self._told_at: int | None = None
         self.reachability = Reachability(root.public_key)
@@ -120,12 +122,42 @@ class Provider(Switch):
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for client in [client for client, due in self._unread.items() if due <= now]:
-            del self._unread[client]
-            self._read_root(client, now)
+        for feed in [feed for feed, due in self._unread.items() if due <= now]:
+            del self._unread[feed]
+            self.node.release(feed, now)
+            self.take(feed, now)
         if self._news_at is not None and self._news_at <= now:
             self._tell(now)
         super().wake(now)
+
+    # What clients may ask
+
+    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
+        """See Party: a client that writes faster than agreed is read further a second later.
+
+        It is not asked for more until then, so that what it writes stays on its own disk.
+        """
+        meter = self._meter(other, now)
+        if meter.take(now):
+            return True
+        self._read_later(feed, meter.due(max(SECOND // self._terms_with(other).pace, 1)))
+        return False
+
+    def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
+        """See Party: a `fin` that is due costs nothing."""
+        self._meter(contract.other, now).give_back()
+
+    def _meter(self, client: bytes, now: int) -> Meter:
+        if client not in self._meters:
+            terms = self._terms_with(client)
+            self._meters[client] = Meter(terms.pace, terms.burst, now)
+        return self._meters[client]
+
+    def _read_later(self, feed: bytes, due: int | None) -> None:
+        """Read a feed no further before a time, ns; None if something else will say when."""
+        self.node.withhold(feed)
+        if due is not None:
+            self._unread[feed] = due
 
     # Onboarding
 
@@ -137,10 +169,11 @@ class Provider(Switch):
             return True
         before = self.contract_with(feed)
         if before is not None and before.facts.state == FAREWELL:
-            return False  # its last word is on its way, or the client would not ask
+            self._read_later(feed, None)  # its last word is on its way, or the client would not ask
+            return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
-            self._unread[feed] = due
+            self._read_later(feed, due)
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
@@ -218,7 +251,8 @@ class Provider(Switch):
             case SubResponse(ref, _, feed, proof) if not is_peer:
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
-                self.take_receipt(contract, message, now)
+                if self.take_receipt(contract, message, now):
+                    self._meter(contract.other, now).give_back()
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)
             case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
@@ -246,7 +280,7 @@ class Provider(Switch):
         ref, source, feed, group = request.ref, request.source, request.feed, request.group
         to = self._way(request.target, [contract.id])
         asked = sum(contract.id in (route.a.contract, route.b.contract) for route in self.routes.values())
-        if to is None or to is contract or contract.facts.state != OPEN:
+        if to is None or to is contract or to.is_behind or contract.facts.state != OPEN:
             contract.say(SubResponseIsp(ref, False, NOT_FOUND), now)
         elif (
             asked >= contract.terms.subscriptions
@@ -272,6 +306,7 @@ class Provider(Switch):
         if route is None or route.b.contract != contract.id or route.is_open:
             self.fault("an answer to no request")
             return
+        self._meter(contract.other, now).give_back()  # an answer costs nothing
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
         answered = route.a.feed or b""
         if (
@@ -350,8 +385,7 @@ class Provider(Switch):
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
-            if client in self.followed:
-                self._unread[client] = now  # it may have asked for another contract
+            self._read_root_again(client, now)
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
@@ -359,6 +393,12 @@ class Provider(Switch):
         self._leave_routes(contract, now)
         self.contracts.pop(contract.id, None)
         self._turns.pop(contract.id, None)
+        self._read_root_again(contract.other, now)
+
+    def _read_root_again(self, client: bytes, now: int) -> None:
+        """A contract is over: its client may have asked for another one."""
+        if client in self.followed:
+            self._unread.setdefault(client, now)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
@@ -373,8 +413,10 @@ class Provider(Switch):
             self.routes[route.ref] = route
         for contract in list(self.contracts.values()):
             contract.resume(now)
-        for client in self.followed:
-            self._unread[client] = now
+        controls = [contract.facts.other_control for contract in self.contracts.values()]
+        for feed in (*self.followed, *controls):
+            if feed is not None:
+                self._unread[feed] = now
         self._has_news(now)
         self._sweep(now)
 

@@ -24,6 +24,9 @@ class Terms(NamedTuple):
             signed for. The prototypes do not.
         receipt: ns within which a client says how far he has read another's feed; None for never.
         linger: ns without a word of the other side after which the end of a contract is not repeated to it.
+        pace: ns from one command of a client to the next that a provider reads, on the long run. Answers and
+            `fin`s that are due cost nothing, as the provider has caused them.
+        burst: commands that it reads at once. Others wait at the client, and are read later.
     """
 
     size: int = 50
@@ -36,10 +39,13 @@ class Terms(NamedTuple):
     patience: int = 120 * SECOND
     proofs: bool = True
     receipt: int | None = None
+    pace: int = SECOND // 10
+    burst: int = 128
 
     def check(self) -> None:
         """Raise ValueError, naming the term, for terms under which no data would flow."""
-        for name, least in (("size", 3), ("unread", 2), ("largest", 1), ("backlog", 1), ("subscriptions", 1)):
+        ones = dict.fromkeys(("largest", "backlog", "subscriptions", "pace", "burst"), 1)
+        for name, least in ({"size": 3, "unread": 2} | ones).items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; at least {least}")
         if self.largest > MOST_TUNNELLED:

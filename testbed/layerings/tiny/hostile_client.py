@@ -45,21 +45,36 @@ _CROWDING = 400
 class HostileClient(Client):
     """A client that carries out an attack, again and again.
 
-    Attributes:
+    Args:
+        node, root, random, terms, now: see BaseParty.
         attack: how it violates the protocol.
         pace: the shortest and the longest time between two rounds of the attack, ns.
         talks: whether it also writes to its contacts, an entry in each round.
         targets: clients that receive flooded requests with valid proofs; if empty, requests name unknown
             clients or itself.
+
+    Attributes:
+        attack: see above.
         attacks: how often it has violated the protocol, or written only to fill a data feed.
     """
 
-    attack: Attack = "flood"
-    pace = (200 * MS, 1500 * MS)
-    talks = False
-    targets: Sequence[bytes] = ()
-
-    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
+    def __init__(
+        self,
+        node: Node,
+        root: Identity,
+        random: Random,
+        terms: Terms,
+        now: int,
+        *,
+        attack: Attack = "flood",
+        pace: tuple[int, int] = (200 * MS, 1500 * MS),
+        talks: bool = False,
+        targets: Sequence[bytes] = (),
+    ) -> None:
+        self.attack = attack
+        self._pace = pace
+        self._talks = talks
+        self._targets = targets
         self._attack_at = now + 5 * SECOND
         self._sent_before: list[bytes] = []
         self.attacks = 0
@@ -74,7 +89,7 @@ class HostileClient(Client):
         """See Program."""
         super().wake(now)
         if now >= self._attack_at:
-            self._attack_at = now + self._random.randint(*self.pace)
+            self._attack_at = now + self._random.randint(*self._pace)
             for contract in list(self.contracts.values()):
                 if contract.facts.state == OPEN:
                     self._carry_out(contract, now)
@@ -93,13 +108,13 @@ class HostileClient(Client):
             and not contract.facts.line_ended
             and self.node.store.feeds[line[-1]].sequence < self.terms.size - 1
         )
-        if self.talks:
+        if self._talks:
             self._write(1, now)
         match self.attack:
             case "crowd":
                 self.attacks += self._write(self.terms.size, now)
-            case "flood" if self.targets:
-                target, feed = self._random.choice(self.targets), self._random.randbytes(32)
+            case "flood" if self._targets:
+                target, feed = self._random.choice(self._targets), self._random.randbytes(32)
                 contract.say(SubRequest(target, feed, sign_feed(self.root, feed, target)), now)
                 self.attacks += 1
             case "flood":

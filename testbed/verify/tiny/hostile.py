@@ -22,12 +22,14 @@ from testbed.verify.tiny.story import Hostility
 class HostileProvider(Provider):
     """A provider that carries out an attack.
 
-    Attributes:
+    Args:
+        node, root, random, terms, now, individual: see Provider.
         attack: how it violates the protocol.
+
+    Attributes:
+        attack: the same.
         done: how often it has done so.
     """
-
-    attack: Hostility = "forge"
 
     def __init__(
         self,
@@ -37,7 +39,10 @@ class HostileProvider(Provider):
         terms: Terms,
         now: int,
         individual: dict[bytes, Terms] | None = None,
+        *,
+        attack: Hostility = "forge",
     ) -> None:
+        self.attack = attack
         self.done = 0
         self._passed: list[tuple[bytes, bytes]] = []  # contract, content
         self._forged: list[tuple[bytes, bytes]] = []

@@ -65,6 +65,7 @@ class Story(NamedTuple):
         steps: in order of time.
         kills: in order of packets.
         home: client -> its provider.
+        pace: the shortest and the longest time between two rounds of a hostile client, ns.
         peers: pairs of providers, of which the first asks the second for a contract.
     """
 
@@ -77,6 +78,7 @@ class Story(NamedTuple):
     kills: tuple[Kill, ...]
     home: dict[str, str]
     peers: tuple[tuple[str, str], ...] = ()
+    pace: tuple[int, int] = (200 * MS, 1500 * MS)
 
     @property
     def isps(self) -> tuple[str, ...]:
@@ -112,8 +114,15 @@ def make_story(seed: int) -> Story:
         Kill(rng.choice(names), rng.randint(1, 160), rng.random() < 0.4)
         for _ in range(rng.choice([0, 1, 2, 4, 8]))
     )
-    terms = _terms(rng)._replace(receipt=more.choice([None, 10 * SECOND]))
-    return Story(seed, _medium(rng), terms, clients, hostile, steps, tuple(kills), home, peers)
+    limits = Random(f"tiny limits {seed}")
+    terms = _terms(rng)._replace(
+        receipt=more.choice([None, 10 * SECOND]),
+        pace=limits.choice([100 * MS, SECOND, 5 * SECOND]),
+        burst=limits.choice([4, 20, 128]),
+    )
+    often = 4 if {"flood", "false-fin"} & set(hostile.values()) else 1
+    pace = 200 * MS // often, 1500 * MS // often
+    return Story(seed, _medium(rng), terms, clients, hostile, steps, tuple(kills), home, peers, pace)
 
 
 def _medium(rng: Random) -> dict[str, Any]:
