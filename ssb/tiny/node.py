@@ -28,10 +28,10 @@ from typing import Final, Protocol
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
-from ssb.tiny.feed import FINE, FORKED, ForkedFeed
+from ssb.tiny.feed import FINE, FORKED, Feed, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.outbox import Outbox
-from ssb.tiny.replica import Heard, Limit, Replica
+from ssb.tiny.replica import Heard, Limit, Repeats, Replica
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
 from topologies.endpoint import Address
@@ -120,20 +120,23 @@ class Node:
         epoch: int = 0,
         priority: int = 0,
         limit: Limit | None = None,
+        is_pair: bool = False,
     ) -> None:
         """Replicate the feeds with these keys, and no others; in place of a set of the same name.
 
-        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them.
+        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them. `is_pair`:
+        they are for two nodes, so what is asked for again and again is not sent again and again.
         """
         self.leave(name)
-        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, now)
+        repeats = Repeats(self._timing, now) if is_pair else None
+        self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, repeats, now)
 
     def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
         """Replicate a grow-only set that begins with these keys, and with those that it had before."""
         self.leave(name)
         before = self.store.get(_record(name))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now)
+        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, None, now)
         self._keep(self._sets[name])
 
     def leave(self, name: str) -> None:
@@ -347,6 +350,8 @@ class Node:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: nobody needs it but who has come too late
+                if not self._may_answer(which, held, sequence, 0, now):
+                    break
                 credit -= 1
                 sequence += 1
                 self._answer(found, "entry", which, port, now)
@@ -373,6 +378,8 @@ class Node:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
+                if not self._may_answer(which, self.store.feeds[keys[place]], sequence, at + 1, now):
+                    break
                 credit -= 1
                 at += 1
                 self._answer(chunk, "chunk", which, port, now)
@@ -437,6 +444,12 @@ class Node:
         self._send(packet, "chunk vector", which, now)
         which.chunks.asked(now, is_lacking=True)
 
+    def _may_answer(self, which: Replica, feed: Feed, sequence: int, number: int, now: int) -> bool:
+        may = which.repeats is None or which.repeats.admits(feed, sequence, number, now)
+        if not may:
+            self.dropped["asked again"] += 1
+        return may
+
     def _answer(self, packet: bytes, kind: str, which: Replica, port: int, now: int) -> None:
         wait = round(self._random.random() * self._timing.spread)
         self._send(packet, kind, which, now + wait, (port,))
@@ -451,8 +464,10 @@ class Node:
 
     # Tables
 
-    def _join(self, keys: GrowOnlySet, priority: int, limit: Limit | None, now: int) -> None:
-        new = Replica(keys, priority, limit, self._timing, self._random, now, self._note)
+    def _join(
+        self, keys: GrowOnlySet, priority: int, limit: Limit | None, repeats: Repeats | None, now: int
+    ) -> None:
+        new = Replica(keys, priority, limit, repeats, self._timing, self._random, now, self._note)
         self._note(new)
         self._sets[keys.name] = new
         with self.store.transaction():

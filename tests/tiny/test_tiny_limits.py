@@ -13,6 +13,7 @@ from ssb.tiny.isp.messages import HopFin, OnboardRequest, SubRequest, write
 from ssb.tiny.isp.provider import REQUEST_PAUSE
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.meter import Meter
+from ssb.tiny.replica import _REPEATS
 from ssb.tiny.vectors import read_want
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from testbed.layerings.tiny.hostile_client import HostileClient
@@ -181,3 +182,34 @@ def test_a_vector_passes_over_a_feed_that_is_withheld() -> None:
             one.wake(0)
             heard.append([sorted(read_want(packet[:-4], 5)) for _, packet, _ in one.take_outputs()])
     assert heard == [[[1]], [[3, 4]], [[0]], [[0, 2, 3, 4]], [], [], [[1, 2, 3]], [[0, 1, 2, 3]]]
+
+
+def test_what_is_asked_for_again_and_again_is_sent_now_and_then() -> None:
+    beg = partial(HostileClient, attack="beg", pace=(5 * MS, 10 * MS))
+    network = provider_cell(4, TERMS, kinds={"c2": beg})
+    good, bad = network.subscribe("c0", "c1"), network.subscribe("c2", "c3")
+    network.send("c3", bad, texts("b", 5))
+    network.run(6)
+    isp, hostile = network.nodes["isp"], network.clients["c2"]
+    assert isinstance(hostile, HostileClient)
+    before, asked, begun = isp.sent["entry"] + isp.sent["chunk"], hostile.attacks, network.now
+    network.run(20)
+    repeated = isp.sent["entry"] + isp.sent["chunk"] - before
+    seconds = (network.now - begun) / SECOND
+    assert hostile.attacks - asked > 2000
+    assert repeated <= 2 * (_REPEATS + 12 * seconds), (
+        "in its two sets; without a bound it is 15 times as much"
+    )
+    assert isp.dropped["asked again"] > 2000
+    network.send("c0", good, texts("a", 100))
+    assert network.receive("c1", good, 100) == texts("a", 100)
+
+
+def test_who_loses_half_of_all_is_still_answered() -> None:
+    network = provider_cell(2, TERMS, loss_percent=40)
+    ref = network.subscribe("c0", "c1")
+    network.send("c0", ref, texts("a", 60, 200))
+    assert network.receive("c1", ref, 60) == texts("a", 60, 200)
+    assert sum(one.dropped["asked again"] for one in network.nodes.values()) < 0.1 * sum(
+        one.sent["entry"] + one.sent["chunk"] for one in network.nodes.values()
+    )

@@ -32,6 +32,7 @@ ACCUSED_OF = {
     "ignore-pause": None,
     "replay": NOBODYS,
     "fork": FORKED,
+    "beg": None,
 }
 """What a provider has in its hands against a client who is hostile in a way; None where bounds are enough."""
 

@@ -329,4 +329,4 @@ class Contract(Lines):
         facts = self.facts
         if facts.other_control is not None:
             keys = [facts.own_control, facts.other_control]
-            self._node.join(self.control_set, keys, now, limit=COMMANDS)
+            self._node.join(self.control_set, keys, now, limit=COMMANDS, is_pair=True)

@@ -266,4 +266,5 @@ class Lines(ABC):
         if facts.own_line and facts.other_data is not None:
             keys = [facts.own_line[0], facts.other_data]
             limit = Limit(self.terms.size, self.terms.inner_bytes)
-            self._node.join(self.data_set, keys, now, epoch=facts.epoch, priority=1, limit=limit)
+            name, epoch = self.data_set, facts.epoch
+            self._node.join(name, keys, now, epoch=epoch, priority=1, limit=limit, is_pair=True)

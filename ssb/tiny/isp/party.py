@@ -265,7 +265,8 @@ class BaseParty(Party, ABC):
             self._events.append(Event("accused", evidence.accused, detail=evidence.reason))
 
     def _join_root(self, other: bytes, now: int) -> None:
-        self.node.join(f"root{other.hex()}", [self.root.public_key, other], now, limit=COMMANDS)
+        keys = [self.root.public_key, other]
+        self.node.join(f"root{other.hex()}", keys, now, limit=COMMANDS, is_pair=True)
 
     def _read_root(self, feed: bytes, now: int) -> None:
         held = self._store.feeds[feed]

@@ -18,6 +18,7 @@ from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import is_signed
 from ssb.tiny.isp.facts import ACCEPTED, ASKED, FAREWELL, OPEN, OVER, Facts
+from ssb.tiny.isp.gate import Gate
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
@@ -42,7 +43,6 @@ from ssb.tiny.isp.reach import Reachability
 from ssb.tiny.isp.route import Route, Side, load_route
 from ssb.tiny.isp.switch import Switch
 from ssb.tiny.isp.terms import SECOND, Terms
-from ssb.tiny.meter import Meter
 from ssb.tiny.node import Node
 
 REQUEST_PAUSE: Final = 10 * SECOND
@@ -75,8 +75,7 @@ class Provider(Switch):
         self._individual = individual or {}
         self.routes: dict[bytes, Route] = {}
         self._answered: dict[bytes, int] = {}
-        self._meters: dict[bytes, Meter] = {}  # client -> commands that are read of it
-        self._unread: dict[bytes, int] = {}  # root or control feed -> when it is read further
+        self._gate = Gate(node, self._terms_with)
         self._news_at: int | None = None
         self._told_at: int | None = None
         self.reachability = Reachability(root.public_key)
@@ -117,14 +116,12 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = [super().next_deadline(), self._news_at, *self._unread.values()]
+        due = [super().next_deadline(), self._news_at, self._gate.next_deadline()]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for feed in [feed for feed, due in self._unread.items() if due <= now]:
-            del self._unread[feed]
-            self.node.release(feed, now)
+        for feed in self._gate.take_opened(now):
             self.take(feed, now)
         if self._news_at is not None and self._news_at <= now:
             self._tell(now)
@@ -133,31 +130,12 @@ class Provider(Switch):
     # What clients may ask
 
     def admits(self, other: bytes, feed: bytes, now: int) -> bool:
-        """See Party: a client that writes faster than agreed is read further a second later.
-
-        It is not asked for more until then, so that what it writes stays on its own disk.
-        """
-        meter = self._meter(other, now)
-        if meter.take(now):
-            return True
-        self._read_later(feed, meter.due(max(SECOND // self._terms_with(other).pace, 1)))
-        return False
+        """See Party."""
+        return self._gate.admits(other, feed, now)
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
         """See Party: a `fin` that is due costs nothing."""
-        self._meter(contract.other, now).give_back()
-
-    def _meter(self, client: bytes, now: int) -> Meter:
-        if client not in self._meters:
-            terms = self._terms_with(client)
-            self._meters[client] = Meter(terms.pace, terms.burst, now)
-        return self._meters[client]
-
-    def _read_later(self, feed: bytes, due: int | None) -> None:
-        """Read a feed no further before a time, ns; None if something else will say when."""
-        self.node.withhold(feed)
-        if due is not None:
-            self._unread[feed] = due
+        self._gate.give_back(contract.other, now)
 
     # Onboarding
 
@@ -169,11 +147,11 @@ class Provider(Switch):
             return True
         before = self.contract_with(feed)
         if before is not None and before.facts.state == FAREWELL:
-            self._read_later(feed, None)  # its last word is on its way, or the client would not ask
+            self._gate.close(feed)  # its last word is on its way, or the client would not ask
             return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
-            self._read_later(feed, due)
+            self._gate.close(feed, due)
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
@@ -252,7 +230,7 @@ class Provider(Switch):
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
                 if self.take_receipt(contract, message, now):
-                    self._meter(contract.other, now).give_back()
+                    self._gate.give_back(contract.other, now)
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)
             case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
@@ -306,7 +284,7 @@ class Provider(Switch):
         if route is None or route.b.contract != contract.id or route.is_open:
             self.fault("an answer to no request")
             return
-        self._meter(contract.other, now).give_back()  # an answer costs nothing
+        self._gate.give_back(contract.other, now)  # an answer costs nothing
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
         answered = route.a.feed or b""
         if (
@@ -385,7 +363,7 @@ class Provider(Switch):
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
-            self._read_root_again(client, now)
+            self._gate.open(client, now)  # it may have asked for another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
@@ -393,12 +371,7 @@ class Provider(Switch):
         self._leave_routes(contract, now)
         self.contracts.pop(contract.id, None)
         self._turns.pop(contract.id, None)
-        self._read_root_again(contract.other, now)
-
-    def _read_root_again(self, client: bytes, now: int) -> None:
-        """A contract is over: its client may have asked for another one."""
-        if client in self.followed:
-            self._unread.setdefault(client, now)
+        self._gate.open(contract.other, now)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
@@ -416,7 +389,7 @@ class Provider(Switch):
         controls = [contract.facts.other_control for contract in self.contracts.values()]
         for feed in (*self.followed, *controls):
             if feed is not None:
-                self._unread[feed] = now
+                self._gate.open(feed, now)
         self._has_news(now)
         self._sweep(now)
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from ssb.keys import Identity
 from ssb.tiny.asking import MS
 from ssb.tiny.entry import sign
+from ssb.tiny.goset import GrowOnlySet
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.evidence import sign_feed
 from ssb.tiny.isp.facts import OPEN
@@ -15,6 +16,7 @@ from ssb.tiny.isp.messages import FarewellFin, HopFin, SubPause, SubRequest, is_
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
+from ssb.tiny.vectors import make_want
 
 Attack = Literal[
     "none",
@@ -25,6 +27,7 @@ Attack = Literal[
     "ignore-pause",
     "replay",
     "fork",
+    "beg",
 ]
 """How a client violates the protocol; `TinyIspParameters.attack` explains each value."""
 
@@ -137,6 +140,12 @@ class HostileClient(Client):
             case "fork":
                 fork(self.node, self._random.choice([contract.facts.own_control, *line]), now)
                 self.attacks += 1
+            case "beg":
+                for name in (contract.control_set, contract.data_set):
+                    keys = GrowOnlySet(name, self.node.keys(name))
+                    packet, _ = make_want(keys.state, 0, [1] * len(keys.keys))
+                    self.node.broadcast(packet, "want", now)
+                    self.attacks += 1
             case "ignore-pause":
                 for one in self.subscriptions.values():
                     self.attacks += one.is_paused

@@ -48,7 +48,8 @@ class TinyIspParameters(TinyParameters):
     provider allows; "flood" asks all clients for subscriptions without end; "false-fin" confirms the end of
     data feeds that go on, or of a farewell that nobody has begun; "malformed" writes content to a data
     feed that is neither a tunnelled entry nor a valid command; "ignore-pause" goes on sending when told to
-    pause; "replay" sends entries again; "fork" signs a second entry for the same place of a feed."""
+    pause; "replay" sends entries again; "fork" signs a second entry for the same place of a feed; "beg" asks
+    for all that the provider has, whether it has it already or not."""
     attack_ms: int = Field(default=20, ge=1, le=86_400_000)
     """Longest time between two rounds of the attack; the shortest is half as long."""
     size: int = Field(default=50, ge=3, le=1_000_000)

@@ -21,6 +21,7 @@ INSIDE: tuple[Attack, ...] = (
     "ignore-pause",
     "replay",
     "fork",
+    "beg",
 )
 """Attacks of a client."""
 ABOVE: tuple[Hostility, ...] = ("forge", "mix", "withhold", "fork")
@@ -100,7 +101,7 @@ def make_story(seed: int) -> Story:
     if rng.random() < 0.2:
         hostile["outsider"] = rng.choice(OUTSIDE)
     elif rng.random() < 0.25:
-        hostile[clients[-1]] = rng.choice(INSIDE)
+        hostile[clients[-1]] = rng.choice([each for each in INSIDE if each != "beg"])
     steps = _steps(rng, clients)
     more = Random(f"tiny region {seed}")
     isps = tuple([ISP, "isp2", "isp3"][: more.choice([1, 1, 2, 3])])
@@ -115,6 +116,8 @@ def make_story(seed: int) -> Story:
         for _ in range(rng.choice([0, 1, 2, 4, 8]))
     )
     limits = Random(f"tiny limits {seed}")
+    if not hostile and limits.random() < 0.15:
+        hostile[clients[-1]] = "beg"
     terms = _terms(rng)._replace(
         receipt=more.choice([None, 10 * SECOND]),
         pace=limits.choice([100 * MS, SECOND, 5 * SECOND]),
