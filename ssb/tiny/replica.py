@@ -40,8 +40,8 @@ _MOST_NOTED = 1024
 class Repeats:
     """How much is sent again of a set of two nodes, each of which asks for itself: nobody signs vectors.
 
-    Who gets something new may have lost an answer for it. Beyond that, it is twice what a node asks for that
-    gets nothing.
+    Each new packet allows one that was sent before, as it may have been lost. Beyond that, it is twice what a
+    node asks for that gets nothing.
 
     Args:
         timing: how often a node asks.
@@ -49,7 +49,7 @@ class Repeats:
     """
 
     def __init__(self, timing: Timing, now: int) -> None:
-        self._meter = Meter(max(timing.retry // (2 * CREDIT), 1), _REPEATS, now)
+        self._meter = Meter(max(timing.round // (2 * CREDIT), 1), _REPEATS, now)
         self._sent: dict[tuple[bytes, int], int] = {}
 
     def admits(self, feed: Feed, sequence: int, number: int, now: int) -> bool:
@@ -57,8 +57,7 @@ class Repeats:
         place = feed.key, sequence
         if number <= self._sent.get(place, -1):
             return self._meter.take(now)
-        for _ in range(CREDIT):
-            self._meter.give_back()
+        self._meter.give_back()
         if len(self._sent) >= _MOST_NOTED:
             self._sent = {
                 (key, at): sent for (key, at), sent in self._sent.items() if key != feed.key or at > feed.base

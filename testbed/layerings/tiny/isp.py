@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ssb.bipf import MalformedBipf, decode, encode
 from ssb.tiny.asking import MS
@@ -29,6 +29,7 @@ from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
 from testbed.layerings.workload import Feature, Feed
+from topologies.ranges import expand_ranges
 
 _REFUSED_AGAIN = SECOND
 """After which a subscription that was refused is asked for again, ns: the other may have come late."""
@@ -66,6 +67,11 @@ class TinyIspParameters(TinyParameters):
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
     """How long an unexpected entry may wait for the control command that explains it. After that, the entry
     is evidence against its writer."""
+
+    @field_validator("providers", "hostile")
+    @classmethod
+    def _expanded(cls, names: list[str]) -> list[str]:
+        return list(expand_ranges(names))
 
 
 class TinyIspLayering(NamedTuple):
