@@ -16,8 +16,8 @@ from ssb.tiny.meter import Meter
 from ssb.tiny.replica import _REPEATS
 from ssb.tiny.vectors import read_want
 from testbed.bench.tiny.provider_network import ProviderNetwork
-from testbed.layerings.tiny.hostile_client import HostileClient
-from testbed.verify.tiny.story import MS
+from testbed.layerings.tiny.hostile_client import Attack, HostileClient
+from testbed.verify.tiny.story import INSIDE, MS
 
 PACE, BURST = SECOND // 2, 10
 TERMS = Terms(pace=PACE, burst=BURST, size=8, linger=30 * SECOND)
@@ -211,3 +211,25 @@ def test_who_loses_half_of_all_is_still_answered() -> None:
     assert sum(one.dropped["asked again"] for one in network.nodes.values()) < 0.1 * sum(
         one.sent["entry"] + one.sent["chunk"] for one in network.nodes.values()
     )
+
+
+OFTEN = "flood", "false-fin"
+
+
+@pytest.mark.parametrize(
+    "attack", [*OFTEN, *(pytest.param(each, marks=pytest.mark.slow) for each in INSIDE if each not in OFTEN)]
+)
+def test_a_hostile_client_fills_no_disk_but_its_own(attack: Attack) -> None:
+    kinds = {
+        name: partial(HostileClient, attack=attack, pace=(10 * MS, 20 * MS), talks=True)
+        for name in ("c0", "c1")
+    }
+    terms = Terms(size=8, backlog=8, largest=400, patience=2 * SECOND)
+    network = ProviderNetwork(2, terms, kinds=kinds)
+    network.subscribe()
+    network.run(20)
+    full, own = network.size("isp"), network.size("c0")
+    network.run(6)
+    assert network.size("isp") < full + 5_000
+    if attack == "false-fin":
+        assert network.size("c0") > own + 6 * 10_000, "its commands, which nobody reads so fast"
