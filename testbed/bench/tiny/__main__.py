@@ -7,8 +7,13 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from testbed.bench.tiny.studies import OF_CASES, OF_MESSAGES, Row
+from testbed.bench.tiny.refusal import refusal
+from testbed.bench.tiny.studies import OF_CASES as OF_CLAIMS
+from testbed.bench.tiny.studies import OF_MESSAGES, Row
 from testbed.cli.usage import is_typed
+
+OF_CASES = OF_CLAIMS | {"refusal": refusal}
+"""Studies whose cases are fixed."""
 
 
 def show(name: str, rows: Sequence[Row]) -> None:
