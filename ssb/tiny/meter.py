@@ -15,12 +15,12 @@ class Meter:
         self._burst = burst
         self._empty_at = now - every * burst  # when there was none: so there is one for each `every` since
 
-    def take(self, now: int) -> bool:
-        """Take a token; return whether there was one."""
+    def take(self, now: int, cost: int = 1) -> bool:
+        """Take tokens, if there is one; return whether there was. What is taken beyond, must come first."""
         self._empty_at = max(self._empty_at, now - self._every * self._burst)
         if self._empty_at + self._every > now:
             return False
-        self._empty_at += self._every
+        self._empty_at += self._every * cost
         return True
 
     def give_back(self) -> None:

@@ -497,7 +497,6 @@ class Node:
             self._expected[feed.expected] = key
         elif not self._members.get(key):
             self._members.pop(key, None)
-            self._withheld.discard(key)
 
     def _route(self, which: Replica) -> None:
         self._unroute(which)

@@ -233,3 +233,23 @@ def test_a_hostile_client_fills_no_disk_but_its_own(attack: Attack) -> None:
     assert network.size("isp") < full + 5_000
     if attack == "false-fin":
         assert network.size("c0") > own + 6 * 10_000, "its commands, which nobody reads so fast"
+
+
+def test_a_line_is_read_at_the_pace_of_the_terms_and_nothing_is_lost() -> None:
+    terms = TERMS._replace(line_pace=SECOND // 8)
+    network = provider_cell(4, terms)
+    crowd, slow = network.subscribe("c0", "c1"), network.subscribe("c2", "c3")
+    contract, begun = contract_of(network, "c0"), network.now
+    network.send("c0", crowd, texts("x", 200))
+    network.run(20)
+    read = 8 * contract.facts.epoch + network.nodes["isp"].store.feeds[contract.facts.other_data or b""].mark
+    most = 8 + (network.now - begun) * 4 // SECOND
+    assert 0.5 * most < read <= most + 8, "entries of two packets"
+    network.send("c2", slow, texts("a", 3))
+    sent = network.now
+    assert network.receive("c3", slow, 3) == texts("a", 3)
+    assert network.now - sent < 2 * SECOND, "others do not wait for it"
+    assert network.receive("c1", crowd, 200) == texts("x", 200)
+    assert not network.providers["isp"].faults
+    network.clients["c0"].farewell(network.key("isp"), network.now)
+    assert network.run(60, lambda: not network.nodes["isp"].withholds(contract.facts.other_data or b""))

@@ -67,6 +67,10 @@ def test_a_sender_that_leaves_does_not_wait_for_a_receiver_that_is_gone() -> Non
     assert play_tiny(9_500_004).violation is None
 
 
+def test_a_provider_that_forges_answers_cannot_explain_what_honest_ones_send_then() -> None:
+    assert play_tiny(9_810_095).violation is None
+
+
 @pytest.mark.slow
 def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> None:
     coverage = played(0, MANY) + played(first_fresh_seed() + FRESH, 20)

@@ -23,7 +23,8 @@ class Gate:
     def __init__(self, node: Node, terms_with: Callable[[bytes], Terms]) -> None:
         self._node = node
         self._terms_with = terms_with
-        self._meters: dict[bytes, Meter] = {}
+        self._commands: dict[bytes, Meter] = {}
+        self._lines: dict[bytes, Meter] = {}
         self._due: dict[bytes, int] = {}
 
     def admits(self, client: bytes, feed: bytes, now: int) -> bool:
@@ -32,6 +33,17 @@ class Gate:
         if meter.take(now):
             return True
         self.close(feed, meter.due(max(SECOND // self._terms_with(client).pace, 1)))
+        return False
+
+    def admits_line(self, client: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """Whether the next entry of a client's line may be read now; if not, it goes on a second later."""
+        terms = self._terms_with(client)
+        if terms.line_pace is None:
+            return True
+        meter = self._lines.setdefault(client, Meter(terms.line_pace, terms.size, now))
+        if meter.take(now, packets):
+            return True
+        self.close(feed, meter.due(max(SECOND // terms.line_pace, 1)))
         return False
 
     def give_back(self, client: bytes, now: int) -> None:
@@ -61,7 +73,7 @@ class Gate:
         return opened
 
     def _meter(self, client: bytes, now: int) -> Meter:
-        if client not in self._meters:
+        if client not in self._commands:
             terms = self._terms_with(client)
-            self._meters[client] = Meter(terms.pace, terms.burst, now)
-        return self._meters[client]
+            self._commands[client] = Meter(terms.pace, terms.burst, now)
+        return self._commands[client]

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from ssb.keys import Identity
+from ssb.tiny.entry import packets_of
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.evidence import NOBODYS
 from ssb.tiny.isp.facts import FAREWELL, OPEN, Facts
@@ -60,6 +61,9 @@ class Party(Protocol):
 
     def admits(self, other: bytes, feed: bytes, now: int) -> bool:
         """Whether the next entry of another's root or control feed may be read now; he may have to wait."""
+
+    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """Whether the next entry of another's line may be read now; it has so many packets."""
 
     def fault(self, reason: str) -> None:
         """Count something that the other side must not do."""
@@ -149,7 +153,12 @@ class Lines(ABC):
         facts = self.facts
         while (feed := facts.other_data) is not None and not facts.is_broken and not facts.fin_said:
             page = self._store.read(feed, self._store.feeds[feed].mark, 1)
-            if not page or not self._on_entry(feed, page[0], now):
+            if not page:
+                return
+            packets = packets_of(len(page[0].content))
+            if not self._party.admits_line(self.other, feed, packets, now):
+                return
+            if not self._on_entry(feed, page[0], now):
                 return
 
     def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:

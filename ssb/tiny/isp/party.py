@@ -208,6 +208,10 @@ class BaseParty(Party, ABC):
         """See Party."""
         return True
 
+    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """See Party."""
+        return True
+
     def fault(self, reason: str) -> None:
         """See Party."""
         self.faults[reason] += 1

@@ -133,6 +133,10 @@ class Provider(Switch):
         """See Party."""
         return self._gate.admits(other, feed, now)
 
+    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """See Party."""
+        return self._gate.admits_line(other, feed, packets, now)
+
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
         """See Party: a `fin` that is due costs nothing."""
         self._gate.give_back(contract.other, now)

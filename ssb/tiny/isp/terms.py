@@ -27,6 +27,8 @@ class Terms(NamedTuple):
         pace: ns from one command of a client to the next that a provider reads, on the long run. Answers and
             `fin`s that are due cost nothing, as the provider has caused them.
         burst: commands that it reads at once. Others wait at the client, and are read later.
+        line_pace: the same for packets of a client's line, of which the provider reads `size` at once. None
+            for as fast as they come; then, on a shared medium, who sends most gets most.
     """
 
     size: int = 50
@@ -41,6 +43,7 @@ class Terms(NamedTuple):
     receipt: int | None = None
     pace: int = SECOND // 10
     burst: int = 128
+    line_pace: int | None = None
 
     def check(self) -> None:
         """Raise ValueError, naming the term, for terms under which no data would flow."""

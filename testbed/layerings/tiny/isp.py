@@ -64,6 +64,9 @@ class TinyIspParameters(TinyParameters):
     writes faster waits there."""
     burst: int = Field(default=128, ge=1, le=1_000_000)
     """Commands of a client that a provider reads at once."""
+    line_pace_ms: int | None = Field(default=None, ge=1, le=86_400_000)
+    """Time from one packet of a client's data feeds to the next that a provider reads, on the long run; as
+    fast as they come if it is left out."""
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
     """How long an unexpected entry may wait for the control command that explains it. After that, the entry
     is evidence against its writer."""
@@ -107,6 +110,7 @@ def _random(context: Context) -> Random:
 def _terms(context: Context, most: int, clients: int = 1) -> Terms:
     """Return the terms of a contract of so many subscriptions, with a client or with a peer who has many."""
     parameters = context.parameters
+    line_pace_ms = parameters["line_pace_ms"]
     return Terms(
         size=parameters["size"],
         unread=parameters["unread"],
@@ -116,6 +120,7 @@ def _terms(context: Context, most: int, clients: int = 1) -> Terms:
         subscriptions=max(most, 1),
         pace=parameters["pace_ms"] * MS // clients,
         burst=parameters["burst"] * clients,
+        line_pace=None if line_pace_ms is None else line_pace_ms * MS // clients,
     )
 
 

@@ -60,7 +60,11 @@ class HostileProvider(Provider):
             entry, chunks = sign(own, 1, first_previous(own.public_key), b"forged")
             self._forged.append((asker.id, b"".join([entry.packet, *chunks])))
             self._dirty[asker.id] = None
-            self._delete(route)
+            # It takes what the other client sends from now on, and keeps it to itself.
+            route.b.feed, route.is_open = feed, True
+            route.a.contract, route.a.has_ended = None, True
+            self._store.add(feed)
+            self._save(route)
             self.done += 1
             return
         super()._on_answer(contract, ref, feed, proof, reason, now)

@@ -122,6 +122,7 @@ def make_story(seed: int) -> Story:
         receipt=more.choice([None, 10 * SECOND]),
         pace=limits.choice([100 * MS, SECOND, 5 * SECOND]),
         burst=limits.choice([4, 20, 128]),
+        line_pace=limits.choice([None, None, 200 * MS]),
     )
     often = 4 if {"flood", "false-fin"} & set(hostile.values()) else 1
     pace = 200 * MS // often, 1500 * MS // often

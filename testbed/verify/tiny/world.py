@@ -111,7 +111,7 @@ class _World(Ledger):
             if name in story.clients:
                 party = kind(node, root, random, story.terms, now)
             else:
-                lasting = story.terms._replace(term=None, pace=10 * MS, burst=1000)
+                lasting = story.terms._replace(term=None, pace=10 * MS, burst=1000, line_pace=None)
                 others = {self.root_of(isp): lasting for isp in story.isps}
                 party = kind(node, root, random, story.terms, now, others)
             return party
