@@ -24,7 +24,7 @@ class Gate:
         self._node = node
         self._terms_with = terms_with
         self._commands: dict[bytes, Meter] = {}
-        self._lines: dict[bytes, Meter] = {}
+        self._packets: dict[bytes, Meter] = {}
         self._due: dict[bytes, int] = {}
 
     def admits(self, client: bytes, feed: bytes, now: int) -> bool:
@@ -40,7 +40,9 @@ class Gate:
         terms = self._terms_with(client)
         if terms.line_pace is None:
             return True
-        meter = self._lines.setdefault(client, Meter(terms.line_pace, terms.size, now))
+        if client not in self._packets:
+            self._packets[client] = Meter(terms.line_pace, terms.size, now)
+        meter = self._packets[client]
         if meter.take(now, packets):
             return True
         self.close(feed, meter.due(max(SECOND // terms.line_pace, 1)))

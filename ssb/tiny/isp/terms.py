@@ -51,6 +51,8 @@ class Terms(NamedTuple):
         for name, least in ({"size": 3, "unread": 2} | ones).items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; at least {least}")
+        if self.line_pace is not None and self.line_pace < 1:
+            raise ValueError(f"line_pace: {self.line_pace} is too small; at least 1")
         if self.largest > MOST_TUNNELLED:
             raise ValueError(f"largest: {self.largest} is too large; at most {MOST_TUNNELLED}")
 

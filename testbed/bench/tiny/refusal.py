@@ -7,6 +7,7 @@ from random import Random
 from zlib import crc32
 
 from ssb.tiny.entry import DEMUX, PACKET
+from ssb.tiny.goset import Claim, make_claim, set_demultiplexer
 from ssb.tiny.vectors import make_want
 from testbed.bench.tiny.provider_network import ISP, ProviderNetwork
 from testbed.bench.tiny.studies import Row
@@ -38,6 +39,8 @@ def refusal() -> Iterator[Row]:
     yield _dropped(network, "entries that are held", held, "duplicate")
     yield _dropped(network, "forged entries", of_expected, "forged")
     yield _dropped(network, "want vectors for what was sent", [make_want(state, 0, [1, 1])[0]], "asked again")
+    claim = make_claim(set_demultiplexer(contract.control_set), Claim(2, min(keys), max(keys), state))
+    yield _dropped(network, "claims", [claim], "malformed")
     network.nodes[ISP].withhold(facts.own_control)
     yield _dropped(network, "entries of a feed that is withheld", of_expected, "withheld")
 
