@@ -1,4 +1,4 @@
-"""Measure the claims of the tinyISP paper, and what hostile clients cost: `python -m testbed.bench.tiny [--messages N] [STUDY]...`"""
+"""Measure claims of the tinyISP paper, and attacks: `python -m testbed.bench.tiny [--messages N] [STUDY]...`"""
 
 import sys
 from collections.abc import Sequence
