@@ -1,4 +1,4 @@
-"""Measure claims of the tinyISP paper, and attacks: `python -m testbed.bench.tiny [--messages N] [STUDY]...`"""
+"""Measure the paper's claims, and attacks: `python -m testbed.bench.tiny [--messages N] [STUDY ...]`"""
 
 import sys
 from collections.abc import Sequence
