@@ -131,6 +131,11 @@ def sign(
     return read(packet, feed, sequence, _id(name, packet)), chunks
 
 
+def packets_of(length: int) -> int:
+    """Return how many packets an entry with so many bytes of content has, its side chain included."""
+    return 1 + max(-(-(length - _INLINE + len(varint(length))) // CHUNK), 0)
+
+
 def make_chain(content: bytes) -> list[bytes]:
     """Return a side chain with this content, in order; it is made from its end."""
     chunks: list[bytes] = []

@@ -20,6 +20,7 @@ disk fails, StoreError ends the call, and the node must be made again on its sto
 import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
+from itertools import takewhile
 from random import Random
 from typing import Final, Protocol
 
@@ -27,10 +28,10 @@ from ssb.timers import Timers
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Timing, UnderWay
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
-from ssb.tiny.feed import FINE, FORKED, ForkedFeed
+from ssb.tiny.feed import FINE, FORKED, Feed, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.outbox import Outbox
-from ssb.tiny.replica import Heard, Limit, Replica
+from ssb.tiny.replica import Heard, Limit, Repeats, Replica
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
 from topologies.endpoint import Address
@@ -100,6 +101,7 @@ class Node:
         self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
         self._armed: dict[bytes, bytes] = {}  # and the other way round
+        self._withheld: set[bytes] = set()
         self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
@@ -120,17 +122,22 @@ class Node:
         priority: int = 0,
         limit: Limit | None = None,
         beside: str | None = None,
+        is_pair: bool = False,
     ) -> None:
         """Replicate the feeds with these keys, and no others; in place of a set of the same name.
 
         Sets of a lower `priority` are served first. The store must hold the feeds, or gets them. `beside` is
-        a set of the same nodes: a new one is spoken of where others have spoken of that.
+        a set of the same nodes: a new one is spoken of where others have spoken of that. `is_pair`: they are
+        for two nodes, so what is asked for again and again is not sent again and again.
         """
         before = self._sets.get(name)
         near = before or (self._sets.get(beside) if beside is not None else None)
         self.leave(name)
         under_way = before.under_way if before is not None else UnderWay(self._timing)
-        new = self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, under_way, now)
+        repeats = Repeats(self._timing, now) if is_pair else None
+        new = self._join(
+            GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, repeats, under_way, now
+        )
         if near is not None:
             new.ports.update(near.ports)
 
@@ -139,7 +146,8 @@ class Node:
         self.leave(name)
         before = self.store.get(_record(name))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, UnderWay(self._timing), now)
+        under_way = UnderWay(self._timing)
+        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, None, under_way, now)
         self._keep(self._sets[name])
 
     def leave(self, name: str) -> None:
@@ -168,6 +176,21 @@ class Node:
     def ask(self, name: str, now: int) -> None:
         """Say now what is lacking of a set, and so what is not."""
         self._sets[name].wants.due = now
+
+    def withhold(self, feed: bytes) -> None:
+        """Take no more entries of a feed and ask for none, until `release`: its author has to wait."""
+        self._withheld.add(feed)
+
+    def withholds(self, feed: bytes) -> bool:
+        """Whether entries of a feed are not taken for now."""
+        return feed in self._withheld
+
+    def release(self, feed: bytes, now: int) -> None:
+        """Take entries of a feed again, and ask for them."""
+        if feed in self._withheld:
+            self._withheld.discard(feed)
+            for each in self._members.get(feed, ()):
+                each.wants.due = now
 
     def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
         """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
@@ -279,6 +302,9 @@ class Node:
             which.ports[port] = None
         elif demux in self._expected:
             feed = self._expected[demux]
+            if feed in self._withheld:
+                self.dropped["withheld"] += 1
+                return
             self._check_limit(feed, packet)
             with self.store.transaction():
                 entry = self.store.append(feed, packet)
@@ -338,12 +364,15 @@ class Node:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: nobody needs it but who has come too late
+                if not self._may_answer(which, held, sequence, 0, now):
+                    break
                 credit -= 1
                 sequence += 1
                 self._send(found, "entry", which, due, (port,))
             if sequence == held.sequence + 1 and held.identity is not None:
                 which.waiting[key] = credit
-            if sequence > held.sequence + 1 and which.heard.wanted.get(key, 0) < sequence:
+            has_more = sequence > held.sequence + 1 and key not in self._withheld
+            if has_more and which.heard.wanted.get(key, 0) < sequence:
                 which.wants.hurry(now)  # there is more than is here
             which.heard.wanted[key] = first
             has_less = has_less and first <= held.sequence + 1
@@ -365,6 +394,8 @@ class Node:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
+                if not self._may_answer(which, self.store.feeds[keys[place]], sequence, at + 1, now):
+                    break
                 credit -= 1
                 at += 1
                 self._send(chunk, "chunk", which, due, (port,))
@@ -389,13 +420,17 @@ class Node:
             return
         which.offset %= max(len(keys), 1)
         turned = keys[which.offset :] + keys[: which.offset]
+        # A vector is of neighbours: it ends before a feed that is withheld; the next one begins behind.
+        passed = len(list(takewhile(self.withholds, turned)))
+        wanted = takewhile(lambda key: key not in self._withheld, turned[passed:])
+        offset = (which.offset + passed) % max(len(keys), 1)
         feeds = self.store.feeds
         packet, count = vectors.make_want(
-            which.keys.state, which.offset, (feeds[key].sequence + 1 for key in turned)
+            which.keys.state, offset, (feeds[key].sequence + 1 for key in wanted)
         )
-        if keys:
+        if count:
             self._send(packet, "want", which, now)
-            which.offset = (which.offset + max(count, 1)) % len(keys)
+            which.offset = (offset + count) % len(keys)
         which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
     def _is_uneven(self, which: Replica, key: bytes) -> bool:
@@ -403,7 +438,7 @@ class Node:
         feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
         if feed.identity is not None:
             return wanted <= feed.sequence
-        return wanted > feed.sequence + 1 and feed.condition == FINE
+        return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self._withheld
 
     def _ask_for_chunks(self, which: Replica, now: int) -> None:
         lacking = {
@@ -429,6 +464,12 @@ class Node:
         for place, sequence, _ in list(missing.values())[:count]:
             credit -= under_way.ask(lacking[place, sequence], credit, now)
 
+    def _may_answer(self, which: Replica, feed: Feed, sequence: int, number: int, now: int) -> bool:
+        may = which.repeats is None or which.repeats.admits(feed, sequence, number, now)
+        if not may:
+            self.dropped["asked again"] += 1
+        return may
+
     def _answer_at(self, now: int) -> int:
         """Draw when to answer: with all packets at once, as each chunk needs the one that points to it."""
         return now + round(self._random.random() * self._timing.spread)
@@ -444,11 +485,26 @@ class Node:
     # Tables
 
     def _join(
-        self, keys: GrowOnlySet, priority: int, limit: Limit | None, under_way: UnderWay, now: int
+        self,
+        keys: GrowOnlySet,
+        priority: int,
+        limit: Limit | None,
+        repeats: Repeats | None,
+        under_way: UnderWay,
+        now: int,
     ) -> Replica:
         self._joined += 1
         new = Replica(
-            self._joined, keys, priority, limit, self._timing, self._random, now, self._note, under_way
+            self._joined,
+            keys,
+            priority,
+            limit,
+            repeats,
+            self._timing,
+            self._random,
+            now,
+            self._note,
+            under_way,
         )
         self._note(new)
         self._sets[keys.name] = self._numbers[new.number] = new

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
+from ssb.tiny.feed import Feed
 from ssb.tiny.goset import GrowOnlySet
+from ssb.tiny.meter import Meter
+from ssb.tiny.vectors import CREDIT
 
 
 class Heard(NamedTuple):
@@ -29,6 +32,40 @@ class Limit(NamedTuple):
     content: int = MAX_CONTENT
 
 
+_REPEATS = 32
+"""Packets that are sent again at once."""
+_MOST_NOTED = 1024
+
+
+class Repeats:
+    """How much is sent again of a set of two nodes, each of which asks for itself: nobody signs vectors.
+
+    Each new packet allows one that was sent before, as it may have been lost. Beyond that, it is twice what a
+    node asks for that gets nothing.
+
+    Args:
+        timing: how often a node asks.
+        now: ns.
+    """
+
+    def __init__(self, timing: Timing, now: int) -> None:
+        self._meter = Meter(max(timing.round // (2 * CREDIT), 1), _REPEATS, now)
+        self._sent: dict[tuple[bytes, int], int] = {}
+
+    def admits(self, feed: Feed, sequence: int, number: int, now: int) -> bool:
+        """Whether a packet may be sent: that of an entry, number 0, or of its n-th chunk; note that it is."""
+        place = feed.key, sequence
+        if number <= self._sent.get(place, -1):
+            return self._meter.take(now)
+        self._meter.give_back()
+        if len(self._sent) >= _MOST_NOTED:
+            self._sent = {
+                (key, at): sent for (key, at), sent in self._sent.items() if key != feed.key or at > feed.base
+            }
+        self._sent[place] = number
+        return True
+
+
 class Replica:
     """A set that is replicated.
 
@@ -37,6 +74,7 @@ class Replica:
         keys: its keys.
         priority: of its packets, lowest first.
         limit: what is taken of its feeds.
+        repeats: how much is sent again; None for a set of many nodes, as one asks for others.
         wants, chunks: when to ask for entries and for chunks.
         under_way: chunks that were asked for.
         beacon_at: when to tell of an open set, ns; None for a fixed one.
@@ -53,6 +91,7 @@ class Replica:
         keys: GrowOnlySet,
         priority: int,
         limit: Limit | None,
+        repeats: Repeats | None,
         timing: Timing,
         random: Random,
         now: int,
@@ -62,6 +101,7 @@ class Replica:
         self.number = number
         self.keys = keys
         self.limit = limit
+        self.repeats = repeats
         self.priority = priority
         self.wants = Asking(timing, now, random, partial(changed, self))
         self.chunks = Asking(timing, None, random, partial(changed, self))

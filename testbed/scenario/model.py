@@ -33,9 +33,9 @@ from testbed.scenario.sections import (
     Sessions,
     TopologySpec,
     Workload,
-    expand_ranges,
 )
 from topologies.model import Topology
+from topologies.ranges import expand_ranges
 
 OTHER = "others"
 """The group of scenarios that name none."""

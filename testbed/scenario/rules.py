@@ -16,8 +16,8 @@ from testbed.layerings.workload import Feature
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import InvalidScenario, Key, Override, override_of
-from testbed.scenario.sections import expand_ranges
 from topologies.model import Topology, TopologyError
+from topologies.ranges import expand_ranges
 from topologies.routing import coordinates, routes
 
 

@@ -22,6 +22,7 @@ DETECTED = {
     "ignore-pause": set(),
     "replay": {"an entry of nobody's"},
     "fork": {"two entries for one place"},
+    "beg": set(),
 }
 """Misbehaviour of which the provider holds evidence; none where bounds are enough."""
 

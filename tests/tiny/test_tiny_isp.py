@@ -126,6 +126,9 @@ def test_no_command_looks_like_a_tunnelled_entry() -> None:
         ({"unread": 1}, "unread"),
         ({"largest": 14_000}, "too large"),
         ({"backlog": 0}, "backlog"),
+        ({"pace": 0}, "pace: 0"),
+        ({"burst": 0}, "burst"),
+        ({"line_pace": 0}, "line_pace"),
     ],
 )
 def test_terms_under_which_nothing_flows(terms: dict[str, int], why: str) -> None:

@@ -4,6 +4,7 @@ Each line of the table in docs/tiny.md names its test here.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -31,17 +32,18 @@ ACCUSED_OF = {
     "ignore-pause": None,
     "replay": NOBODYS,
     "fork": FORKED,
+    "beg": None,
 }
 """What a provider has in its hands against a client who is hostile in a way; None where bounds are enough."""
 
 
-def hostile(base: type, attack: Hostility, pace: tuple[int, int] = (100 * MS, 300 * MS)) -> Any:
-    return type("Hostile", (base,), {"attack": attack, "pace": pace})
+PACE = 100 * MS, 300 * MS
+"""Between two rounds of a hostile client."""
 
 
 def throughput(attack: Hostility | None, seed: int, messages: int = 120) -> tuple[float, ProviderNetwork]:
     """Return how many messages a second go from one client to another, beside a third one."""
-    kinds = {"c2": hostile(HostileClient, attack)} if attack else {}
+    kinds = {"c2": partial(HostileClient, attack=attack, pace=PACE)} if attack else {}
     network = provider_cell(CLIENTS, TERMS, seed, kinds=kinds)
     good, bad = network.subscribe("c0", "c1"), network.subscribe("c2", "c3")
     network.send("c2", bad, texts("x", 10))
@@ -79,7 +81,7 @@ def test_a_hostile_client_is_noticed(attack: Hostility) -> None:
 
 def evil(attack: Hostility, terms: Terms = TERMS, seed: int = 1) -> tuple[ProviderNetwork, bytes]:
     """Return two clients of a hostile provider, and a subscription that the first has asked for."""
-    kinds = {"i0": hostile(HostileProvider, attack)}
+    kinds = {"i0": partial(HostileProvider, attack=attack)}
     network = provider_cell(dict.fromkeys(["c0", "c1", "c2"], "i0"), terms, seed, kinds=kinds)
     ref = network.request("c0", "c1")
     assert network.run(30, lambda: ref in network.clients["c1"].subscriptions)

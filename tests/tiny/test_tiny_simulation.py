@@ -19,6 +19,8 @@ from testbed.verify.tiny.world import play, play_tiny
 SEEDS = range(9, 14)
 """Short stories, in which most things happen."""
 FRESH = 3
+MANY = 70
+"""Stories, of which each attack has one at least."""
 WITHIN = 60
 QUICK = 60 * SECOND
 """After its last step the dialogue is well much earlier than that."""
@@ -41,6 +43,7 @@ IN_STORIES = {
     "other providers are told to pause for ever",
     "pauses unheard",
     "signatures are not verified",
+    "the limit of commands is unheeded",
 }
 """Mutants that the short dialogue does not meet: `make test-slow` looks for them in stories."""
 
@@ -64,11 +67,15 @@ def test_a_sender_that_leaves_does_not_wait_for_a_receiver_that_is_gone() -> Non
     assert play_tiny(9_500_004).violation is None
 
 
+def test_a_provider_that_forges_answers_cannot_explain_what_honest_ones_send_then() -> None:
+    assert play_tiny(9_810_095).violation is None
+
+
 @pytest.mark.slow
 def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> None:
-    coverage = played(0, 60) + played(first_fresh_seed() + FRESH, 20)
+    coverage = played(0, MANY) + played(first_fresh_seed() + FRESH, 20)
     assert {what for what in HAPPENS if not coverage[what]} == set()
-    assert {kind for seed in range(60) for kind in make_story(seed).hostile.values()} == {
+    assert {kind for seed in range(MANY) for kind in make_story(seed).hostile.values()} == {
         *INSIDE,
         *OUTSIDE,
         *ABOVE,

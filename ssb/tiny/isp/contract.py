@@ -25,6 +25,7 @@ from ssb.tiny.feed import Whole
 from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of, root_set
 from ssb.tiny.isp.lines import Lines, Party
 from ssb.tiny.isp.messages import (
+    COMMANDS,
     FarewellAck,
     FarewellFin,
     FarewellInit,
@@ -179,6 +180,8 @@ class Contract(Lines):
         assert control is not None
         while page := self._store.read(control, self._store.feeds[control].mark, _PAGE):
             for entry in page:
+                if not self._party.admits(self.other, control, now):
+                    break
                 self._store.set_mark(control, entry.sequence)
                 message = read(entry.content)
                 if message is not None:
@@ -186,7 +189,9 @@ class Contract(Lines):
                 if self.is_over:
                     return
             # Two stay: without the id of the entry before, nothing proves what is wrong with an entry.
-            self._store.prune(control, page[-1].sequence - 2)
+            self._store.prune(control, self._store.feeds[control].mark - 2)
+            if self._store.feeds[control].mark < page[-1].sequence:
+                break
         self._confirm_control(control, now)
 
     def _confirm_control(self, control: bytes, now: int) -> None:
@@ -279,7 +284,10 @@ class Contract(Lines):
         """Part when the term is over; forget the contract when the other knows that it is over."""
         if self.facts.state != OVER:
             if self._loses_patience is not None and self._loses_patience <= now:
-                self._lose_patience(now)
+                if self._is_withheld:
+                    self._puzzled_at = now
+                else:
+                    self._lose_patience(now)
             if self._term_ends is not None and self._term_ends <= now:
                 self.part(now)
             return
@@ -302,6 +310,11 @@ class Contract(Lines):
 
     # Inside
 
+    @property
+    def _is_withheld(self) -> bool:
+        """Whether commands of the other wait to be read: what explains his line may be among them."""
+        return self.facts.other_control is not None and self._node.withholds(self.facts.other_control)
+
     def _set_state(self, state: str, now: int) -> None:
         self.facts.state = state
         self.save()
@@ -311,4 +324,5 @@ class Contract(Lines):
         facts = self.facts
         if facts.other_control is not None:
             keys = [facts.own_control, facts.other_control]
-            self._node.join(self.control_set, keys, now, beside=root_set(self.other))
+            beside = root_set(self.other)
+            self._node.join(self.control_set, keys, now, limit=COMMANDS, beside=beside, is_pair=True)

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from typing import Protocol
 
 from ssb.keys import Identity
+from ssb.tiny.entry import packets_of
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.evidence import NOBODYS
 from ssb.tiny.isp.facts import FAREWELL, OPEN, Facts
@@ -57,6 +58,12 @@ class Party(Protocol):
 
     def on_read(self, contract: "Lines", feed: bytes, now: int) -> None:
         """Take note that the other has read a feed of the own line to its end."""
+
+    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
+        """Whether the next entry of another's root or control feed may be read now; he may have to wait."""
+
+    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """Whether the next entry of another's line may be read now; it has so many packets."""
 
     def fault(self, reason: str) -> None:
         """Count something that the other side must not do."""
@@ -151,7 +158,12 @@ class Lines(ABC):
         facts = self.facts
         while (feed := facts.other_data) is not None and not facts.is_broken and not facts.fin_said:
             page = self._store.read(feed, self._store.feeds[feed].mark, 1)
-            if not page or not self._on_entry(feed, page[0], now):
+            if not page:
+                return
+            packets = packets_of(len(page[0].content))
+            if not self._party.admits_line(self.other, feed, packets, now):
+                return
+            if not self._on_entry(feed, page[0], now):
                 return
 
     def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:
@@ -276,4 +288,5 @@ class Lines(ABC):
                 priority=1,
                 limit=limit,
                 beside=self.control_set,
+                is_pair=True,
             )

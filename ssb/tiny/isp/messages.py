@@ -15,6 +15,7 @@ from typing import Final
 
 from ssb.bipf import MalformedBipf, Value, decode, encode
 from ssb.tiny.entry import KEY, PACKET, POINTER
+from ssb.tiny.replica import Limit
 
 SIGNATURE: Final = 64
 """Bytes of a signature."""
@@ -22,6 +23,8 @@ NOT_FOUND: Final = "not_found"
 """Reason of a refusal: the provider has no such client."""
 REJECTED: Final = "rejected"
 """Reason of a refusal: the client does not want it, or no longer."""
+COMMANDS: Final = Limit(entries=(1 << 32) - 1, content=1500)
+"""What is taken of root and control feeds: they have no end, and no command is longer."""
 
 
 @dataclass(frozen=True, slots=True)

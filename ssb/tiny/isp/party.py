@@ -14,7 +14,7 @@ from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import FORKED, Evidence
 from ssb.tiny.isp.facts import ASKED, Facts, root_set
 from ssb.tiny.isp.lines import Lines, Party
-from ssb.tiny.isp.messages import Message, OnboardRequest, OnboardResponse, read, write
+from ssb.tiny.isp.messages import COMMANDS, Message, OnboardRequest, OnboardResponse, read, write
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
@@ -211,6 +211,14 @@ class BaseParty(Party, ABC):
         """See Party."""
         return Identity.from_seed(self._random.randbytes(32))
 
+    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
+        """See Party."""
+        return True
+
+    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """See Party."""
+        return True
+
     def fault(self, reason: str) -> None:
         """See Party."""
         self.faults[reason] += 1
@@ -293,16 +301,22 @@ class BaseParty(Party, ABC):
             self._events.append(Event("accused", evidence.accused, detail=evidence.reason))
 
     def _join_root(self, other: bytes, now: int) -> None:
-        self.node.join(root_set(other), [self.root.public_key, other], now)
+        keys = [self.root.public_key, other]
+        self.node.join(root_set(other), keys, now, limit=COMMANDS, is_pair=True)
 
     def _read_root(self, feed: bytes, now: int) -> None:
-        while page := self._store.read(feed, self._store.feeds[feed].mark, _PAGE):
+        held = self._store.feeds[feed]
+        while page := self._store.read(feed, held.mark, _PAGE):
             for entry in page:
+                if not self.admits(feed, feed, now):
+                    break
                 message = read(entry.content)
                 if message is not None and not self.on_root(feed, entry, message, now):
-                    return
+                    break
                 self._store.set_mark(feed, entry.sequence)
-            self._store.prune(feed, page[-1].sequence)
+            self._store.prune(feed, held.mark)
+            if held.mark < page[-1].sequence:
+                return
 
     def _go_on(self, contract: Contract, now: int) -> None:
         """Go on with a contract, and with those that this concerns."""

@@ -18,6 +18,7 @@ from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import is_signed
 from ssb.tiny.isp.facts import ACCEPTED, ASKED, FAREWELL, OPEN, OVER, Facts
+from ssb.tiny.isp.gate import Gate
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
@@ -75,7 +76,7 @@ class Provider(Switch):
         self.routes = Routes()
         self.peers = _keys_in(node.store.get("peers"))
         self._answered: dict[bytes, int] = {}
-        self._unread: dict[bytes, int] = {}  # client -> when its root feed is read further
+        self._gate = Gate(node, self._terms_with)
         self._news_at: int | None = None
         self._told_at: int | None = None
         self.reachability = Reachability(root.public_key)
@@ -117,17 +118,30 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = [super().next_deadline(), self._news_at, *self._unread.values()]
+        due = [super().next_deadline(), self._news_at, self._gate.next_deadline()]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for client in [client for client, due in self._unread.items() if due <= now]:
-            del self._unread[client]
-            self._read_root(client, now)
+        for feed in self._gate.take_opened(now):
+            self.take(feed, now)
         if self._news_at is not None and self._news_at <= now:
             self._tell(now)
         super().wake(now)
+
+    # What clients may ask
+
+    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
+        """See Party."""
+        return self._gate.admits(other, feed, now)
+
+    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """See Party."""
+        return self._gate.admits_line(other, feed, packets, now)
+
+    def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
+        """See Party: a `fin` that is due costs nothing."""
+        self._gate.give_back(contract.other, now)
 
     # Onboarding
 
@@ -139,10 +153,11 @@ class Provider(Switch):
             return True
         before = self.contract_with(feed)
         if before is not None and before.facts.state == FAREWELL:
-            return False  # its last word is on its way, or the client would not ask
+            self._gate.close(feed)  # its last word is on its way, or the client would not ask
+            return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
-            self._unread[feed] = due
+            self._gate.close(feed, due)
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
@@ -219,7 +234,8 @@ class Provider(Switch):
             case SubResponse(ref, _, feed, proof) if not is_peer:
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
-                self.take_receipt(contract, message, now)
+                if self.take_receipt(contract, message, now):
+                    self._gate.give_back(contract.other, now)
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)
             case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
@@ -247,7 +263,7 @@ class Provider(Switch):
         ref, source, feed, group = request.ref, request.source, request.feed, request.group
         to = self._way(request.target, [contract.id])
         asked = len(self.routes.of(contract.id))
-        if to is None or to is contract or contract.facts.state != OPEN:
+        if to is None or to is contract or to.is_behind or contract.facts.state != OPEN:
             contract.say(SubResponseIsp(ref, False, NOT_FOUND), now)
         elif (
             asked >= contract.terms.subscriptions
@@ -273,6 +289,7 @@ class Provider(Switch):
         if route is None or route.b.contract != contract.id or route.is_open:
             self.fault("an answer to no request")
             return
+        self._gate.give_back(contract.other, now)  # an answer costs nothing
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
         answered = route.a.feed or b""
         if (
@@ -348,14 +365,14 @@ class Provider(Switch):
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
-            if client in self.followed:
-                self._unread[client] = now  # it may have asked for another contract
+            self._gate.open(client, now)  # it may have asked for another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._forget_reach(contract, now)
         self._leave_routes(contract, now)
         self._remove(contract)
+        self._gate.open(contract.other, now)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
@@ -370,8 +387,10 @@ class Provider(Switch):
         for contract in list(self.contracts.values()):
             contract.resume(now)
             self._set_timer(contract)
-        for client in self.followed:
-            self._unread[client] = now
+        controls = [contract.facts.other_control for contract in self.contracts.values()]
+        for feed in (*self.followed, *controls):
+            if feed is not None:
+                self._gate.open(feed, now)
         self._has_news(now)
         self._sweep(now)
 

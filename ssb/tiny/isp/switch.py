@@ -119,22 +119,23 @@ class Switch(BaseParty):
                     self._resume(sender, side, now)
         self._save(route)
 
-    def take_receipt(self, contract: Lines, message: SubReceipt, now: int) -> None:
-        """Pass on what a client has signed that he has read; once a number, so that it cannot be a flood."""
+    def take_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
+        """Pass on what a client has signed that he has read, once a number; return whether that is new."""
         route = self.routes.get(message.ref)
         for side, other in route.sides() if route is not None else ():
             if side.contract == contract.id and side.feed is not None and other.feed is not None:
                 is_new = side.receipt < message.sequence <= other.mark
                 if not is_new or not is_receipt(message.signature, side.feed, other.feed, message.sequence):
                     self.fault("a receipt that is none")
-                    return
+                    return False
                 to = self.contracts.get(other.contract) if other.contract is not None else None
                 side.receipt = message.sequence
                 assert route is not None
                 self._save(route)
                 if to is not None and to.facts.state == OPEN:
                     to.say(message, now)
-                return
+                return True
+        return False
 
     # Flow control
 

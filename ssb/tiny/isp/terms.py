@@ -24,6 +24,11 @@ class Terms(NamedTuple):
             signed for. The prototypes do not.
         receipt: ns within which a client says how far he has read another's feed; None for never.
         linger: ns without a word of the other side after which the end of a contract is not repeated to it.
+        pace: ns from one command of a client to the next that a provider reads, on the long run. Answers and
+            `fin`s that are due cost nothing, as the provider has caused them.
+        burst: commands that it reads at once. Others wait at the client, and are read later.
+        line_pace: the same for packets of a client's line, of which the provider reads `size` at once. None
+            for as fast as they come; then, on a shared medium, who sends most gets most.
     """
 
     size: int = 50
@@ -36,12 +41,18 @@ class Terms(NamedTuple):
     patience: int = 120 * SECOND
     proofs: bool = True
     receipt: int | None = None
+    pace: int = SECOND // 10
+    burst: int = 128
+    line_pace: int | None = None
 
     def check(self) -> None:
         """Raise ValueError, naming the term, for terms under which no data would flow."""
-        for name, least in (("size", 3), ("unread", 2), ("largest", 1), ("backlog", 1), ("subscriptions", 1)):
+        ones = dict.fromkeys(("largest", "backlog", "subscriptions", "pace", "burst"), 1)
+        for name, least in ({"size": 3, "unread": 2} | ones).items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name}: {getattr(self, name)} is too small; at least {least}")
+        if self.line_pace is not None and self.line_pace < 1:
+            raise ValueError(f"line_pace: {self.line_pace} is too small; at least 1")
         if self.largest > MOST_TUNNELLED:
             raise ValueError(f"largest: {self.largest} is too large; at most {MOST_TUNNELLED}")
 

@@ -1,4 +1,4 @@
-"""Measure the claims of the tinyISP paper: `python -m testbed.bench.tiny [--messages N] [STUDY]...`"""
+"""Measure the paper's claims, and attacks: `python -m testbed.bench.tiny [--messages N] [STUDY ...]`"""
 
 import sys
 from collections.abc import Sequence
@@ -7,8 +7,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from testbed.bench.tiny.studies import OF_CASES, OF_MESSAGES, Row
+from testbed.bench.tiny.refusal import refusal
+from testbed.bench.tiny.storm import storm
+from testbed.bench.tiny.studies import OF_CASES as OF_CLAIMS
+from testbed.bench.tiny.studies import OF_MESSAGES, Row
 from testbed.cli.usage import is_typed
+
+OF_CASES = OF_CLAIMS | {"refusal": refusal, "storm": storm}
+"""Studies whose cases are fixed."""
 
 
 def show(name: str, rows: Sequence[Row]) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from ssb.keys import Identity
 from ssb.tiny.asking import MS
 from ssb.tiny.entry import sign
+from ssb.tiny.goset import GrowOnlySet
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.evidence import sign_feed
 from ssb.tiny.isp.facts import OPEN
@@ -15,6 +16,7 @@ from ssb.tiny.isp.messages import FarewellFin, HopFin, SubPause, SubRequest, is_
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
+from ssb.tiny.vectors import make_want
 
 Attack = Literal[
     "none",
@@ -25,6 +27,7 @@ Attack = Literal[
     "ignore-pause",
     "replay",
     "fork",
+    "beg",
 ]
 """How a client violates the protocol; `TinyIspParameters.attack` explains each value."""
 
@@ -45,21 +48,36 @@ _CROWDING = 400
 class HostileClient(Client):
     """A client that carries out an attack, again and again.
 
-    Attributes:
+    Args:
+        node, root, random, terms, now: see BaseParty.
         attack: how it violates the protocol.
         pace: the shortest and the longest time between two rounds of the attack, ns.
         talks: whether it also writes to its contacts, an entry in each round.
         targets: clients that receive flooded requests with valid proofs; if empty, requests name unknown
             clients or itself.
+
+    Attributes:
+        attack: see above.
         attacks: how often it has violated the protocol, or written only to fill a data feed.
     """
 
-    attack: Attack = "flood"
-    pace = (200 * MS, 1500 * MS)
-    talks = False
-    targets: Sequence[bytes] = ()
-
-    def __init__(self, node: Node, root: Identity, random: Random, terms: Terms, now: int) -> None:
+    def __init__(
+        self,
+        node: Node,
+        root: Identity,
+        random: Random,
+        terms: Terms,
+        now: int,
+        *,
+        attack: Attack = "flood",
+        pace: tuple[int, int] = (200 * MS, 1500 * MS),
+        talks: bool = False,
+        targets: Sequence[bytes] = (),
+    ) -> None:
+        self.attack = attack
+        self._pace = pace
+        self._talks = talks
+        self._targets = targets
         self._attack_at = now + 5 * SECOND
         self._sent_before: list[bytes] = []
         self.attacks = 0
@@ -74,7 +92,7 @@ class HostileClient(Client):
         """See Program."""
         super().wake(now)
         if now >= self._attack_at:
-            self._attack_at = now + self._random.randint(*self.pace)
+            self._attack_at = now + self._random.randint(*self._pace)
             for contract in list(self.contracts.values()):
                 if contract.facts.state == OPEN:
                     self._carry_out(contract, now)
@@ -93,13 +111,13 @@ class HostileClient(Client):
             and not contract.facts.line_ended
             and self.node.store.feeds[line[-1]].sequence < self.terms.size - 1
         )
-        if self.talks:
+        if self._talks:
             self._write(1, now)
         match self.attack:
             case "crowd":
                 self.attacks += self._write(self.terms.size, now)
-            case "flood" if self.targets:
-                target, feed = self._random.choice(self.targets), self._random.randbytes(32)
+            case "flood" if self._targets:
+                target, feed = self._random.choice(self._targets), self._random.randbytes(32)
                 contract.say(SubRequest(target, feed, sign_feed(self.root, feed, target)), now)
                 self.attacks += 1
             case "flood":
@@ -122,6 +140,12 @@ class HostileClient(Client):
             case "fork":
                 fork(self.node, self._random.choice([contract.facts.own_control, *line]), now)
                 self.attacks += 1
+            case "beg":
+                for name in (contract.control_set, contract.data_set):
+                    keys = GrowOnlySet(name, self.node.keys(name))
+                    packet, _ = make_want(keys.state, 0, [1] * len(keys.keys))
+                    self.node.broadcast(packet, "want", now)
+                    self.attacks += 1
             case "ignore-pause":
                 for one in self.subscriptions.values():
                     self.attacks += one.is_paused

@@ -8,11 +8,12 @@ the number of the feed among those of its publisher, and the item's own content.
 
 import hashlib
 from collections import defaultdict
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ssb.bipf import MalformedBipf, decode, encode
 from ssb.tiny.asking import MS
@@ -28,6 +29,7 @@ from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
 from testbed.layerings.workload import Feature, Feed
+from topologies.ranges import expand_ranges
 
 _REFUSED_AGAIN = SECOND
 """After which a subscription that was refused is asked for again, ns: the other may have come late."""
@@ -47,7 +49,8 @@ class TinyIspParameters(TinyParameters):
     provider allows; "flood" asks all clients for subscriptions without end; "false-fin" confirms the end of
     data feeds that go on, or of a farewell that nobody has begun; "malformed" writes content to a data
     feed that is neither a tunnelled entry nor a valid command; "ignore-pause" goes on sending when told to
-    pause; "replay" sends entries again; "fork" signs a second entry for the same place of a feed."""
+    pause; "replay" sends entries again; "fork" signs a second entry for the same place of a feed; "beg" asks
+    for all that the provider has, whether it has it already or not."""
     attack_ms: int = Field(default=20, ge=1, le=86_400_000)
     """Longest time between two rounds of the attack; the shortest is half as long."""
     size: int = Field(default=50, ge=3, le=1_000_000)
@@ -56,9 +59,22 @@ class TinyIspParameters(TinyParameters):
     """Data feeds that may have been begun and not be read to their end."""
     backlog: int = Field(default=50, ge=1, le=1_000_000)
     """Entries that the provider holds for a slow client before it tells the sender to pause."""
+    pace_ms: int = Field(default=100, ge=1, le=86_400_000)
+    """Time from one command of a client to the next that a provider reads, on the long run. What it
+    writes faster waits there."""
+    burst: int = Field(default=128, ge=1, le=1_000_000)
+    """Commands of a client that a provider reads at once."""
+    line_pace_ms: int | None = Field(default=None, ge=1, le=86_400_000)
+    """Time from one packet of a client's data feeds to the next that a provider reads, on the long run; as
+    fast as they come if it is left out."""
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
     """How long an unexpected entry may wait for the control command that explains it. After that, the entry
     is evidence against its writer."""
+
+    @field_validator("providers", "hostile")
+    @classmethod
+    def _expanded(cls, names: list[str]) -> list[str]:
+        return list(expand_ranges(names))
 
 
 class TinyIspLayering(NamedTuple):
@@ -91,8 +107,10 @@ def _random(context: Context) -> Random:
     return Random(hashlib.sha256(seed.encode()).digest())
 
 
-def _terms(context: Context, most: int) -> Terms:
+def _terms(context: Context, most: int, clients: int = 1) -> Terms:
+    """Return the terms of a contract of so many subscriptions, with a client or with a peer who has many."""
     parameters = context.parameters
+    line_pace_ms = parameters["line_pace_ms"]
     return Terms(
         size=parameters["size"],
         unread=parameters["unread"],
@@ -100,6 +118,9 @@ def _terms(context: Context, most: int) -> Terms:
         largest=13_000,
         patience=parameters["explain_ms"] * MS,
         subscriptions=max(most, 1),
+        pace=parameters["pace_ms"] * MS // clients,
+        burst=parameters["burst"] * clients,
+        line_pace=None if line_pace_ms is None else line_pace_ms * MS // clients,
     )
 
 
@@ -114,7 +135,7 @@ class ProviderNode(BaseTinyNode):
             name: peer_identity(context.seed, name).public_key for name in assignment.peers(context.name)
         }
         terms = _terms(context, everybody)
-        among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody))
+        among = dict.fromkeys(peers.values(), _terms(context, everybody * everybody, everybody))
         own = peer_identity(context.seed, context.name)
         self._provider = Provider(self._node, own, _random(context), terms, now, among)
         for client, provider in assignment.provider_of.items():
@@ -141,7 +162,7 @@ class ProviderNode(BaseTinyNode):
 class ClientNode(BaseTinyNode):
     """A client's node: it asks for a contract, and then for a subscription to each whom it follows."""
 
-    def __init__(self, context: Context, provider: str, kind: type[Client] = Client) -> None:
+    def __init__(self, context: Context, provider: str, kind: Callable[..., Client] = Client) -> None:
         super().__init__(context)
         now = context.since or 0
         self._isp = peer_identity(context.seed, provider).public_key
@@ -280,17 +301,16 @@ class HostileNode(ClientNode):
     """The node of a hostile client, which knows all clients."""
 
     def __init__(self, context: Context, assignment: Assignment) -> None:
-        super().__init__(context, assignment.provider_of[context.name], HostileClient)
-        assert isinstance(self._client, HostileClient)
-        client, longest = self._client, context.parameters["attack_ms"] * MS
-        client.attack = context.parameters["attack"]
-        client.pace = longest // 2, longest
-        client.talks = client.attack not in ("none", "crowd")
-        client.targets = [
-            peer_identity(context.seed, name).public_key
-            for name in assignment.provider_of
-            if name != context.name
-        ]
+        attack, longest = context.parameters["attack"], context.parameters["attack_ms"] * MS
+        others = [name for name in assignment.provider_of if name != context.name]
+        kind = partial(
+            HostileClient,
+            attack=attack,
+            pace=(longest // 2, longest),
+            talks=attack not in ("none", "crowd"),
+            targets=[peer_identity(context.seed, name).public_key for name in others],
+        )
+        super().__init__(context, assignment.provider_of[context.name], kind)
 
     def counters(self) -> dict[str, Any]:
         """Return also how often the client has broken the protocol."""

@@ -22,12 +22,14 @@ from testbed.verify.tiny.story import Hostility
 class HostileProvider(Provider):
     """A provider that carries out an attack.
 
-    Attributes:
+    Args:
+        node, root, random, terms, now, individual: see Provider.
         attack: how it violates the protocol.
+
+    Attributes:
+        attack: the same.
         done: how often it has done so.
     """
-
-    attack: Hostility = "forge"
 
     def __init__(
         self,
@@ -37,7 +39,10 @@ class HostileProvider(Provider):
         terms: Terms,
         now: int,
         individual: dict[bytes, Terms] | None = None,
+        *,
+        attack: Hostility = "forge",
     ) -> None:
+        self.attack = attack
         self.done = 0
         self._passed: list[tuple[bytes, bytes]] = []  # contract, content
         self._forged: list[tuple[bytes, bytes]] = []
@@ -55,7 +60,11 @@ class HostileProvider(Provider):
             entry, chunks = sign(own, 1, first_previous(own.public_key), b"forged")
             self._forged.append((asker.id, b"".join([entry.packet, *chunks])))
             self._dirty[asker.id] = None
-            self._delete(route)
+            # It takes what the other client sends from now on, and keeps it to itself.
+            route.b.feed, route.is_open = feed, True
+            route.a.contract, route.a.has_ended = None, True
+            self._store.add(feed)
+            self._save(route)
             self.done += 1
             return
         super()._on_answer(contract, ref, feed, proof, reason, now)

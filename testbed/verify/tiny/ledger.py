@@ -51,6 +51,8 @@ class Ledger:
         self._subscribed: dict[bytes, dict[str, bytes]] = defaultdict(dict)  # reference -> client -> contract
         self._left: set[bytes] = set()  # contracts that have come to a farewell
         self._is_cut = False  # whether a contract of two providers has
+        self._answers: Counter[str] = Counter()  # that clients have given to requests
+        self._starts: Counter[str] = Counter()
         self._wants: dict[str, bool] = dict.fromkeys(story.clients, False)  # whether it wants a contract
 
     def root_of(self, name: str) -> bytes:
@@ -108,6 +110,7 @@ class Ledger:
                 if one is None:
                     continue  # no to one of a group is no to all of it
                 if one.state == "invited":
+                    self._answers[name] += len(one.group) if one.group else 1
                     party.answer(ref, self.network.now, accept=ref[0] % 8 != 0)
                     self.network.settle(name)
                 elif one.state == "stands":
@@ -151,11 +154,24 @@ class Ledger:
         if control > _CONTROL_BYTES:
             raise Violation("bounded", name, f"stores {control} bytes of control feeds")
         if isinstance(party, Provider):
+            self._check_commands(name, contract)
             for route in party.routes.values():
                 for side in (route.a, route.b):
                     waiting = party._waiting(side)
                     if waiting > contract.terms.backlog + contract.terms.unread * contract.terms.size:
                         raise Violation("bounded", name, f"holds {waiting} entries for one receiver")
+
+    def _check_commands(self, name: str, contract: Contract) -> None:
+        """Check that a provider has read no more commands of a client than agreed, beside answers."""
+        client, terms, control = self._names[contract.other], contract.terms, contract.facts.other_control
+        if client not in self._wants or control is None:
+            return
+        receipts = sum(len(read) for (_, reader), read in self._read.items() if reader == client)
+        free = contract.facts.epoch + self._answers[client] + receipts
+        most = self._starts[name] * terms.burst + self.network.now // terms.pace + free
+        read = self._stores[name].feeds[control].mark
+        if read > most:
+            raise Violation("bounded", name, f"has read {read} commands of {client}; {most} are agreed")
 
     def _check_store(self, name: str) -> None:
         """Check that every feed and record is of something that is not over."""

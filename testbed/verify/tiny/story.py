@@ -21,6 +21,7 @@ INSIDE: tuple[Attack, ...] = (
     "ignore-pause",
     "replay",
     "fork",
+    "beg",
 )
 """Attacks of a client."""
 ABOVE: tuple[Hostility, ...] = ("forge", "mix", "withhold", "fork")
@@ -65,6 +66,7 @@ class Story(NamedTuple):
         steps: in order of time.
         kills: in order of packets.
         home: client -> its provider.
+        pace: the shortest and the longest time between two rounds of a hostile client, ns.
         peers: pairs of providers, of which the first asks the second for a contract.
     """
 
@@ -77,6 +79,7 @@ class Story(NamedTuple):
     kills: tuple[Kill, ...]
     home: dict[str, str]
     peers: tuple[tuple[str, str], ...] = ()
+    pace: tuple[int, int] = (200 * MS, 1500 * MS)
 
     @property
     def isps(self) -> tuple[str, ...]:
@@ -98,7 +101,7 @@ def make_story(seed: int) -> Story:
     if rng.random() < 0.2:
         hostile["outsider"] = rng.choice(OUTSIDE)
     elif rng.random() < 0.25:
-        hostile[clients[-1]] = rng.choice(INSIDE)
+        hostile[clients[-1]] = rng.choice([each for each in INSIDE if each != "beg"])
     steps = _steps(rng, clients)
     more = Random(f"tiny region {seed}")
     isps = tuple([ISP, "isp2", "isp3"][: more.choice([1, 1, 2, 3])])
@@ -112,8 +115,18 @@ def make_story(seed: int) -> Story:
         Kill(rng.choice(names), rng.randint(1, 160), rng.random() < 0.4)
         for _ in range(rng.choice([0, 1, 2, 4, 8]))
     )
-    terms = _terms(rng)._replace(receipt=more.choice([None, 10 * SECOND]))
-    return Story(seed, _medium(rng), terms, clients, hostile, steps, tuple(kills), home, peers)
+    limits = Random(f"tiny limits {seed}")
+    if not hostile and limits.random() < 0.15:
+        hostile[clients[-1]] = "beg"
+    terms = _terms(rng)._replace(
+        receipt=more.choice([None, 10 * SECOND]),
+        pace=limits.choice([100 * MS, SECOND, 5 * SECOND]),
+        burst=limits.choice([4, 20, 128]),
+        line_pace=limits.choice([None, None, 200 * MS]),
+    )
+    often = 4 if {"flood", "false-fin"} & set(hostile.values()) else 1
+    pace = 200 * MS // often, 1500 * MS // often
+    return Story(seed, _medium(rng), terms, clients, hostile, steps, tuple(kills), home, peers, pace)
 
 
 def _medium(rng: Random) -> dict[str, Any]:

@@ -96,19 +96,22 @@ class _World(Ledger):
 
     def _start(self, name: str, now: int) -> Program:
         story = self.story
+        self._starts[name] += 1
         random = Random(f"{story.seed} {name} {now}")
 
         def make(node: Any, now: int) -> Provider | Client:
             root = self._identities[name]
             kind: Any = Client if name in story.clients else Provider
             if name in story.hostile:
-                base = HostileClient if name in story.clients else HostileProvider
-                kind = type("Hostile", (base,), {"attack": story.hostile[name]})
+                attack: Any = story.hostile[name]
+                kind = partial(HostileProvider, attack=attack)
+                if name in story.clients:
+                    kind = partial(HostileClient, attack=attack, pace=story.pace)
             party: Provider | Client
             if name in story.clients:
                 party = kind(node, root, random, story.terms, now)
             else:
-                lasting = story.terms._replace(term=None)
+                lasting = story.terms._replace(term=None, pace=10 * MS, burst=1000, line_pace=None)
                 others = {self.root_of(isp): lasting for isp in story.isps}
                 party = kind(node, root, random, story.terms, now, others)
             return party

@@ -1,0 +1,28 @@
+"""Ranges of node names: "c1..c3" is c1, c2 and c3."""
+
+import re
+from collections.abc import Iterable
+
+_RANGE = re.compile(r"(?P<stem>[a-z](?:[a-z0-9_-]*[a-z_-])?)(?P<first>[0-9]+)\.\.(?P=stem)(?P<last>[0-9]+)")
+_MOST_NAMES = 10_000
+
+
+def expand_ranges(names: Iterable[str]) -> tuple[str, ...]:
+    """Return names with their ranges expanded.
+
+    Raises ValueError for a range that runs downwards, is too long, or has leading zeros.
+    """
+    found: list[str] = []
+    for name in names:
+        ends = _RANGE.fullmatch(name)
+        if ends is None:
+            found.append(name)
+            continue
+        first, last = (ends[end][:9] for end in ("first", "last"))
+        if any(end.startswith("0") and end != "0" for end in (first, last)):
+            raise ValueError(f"{name}: the numbers of a range have no leading zeros")
+        numbers = range(int(first), int(last) + 1)
+        if not 0 < len(numbers) <= _MOST_NAMES or len(ends["last"]) > len(last):
+            raise ValueError(f"{name}: a range must run upwards and name at most {_MOST_NAMES:,} nodes")
+        found += [f"{ends['stem']}{number}" for number in numbers]
+    return tuple(found)
