@@ -13,7 +13,7 @@ from ssb.tiny.isp.provider import Provider
 from ssb.tiny.store import MOST_AHEAD, TinyStore
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.tiny.members import Member
-from testbed.verify.tiny.story import Story
+from testbed.verify.tiny.story import ASKING, Story
 from topologies.emulator.network import EmulatedNetwork
 
 _CHECKED_EVERY = 4
@@ -266,12 +266,23 @@ class Ledger:
             for reader, contract in ends.items():
                 if reader == sender or {reader, sender} & set(self.story.hostile):
                     continue
+                if self._is_held_up(ref, reader):
+                    continue
                 read = self._read[ref, reader]
                 if contract not in self._left and len(read) < len(sent) and len(ends) == 2:
                     sender_left = ends[sender] in self._left
                     what = f"has read {len(read)} of {len(sent)} from {sender}{' who has left' * sender_left}"
                     return Violation("delivery", reader, what)
         return None
+
+    def _is_held_up(self, ref: bytes, reader: str) -> bool:
+        """Whether a member of a subscription's group asks without end: its `fin`s wait behind what it asks.
+
+        So it is slow, and the slowest member sets the pace of a group.
+        """
+        one = self._client(reader).subscriptions.get(ref)
+        members = one.group[1:] if one is not None and one.group else []
+        return any(self.story.hostile.get(self._names[member]) in ASKING for member in members)
 
     def _left_over(self) -> Violation | None:
         """Check that routes and subscriptions are of contracts that stand."""

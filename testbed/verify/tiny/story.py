@@ -24,6 +24,8 @@ INSIDE: tuple[Attack, ...] = (
     "beg",
 )
 """Attacks of a client."""
+ASKING: tuple[Attack, ...] = ("flood", "false-fin")
+"""Attacks with more commands than a provider reads."""
 ABOVE: tuple[Hostility, ...] = ("forge", "mix", "withhold", "fork")
 """Attacks of a provider: false feeds, entries in the wrong lines, entries that it keeps, forks."""
 
@@ -124,7 +126,7 @@ def make_story(seed: int) -> Story:
         burst=limits.choice([4, 20, 128]),
         line_pace=limits.choice([None, None, 200 * MS]),
     )
-    often = 4 if {"flood", "false-fin"} & set(hostile.values()) else 1
+    often = 4 if set(ASKING) & set(hostile.values()) else 1
     pace = 200 * MS // often, 1500 * MS // often
     return Story(seed, _medium(rng), terms, clients, hostile, steps, tuple(kills), home, peers, pace)
 
