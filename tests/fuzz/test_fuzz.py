@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -38,6 +39,13 @@ LONG_HUNTS = {
 
 BY_MUTATIONS = [name for name, bug in BUGS.items() if bug.target in ("captures", "tiny", "mapping")]
 """Found by mutations alone: that takes seconds, as a process of Atheris does to start."""
+
+FROM = {
+    "a chunk of no feed": 400,
+    "an IP packet longer than its frame in a window": 500,
+    "elements in any order in a window": 150,
+}
+"""The mutation at which the search begins, if not the first: those before do not meet the bug."""
 
 CORPORA = {name: read(SEEDS / f"{name}.hex") for name in TARGETS}
 INPUTS = [(name, what) for name, inputs in CORPORA.items() for what in inputs]
@@ -136,7 +144,8 @@ def test_a_planted_bug_is_found_by_mutations(bug: str) -> None:
     name = BUGS[bug].target
     check = TARGETS[name].check
     with planted(bug):
-        failing = (data for data in mutations(name, 2000) if failure_of(check, data) is not None)
+        tried = islice(mutations(name, 2000), FROM.get(bug, 0), None)
+        failing = (data for data in tried if failure_of(check, data) is not None)
         found = next(failing, None)
     assert found is not None
     assert failure_of(check, found) is None

@@ -15,12 +15,23 @@ WITHIN = 400
 """Seeds."""
 FIRST = 20
 """Seeds that are played before the saved stories, which take longer."""
+CAUGHT_BY = {
+    "hops that needed this node given up": "refused-by-one-that-needed-us",
+    "nonce made up": "loop-in-step-with-probes",
+    "pulling found out anew": "pulled-by-entries-of-one-item",
+    "stray Nack believed": "loop-in-step-with-probes",
+    "signature unchecked": 267,
+}
+"""Saved stories and seeds that are played first, as the search takes long: few stories meet these bugs, and
+one of those before is a storm of frames under them."""
 
 
 def first_caught(name: str, saved: Iterable[Story] = ()) -> Story:
+    known = CAUGHT_BY.get(name)
+    first = [] if known is None else [make_story(known) if isinstance(known, int) else SAVED[known]]
     with mutated(name):
         seeds = map(make_story, range(FIRST)), map(make_story, range(FIRST, WITHIN))
-        for story in chain(seeds[0], saved, seeds[1]):
+        for story in chain(first, seeds[0], saved, seeds[1]):
             if play(story).violation is not None:
                 return story
     pytest.fail(f"{name!r} passes {WITHIN} seeds")
