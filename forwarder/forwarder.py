@@ -277,29 +277,32 @@ class Forwarder:
         if self.feeds is not None:
             self.feeds.wake(now)
 
-    def pit_entries(self) -> int:
-        """Return the number of pending entries: one a classic Interest, one a subscribed feed.
+    def pit_held(self) -> tuple[int, int]:
+        """Return the number of pending entries, and the state that they stand for, in bytes.
 
-        An Interest that only applications of this node know of does not count, see pit_bytes().
+        An entry is a classic Interest or a subscribed feed; its bytes are its name, plus RECORD_BYTES a
+        record, plus RANGE_BYTES a range and for a feed's upstream. Only faces to the network count: state
+        towards local applications shows on no wire, and what cannot be seen from packets could not be
+        checked against them.
         """
-        classic = sum(_records(entry, self.faces) > 0 for entry in self.pit)
-        return classic + sum(_ranges(feed, self.faces) > 0 for feed in self.feeds or ())
-
-    def pit_bytes(self) -> int:
-        """Return the state that those entries stand for, in bytes.
-
-        Name, plus RECORD_BYTES a record, plus RANGE_BYTES a range and for a feed's upstream. Only faces to
-        the network count: state towards local applications shows on no wire, and what cannot be seen
-        from packets could not be checked against them.
-        """
-        total = 0
+        entries = size = 0
         for entry in self.pit:
             if records := _records(entry, self.faces):
-                total += len(entry.key[0]) + RECORD_BYTES * records
+                entries += 1
+                size += len(entry.key[0]) + RECORD_BYTES * records
         for feed in self.feeds or ():
             if ranges := _ranges(feed, self.faces):
-                total += len(feed.feed) + RANGE_BYTES * ranges
-        return total
+                entries += 1
+                size += len(feed.feed) + RANGE_BYTES * ranges
+        return entries, size
+
+    def pit_entries(self) -> int:
+        """Return the number of pending entries, see pit_held()."""
+        return self.pit_held()[0]
+
+    def pit_bytes(self) -> int:
+        """Return their state in bytes, see pit_held()."""
+        return self.pit_held()[1]
 
     def pit_ranges(self) -> int:
         """Return the number of ranges that downstreams in the network have granted."""
