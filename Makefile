@@ -21,6 +21,9 @@ COMPILED := .compiled
 WITH_COMPILED = PYTHONSAFEPATH=1 PYTHONPATH=$(COMPILED):.
 TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate tests/ssb_over_ndn
 
+# Else each of the hundreds of processes that tests start would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis pictures fuzz soak setup clean
 .DEFAULT_GOAL := help
 
