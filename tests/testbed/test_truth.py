@@ -39,6 +39,8 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 from topologies.mininet import sandbox
 
+pytestmark = pytest.mark.long
+
 EVERY = {"layerings": tuple(LAYERINGS), "sample_interval_ms": 3.7, "settle_ms": 4000, "drain_ms": 2000}
 ITEMS = {"items": 60, "schedule": {"speed": 1e6, "idle_limit_ms": 50.0}}
 TREE = {"generator": "tree", "depth": 2, "fanout": 2, "link": {"delay_ms": 5.0, "bw_mbit": 10.0}}
@@ -79,10 +81,14 @@ NETWORKS: dict[str, Scenario] = {
 
 def _counted(run: Run, layering: str) -> list[dict[str, Any]]:
     """Return what the forwarders say of their PITs, sample by sample."""
-    rows = [json.loads(line) for line in run.counters(layering).read_text().splitlines()]
-    for row in rows:
-        held = row.pop("state")["pit"]
-        row["pit_entries"], row["pit_bytes"] = held["entries"], held["bytes"]
+    rows, known = [], dict[str, dict[str, Any]]()
+    for line in run.counters(layering).read_text().splitlines():
+        time, _, rest = line.partition(", ")
+        if rest not in known:  # most nodes are as they were in the sample before
+            row = json.loads("{" + rest)
+            held = row.pop("state")["pit"]
+            known[rest] = row | {f"pit_{what}": held[what] for what in ("entries", "bytes")}
+        rows.append(known[rest] | {"time": int(time.removeprefix('{"time": '))})
     return rows
 
 
