@@ -83,12 +83,12 @@ def _counted(run: Run, layering: str) -> list[dict[str, Any]]:
     """Return what the forwarders say of their PITs, sample by sample."""
     rows, known = [], dict[str, dict[str, Any]]()
     for line in run.counters(layering).read_text().splitlines():
-        time, _, rest = line.partition(", ")
+        time, _, rest = line.partition(",")
         if rest not in known:  # most nodes are as they were in the sample before
             row = json.loads("{" + rest)
             held = row.pop("state")["pit"]
             known[rest] = row | {f"pit_{what}": held[what] for what in ("entries", "bytes")}
-        rows.append(known[rest] | {"time": int(time.removeprefix('{"time": '))})
+        rows.append(known[rest] | {"time": int(time.removeprefix('{"time":'))})
     return rows
 
 
