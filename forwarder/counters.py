@@ -1,8 +1,11 @@
 """What a forwarder counts: packets, and what became of them."""
 
 from collections import Counter
+from operator import attrgetter
 
 from forwarder.face import PACKET_COUNTERS, Face
+
+_packets = attrgetter(*PACKET_COUNTERS)
 
 
 class Counters:
@@ -94,4 +97,8 @@ class Counters:
 
     def as_dict(self) -> dict[str, int]:
         """Return all counters by name."""
-        return {name: getattr(self, name) for name in PACKET_COUNTERS + self._OF_NODE}
+        sums = [self._gone[name] for name in PACKET_COUNTERS]
+        for face in self._faces.values():
+            for at, count in enumerate(_packets(face)):
+                sums[at] += count
+        return dict(zip(PACKET_COUNTERS, sums, strict=True)) | {n: getattr(self, n) for n in self._OF_NODE}

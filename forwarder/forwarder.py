@@ -271,35 +271,38 @@ class Forwarder:
         for entry in self.pit.expire(now):
             if entry.in_records:
                 self.counters.expired += 1
-                self.pit_expired += self._records(entry) > 0
+                self.pit_expired += _records(entry, self.faces) > 0
                 entry.strategy.after_expiry(entry, now)
                 self._bury(entry, now)
         if self.feeds is not None:
             self.feeds.wake(now)
 
-    def pit_entries(self) -> int:
-        """Return the number of pending entries: one a classic Interest, one a subscribed feed.
+    def pit_held(self) -> tuple[int, int]:
+        """Return the number of pending entries, and the state that they stand for, in bytes.
 
-        An Interest that only applications of this node know of does not count, see pit_bytes().
+        An entry is a classic Interest or a subscribed feed; its bytes are its name, plus RECORD_BYTES a
+        record, plus RANGE_BYTES a range and for a feed's upstream. Only faces to the network count: state
+        towards local applications shows on no wire, and what cannot be seen from packets could not be
+        checked against them.
         """
-        classic = sum(self._records(entry) > 0 for entry in self.pit)
-        return classic + sum(self._ranges(entry) > 0 for entry in self.feeds or ())
+        entries = size = 0
+        for entry in self.pit:
+            if records := _records(entry, self.faces):
+                entries += 1
+                size += len(entry.key[0]) + RECORD_BYTES * records
+        for feed in self.feeds or ():
+            if ranges := _ranges(feed, self.faces):
+                entries += 1
+                size += len(feed.feed) + RANGE_BYTES * ranges
+        return entries, size
+
+    def pit_entries(self) -> int:
+        """Return the number of pending entries, see pit_held()."""
+        return self.pit_held()[0]
 
     def pit_bytes(self) -> int:
-        """Return the state that those entries stand for, in bytes.
-
-        Name, plus RECORD_BYTES a record, plus RANGE_BYTES a range and for a feed's upstream. Only faces to
-        the network count: state towards local applications shows on no wire, and what cannot be seen
-        from packets could not be checked against them.
-        """
-        total = 0
-        for entry in self.pit:
-            if records := self._records(entry):
-                total += len(entry.key[0]) + RECORD_BYTES * records
-        for feed in self.feeds or ():
-            if ranges := self._ranges(feed):
-                total += len(feed.feed) + RANGE_BYTES * ranges
-        return total
+        """Return their state in bytes, see pit_held()."""
+        return self.pit_held()[1]
 
     def pit_ranges(self) -> int:
         """Return the number of ranges that downstreams in the network have granted."""
@@ -310,19 +313,8 @@ class Forwarder:
         return sum(granted.limit - granted.next + 1 for granted in self._granted())
 
     def _granted(self) -> list[Range]:
-        feeds = self.feeds or ()
-        return [granted for feed in feeds for face, granted in feed.ranges.items() if self._is_network(face)]
-
-    def _records(self, entry: PitEntry) -> int:
-        waiting = sum(self._is_network(record.face) for record in entry.in_records)
-        return waiting + sum(self._is_network(record.face) for record in entry.out_records)
-
-    def _ranges(self, feed: FeedEntry) -> int:
-        return sum(self._is_network(face) for face, _ in feed.ranges.items()) + self._is_network(feed.face)
-
-    def _is_network(self, face: int | None) -> bool:
-        found = None if face is None else self.faces.get(face)
-        return found is not None and not found.is_local
+        ranges = (each for feed in self.feeds or () for each in feed.ranges.items())
+        return [granted for face, granted in ranges if _is_network(face, self.faces)]
 
     def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:
         """Ask a face for an item by a classic Interest, for the feeds of this node.
@@ -744,3 +736,23 @@ def _digests(name: bytes) -> list[bytes]:
 def _least_severe(records: Iterable[OutRecord]) -> int:
     """Return the reason that says least against trying again: Congestion, Duplicate, NoRoute, none at all."""
     return min((record.nacked or 0 for record in records), key=lambda reason: reason or sys.maxsize)
+
+
+def _records(entry: PitEntry, faces: Mapping[int, Face]) -> int:
+    """Return how many records of an entry are of faces to the network. Loops: nodes are sampled often."""
+    count = 0
+    for waiting in entry.in_records:
+        count += _is_network(waiting.face, faces)
+    for asked in entry.out_records:
+        count += _is_network(asked.face, faces)
+    return count
+
+
+def _ranges(feed: FeedEntry, faces: Mapping[int, Face]) -> int:
+    """Return how many ranges of a feed are of faces to the network, and one for its upstream if that is."""
+    return sum(_is_network(face, faces) for face, _ in feed.ranges.items()) + _is_network(feed.face, faces)
+
+
+def _is_network(number: int | None, faces: Mapping[int, Face]) -> bool:
+    face = None if number is None else faces.get(number)
+    return face is not None and not face.is_local

@@ -4,6 +4,7 @@ It is spoken to over two pipes, in the Chrome DevTools Protocol: JSON messages, 
 says itself when it is ready or that it cannot be drawn, a probe when it is done: no time is set for either.
 """
 
+import atexit
 import base64
 import json
 import os
@@ -12,8 +13,10 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import F_DUPFD_CLOEXEC, fcntl
+from functools import cache
 from pathlib import Path
 from select import select
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from patience import PATIENCE_S
@@ -58,53 +61,67 @@ PROBE = """
 
 
 class Browser:
-    """Loads pages in Chromium, each in one of its own; what their consoles say is kept in `said`."""
+    """Loads pages, each in a context of its own; what their consoles say is kept in `said`.
+
+    All share one process of Chromium, as starting it takes longer than most pages do.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.said: list[str] = []
 
-    def run(self, page: str, *flags: str, fragment: str = "") -> str:
+    def run(self, page: str) -> str:
         """Load a page; return its document as it is when the page says that it is ready."""
-        with self._loaded(page, flags, fragment) as (_, document):
+        with self._loaded(page) as (_, document):
             return document
 
-    def probe(self, page: str, script: str, *flags: str, fragment: str = "") -> Any:
-        """Load a page and run a script in it; return what the script returns."""
-        with self._loaded(page, flags, fragment) as (chromium, _):
-            return chromium.evaluate(PROBE.replace("PROBED", script))
+    def probe(
+        self, page: str, script: str, *, fragment: str = "", width: int = 800, is_dark: bool = False
+    ) -> Any:
+        """Load a page in a window so many pixels wide and run a script in it; return what the script returns.
+        `is_dark`: the user prefers dark colours."""
+        with self._loaded(page, fragment, width, is_dark) as (tab, _):
+            return tab.evaluate(PROBE.replace("PROBED", script))
 
     def print(self, page: str) -> bytes:
         """Load a page and print it; return the PDF."""
-        with self._loaded(page, (), "") as (chromium, _):
-            return base64.b64decode(chromium.call("Page.printToPDF")["data"])
+        with self._loaded(page) as (tab, _):
+            return base64.b64decode(tab.call("Page.printToPDF")["data"])
 
     @contextmanager
-    def _loaded(self, page: str, flags: tuple[str, ...], fragment: str) -> Iterator[tuple["_Chromium", str]]:
+    def _loaded(
+        self, page: str, fragment: str = "", width: int = 800, is_dark: bool = False
+    ) -> Iterator[tuple["_Tab", str]]:
         path = self._directory / "page.html"
         path.write_text(page, encoding="utf-8")
-        chromium = _Chromium(self._directory / "profile", flags)
+        tab = _Tab(_chromium())
         try:
-            chromium.open(f"file://{path}{fragment}")
-            yield chromium, chromium.evaluate(READY)
+            tab.open(f"file://{path}{fragment}", width, is_dark)
+            yield tab, tab.evaluate(READY)
         finally:
-            chromium.close()
-            self.said += chromium.said
+            tab.close()
+            self.said += tab.said
+
+
+@cache
+def _chromium() -> "_Chromium":
+    profile = TemporaryDirectory(prefix="feednet-chromium-")
+    started = _Chromium(profile.name)
+    atexit.register(profile.cleanup)
+    atexit.register(started.close)
+    return started
 
 
 class _Chromium:
-    """A process of Chromium with one page open."""
+    """A process of Chromium."""
 
-    def __init__(self, profile: Path, flags: tuple[str, ...]) -> None:
+    def __init__(self, profile: str) -> None:
         assert CHROMIUM is not None
         (theirs_in, self._to), (self._from, theirs_out) = _pipe(), _pipe()
-        self.said: list[str] = []
-        self._session: dict[str, str] = {}
-        self._loaded: set[str] = set()
         self._number = 0
         self._unread = b""
         command = [CHROMIUM, "--headless", "--disable-gpu", f"--user-data-dir={profile}"]
-        command += ["--remote-debugging-pipe", *flags, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+        command += ["--remote-debugging-pipe", *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         script = f'exec 3<&{theirs_in} 4>&{theirs_out} {theirs_in}<&- {theirs_out}>&-; exec "$@"'
         self._process = subprocess.Popen(
             ["bash", "-c", script, "bash", *command],
@@ -115,12 +132,50 @@ class _Chromium:
         os.close(theirs_in)
         os.close(theirs_out)
 
-    def open(self, address: str) -> None:
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+    def send(self, message: dict[str, Any]) -> int:
+        """Send a message under a new number; return the number."""
+        self._number += 1
+        os.write(self._to, json.dumps({"id": self._number} | message).encode() + b"\0")
+        return self._number
+
+    def receive(self) -> dict[str, Any]:
+        while b"\0" not in self._unread:
+            assert select([self._from], [], [], PATIENCE_S)[0], "Chromium hangs"
+            read = os.read(self._from, 1 << 20)
+            assert read, "Chromium has ended"
+            self._unread += read
+        first, _, self._unread = self._unread.partition(b"\0")
+        message: dict[str, Any] = json.loads(first)
+        return message
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        os.close(self._to)
+        os.close(self._from)
+
+
+class _Tab:
+    """A page that is open."""
+
+    def __init__(self, chromium: _Chromium) -> None:
+        self._chromium = chromium
+        self.said: list[str] = []
+        self._session: dict[str, str] = {}
+        self._loaded: set[str] = set()
+        self._context = self.call("Target.createBrowserContext")["browserContextId"]
+
+    def open(self, address: str, width: int, is_dark: bool) -> None:
+        where = {"url": "about:blank", "browserContextId": self._context}
+        target = self.call("Target.createTarget", **where)["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = {"sessionId": attached["sessionId"]}
         for domain in ("Runtime", "Log", "Page"):
             self.call(f"{domain}.enable")
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Page.setLifecycleEventsEnabled", enabled=True)
         loader = self.call("Page.navigate", url=address)["loaderId"]
         while loader not in self._loaded:
@@ -134,28 +189,18 @@ class _Chromium:
 
     def call(self, method: str, **parameters: Any) -> Any:
         """Have Chromium do something; return what it says to that."""
-        self._number += 1
-        said = {"id": self._number, "method": method, "params": parameters} | self._session
-        os.write(self._to, json.dumps(said).encode() + b"\0")
-        while (answer := self._receive()).get("id") != self._number:
+        number = self._chromium.send({"method": method, "params": parameters} | self._session)
+        while (answer := self._receive()).get("id") != number:
             pass
         assert "error" not in answer, (method, answer["error"])
         return answer["result"]
 
     def close(self) -> None:
-        self._process.terminate()
-        self._process.wait()
-        os.close(self._to)
-        os.close(self._from)
+        self._session = {}
+        self.call("Target.disposeBrowserContext", browserContextId=self._context)
 
     def _receive(self) -> dict[str, Any]:
-        while b"\0" not in self._unread:
-            assert select([self._from], [], [], PATIENCE_S)[0], f"Chromium hangs; its console: {self.said}"
-            read = os.read(self._from, 1 << 20)
-            assert read, f"Chromium has ended; its console: {self.said}"
-            self._unread += read
-        first, _, self._unread = self._unread.partition(b"\0")
-        message: dict[str, Any] = json.loads(first)
+        message = self._chromium.receive()
         method, parameters = message.get("method"), message.get("params", {})
         if method in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
             self.said.append(json.dumps(parameters))

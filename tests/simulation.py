@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from random import Random
 from tempfile import NamedTemporaryFile
@@ -76,9 +77,13 @@ class Result:
     nodes: dict[str, Node]
     events: dict[str, list[dict[str, Any]]]
     capture: bytes
-    packets: list[Seen]
     timeline: Timeline
     load: Workload
+
+    @cached_property
+    def packets(self) -> list[Seen]:
+        """What was sent and received, reassembled; read from the capture when somebody asks."""
+        return _packets(self.capture)
 
     def delivered(self, node: str, feed: int | None = None) -> list[int]:
         """Sequence numbers in the order that the application got them, of all feeds or of one."""
@@ -103,8 +108,7 @@ def simulate(wanted: Scenario, layering: str, items: int | None = None, until_dr
     events: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for event in emulation.take_events():
         events[event["node"]].append(event)
-    captured = file.getvalue()
-    return Result(emulation.nodes, events, captured, _packets(captured), emulation.timeline, published)
+    return Result(emulation.nodes, events, file.getvalue(), emulation.timeline, published)
 
 
 def _packets(capture: bytes) -> list[Seen]:

@@ -23,6 +23,7 @@ class MemoryFeeds(Admission):
         self._by_id: dict[str, Message] = {}
         self._loose: dict[str, Message] = {}
         self._tips: dict[str, int] = {}
+        self._bytes: dict[str, int] = {}
         self._forks: dict[str, tuple[Message, Message]] = {}
         self._own: set[str] = set()
 
@@ -75,6 +76,7 @@ class MemoryFeeds(Admission):
         if feed not in self._tips:
             return 0
         del self._tips[feed]
+        del self._bytes[feed]
         dropped = self._feeds.pop(feed)
         for stored, message in dropped:
             self._log[stored.position - 1] = None
@@ -83,7 +85,7 @@ class MemoryFeeds(Admission):
 
     def bytes(self, feed: str) -> int:
         """Bytes of a feed's messages, as canonical text."""
-        return sum(len(stored.text) for stored, _ in self._feeds.get(feed, ()))
+        return self._bytes.get(feed, 0)
 
     def close(self) -> None:
         """Do nothing: there is nothing to let go of."""
@@ -101,6 +103,7 @@ class MemoryFeeds(Admission):
             self._log.append((stored, message))
             self._feeds[message.author].append((stored, message))
             self._tips[message.author] = message.sequence
+            self._bytes[message.author] = self._bytes.get(message.author, 0) + len(stored.text)
             self._by_id[message.id] = message
             self._loose.pop(message.id, None)
         self._forks |= changes.forks

@@ -20,9 +20,13 @@ def work_off(
 ) -> Generator[Result, None, None]:
     """Yield what `work` returns for each task, in the order in which they are done.
 
-    Whoever closes the generator ends the workers, in the middle of what they do. To be called from the main
-    thread. Raises concurrent.futures.process.BrokenProcessPool if a worker was killed.
+    One worker is this process itself: another would only have to be started. Whoever closes the generator
+    ends the workers, in the middle of what they do. To be called from the main thread. Raises
+    concurrent.futures.process.BrokenProcessPool if a worker was killed.
     """
+    if workers == 1:
+        yield from map(work, tasks)
+        return
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent)
     waiting: set[Future[Result]] = set()
     try:

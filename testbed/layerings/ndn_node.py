@@ -381,7 +381,7 @@ class NdnNode:
     def held(self) -> dict[str, Held]:
         """Return what the forwarder holds, by kind: its PIT."""
         forwarder = self.host.forwarder
-        return {"pit": Held(forwarder.pit_entries(), forwarder.pit_bytes())}
+        return {"pit": Held(*forwarder.pit_held())}
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""

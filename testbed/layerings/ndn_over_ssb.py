@@ -260,7 +260,7 @@ class NdnOverSsbNode:
     def held(self) -> dict[str, Held]:
         """Return what the node holds: its PIT, connections, feeds on them, and others' messages."""
         forwarder = self._participant.host.forwarder
-        pit = Held(forwarder.pit_entries(), forwarder.pit_bytes())
+        pit = Held(*forwarder.pit_held())
         published = {feed.key for feed in self._context.workload.feeds if feed.publisher == self.name}
         own = {self._own.ref} | published
         return {"pit": pit} | held_by(self._peer, self._store, own)

@@ -241,6 +241,12 @@ class Model:
         return list(worst.values())
 
     @cached_property
+    def counters(self) -> pd.DataFrame:
+        """The lines of counters.jsonl."""
+        lines = (self.run / self.layering / "counters.jsonl").read_text().splitlines()
+        return pd.DataFrame(map(json.loads, lines))
+
+    @cached_property
     def pits(self) -> dict[str, Pit]:
         """Each node's PIT."""
         by_node: dict[str, list[Any]] = {node: [] for node in self.roles}
@@ -343,8 +349,7 @@ class Model:
 
     def finding(self) -> dict[str, Any]:
         """How feeds are found: routes and records from counters.jsonl, messages of the name service."""
-        lines = (self.run / self.layering / "counters.jsonl").read_text().splitlines()
-        rows = pd.DataFrame(map(json.loads, lines))
+        rows = self.counters
         begun = self.publishing[0]
 
         def peak(name: str) -> float | None:
@@ -432,8 +437,7 @@ class Model:
 
     def standing(self) -> dict[str, float | None]:
         """Routes, replicas and graphs: the most that a node ever says, and the mean of nodes."""
-        lines = (self.run / self.layering / "counters.jsonl").read_text().splitlines()
-        told = pd.DataFrame([json.loads(line) for line in lines])
+        told = self.counters
         names = {
             "replicas": "log_entries",
             "replica_bytes": "log_bytes",

@@ -204,8 +204,8 @@ return [
 
 
 def test_dark_mode(browser, page):
-    light = browser.probe(page, COLOURS, "--blink-settings=preferredColorScheme=1")
-    dark = browser.probe(page, COLOURS, "--blink-settings=preferredColorScheme=0")
+    light = browser.probe(page, COLOURS)
+    dark = browser.probe(page, COLOURS, is_dark=True)
     assert light == ["rgb(255, 255, 255)", "#1d2227", "#d55e00"]
     assert dark == ["rgb(20, 24, 28)", "#e4e7e9", "#f0884a"]
 
@@ -213,7 +213,7 @@ def test_dark_mode(browser, page):
 @pytest.mark.parametrize("width", [500, 1400])
 def test_nothing_is_wider_than_the_page(browser, page, width):
     wide = "return [innerWidth, document.documentElement.scrollWidth];"
-    inner, needed = browser.probe(page, wide, f"--window-size={width},900")
+    inner, needed = browser.probe(page, wide, width=width)
     assert inner == width
     assert needed <= inner
 
@@ -256,7 +256,7 @@ return { before, after, left, rows, unit, other, panel, wide: document.documentE
 
 @pytest.mark.parametrize("width", [500, 1400])
 def test_a_layering_that_is_hidden_is_hidden_in_every_figure_of_a_study(browser, width):
-    got = browser.probe(render_study(study("line", "Line", many())), STUDY, f"--window-size={width},900")
+    got = browser.probe(render_study(study("line", "Line", many())), STUDY, width=width)
     plots, panels = 8, 10
     assert (got["before"], got["after"]) == (plots + panels + 1, [])  # its own panel has its band, too
     assert (got["left"], got["rows"]) == (9, 9)
@@ -336,7 +336,7 @@ def test_captures_are_drawn_and_saved(browser, captures):
 @pytest.mark.parametrize("width", [500, 1400])
 def test_the_page_of_captures_is_no_wider_than_the_window(browser, captures, width):
     wide = "return [innerWidth, document.documentElement.scrollWidth];"
-    inner, needed = browser.probe(captures, wide, f"--window-size={width},900")
+    inner, needed = browser.probe(captures, wide, width=width)
     assert needed <= inner == width
 
 

@@ -27,7 +27,7 @@ from analysis.run.manifest import Run
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.reader import available, load
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 RUNS = [
     name

@@ -228,15 +228,15 @@ def kept(world: ProviderNetwork) -> dict[str, int]:
 def test_feeds_are_short_and_old_ones_are_deleted() -> None:
     terms = Terms(entries=8, unread=2)
     world = chain(2, terms, between=terms)
-    every(world, "customer", 10, 1000, "/a")
+    every(world, "customer", 10, 400, "/a")  # fifty feeds of each line
     most: dict[str, int] = {}
-    for _ in range(120):
+    for _ in range(60):
         world.run(0.1)
         for name, count in kept(world).items():
             most[name] = max(most.get(name, 0), count)
-    assert all(is_answered(world, f"/a/{number}") for number in range(1000))
+    assert all(is_answered(world, f"/a/{number}") for number in range(400))
     written = sum(line.written for node in world.nodes.values() for line in node.links())
-    assert written > 4 * 1000
+    assert written > 4 * 400
     # Of each line: the open feed and those that are not acknowledged yet, in each direction.
     assert max(most.values()) <= 2 * 2 * 3
     for node in world.nodes.values():
@@ -321,11 +321,17 @@ class Fetcher(Consumer):
             self.go_on(now)
 
 
-def fetch(world: ProviderNetwork, segments: int, do: Callable[[], None] = lambda: None) -> Fetcher:
+def fetch(world: ProviderNetwork, segments: int, do: Callable[[], None]) -> Fetcher:
+    """Fetch an object, and do something when a part of it is there."""
     fetcher = Fetcher("/a/object", segments)
+
+    def meanwhile() -> None:
+        assert 0 < len(fetcher.got) < segments
+        do()
+
     world.do("customer", lambda node: node.attach(fetcher, now=world.now))
     world.do("customer", lambda node: fetcher.go_on(world.now))
-    world.network.change(world.now + 150 * MS, do)
+    world.network.change(world.now + 150 * MS, meanwhile)
     for _ in range(100):
         world.run(1)
         if len(fetcher.got) == segments:
@@ -346,8 +352,8 @@ def test_an_object_comes_whole_though_a_node_is_killed(restarted: str | None) ->
         if restarted is not None:
             world.restart(restarted)
 
-    fetcher = fetch(world, 200, kill)
-    for number in range(200):
+    fetcher = fetch(world, 100, kill)
+    for number in range(100):
         name = from_uri(f"/a/object/seg={number}")
         assert fetcher.got[number] == name.ljust(5000, b".")
 

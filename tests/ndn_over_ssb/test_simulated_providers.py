@@ -16,8 +16,18 @@ from testbed.verify.simulate.search import play_seeds
 SEEDS = 40
 FRESH = 30
 WITHIN = 20
-FROM = {"any rate": 30, "a delegated prefix is its giver's": 10}
-"""Where the search for a mutant begins, if not at 0."""
+FROM = {
+    "a delegated prefix is its giver's": 14,
+    "any rate": 36,
+    "caches keep what was revoked": 1,
+    "feeds read are kept": 2,
+    "lines stay when contracts end": 1,
+    "messages read twice": 2,
+    "no new epoch": 1,
+    "no routes": 3,
+    "nothing is acknowledged": 2,
+}
+"""Where the search for a mutant begins, if not at 0: at a short story that meets it."""
 HAPPENS = {
     *("ask", "data", "timeout", "nack 50", "nack 150"),
     *("cut", "heal", "restart", "end", "request", "revoke", "give"),

@@ -15,12 +15,46 @@ WITHIN = 400
 """Seeds."""
 FIRST = 20
 """Seeds that are played before the saved stories, which take longer."""
+CAUGHT_BY = {
+    "Nack ignored": "lifetime-ends-before-the-search",
+    "ambiguous answers believed": "answer-to-another",
+    "cancel for all": "downstream-is-the-only-way",
+    "failures forgotten": "each-item-searched-for-anew",
+    "hop that delivers forgotten": "hop-that-delivers-forgotten",
+    "hops that needed this node given up": "refused-by-one-that-needed-us",
+    "idle answer ignored": "forgery-spoils-a-repair",
+    "loop not detected": "lifetime-ends-before-the-search",
+    "no failover": "downstream-is-asked-last",
+    "no second try": "feeds-that-share-a-hop",
+    "nonce made up": "loop-in-step-with-probes",
+    "nothing sent again": "go-back-n-in-step",
+    "passed-on LLI forgotten": "repetition-passed-on-beats-the-pull",
+    "past not fetched": "past-item-is-a-sign-of-life",
+    "past presumed": "refused-without-a-word",
+    "producer not told of a fork": "producer-not-told-of-the-fork",
+    "pulled back": "cache-of-a-dead-hop-looks-like-life",
+    "pulled once": "downstream-is-asked-last",
+    "pulling found out anew": "pulled-by-entries-of-one-item",
+    "refused in step": "past-item-is-a-sign-of-life",
+    "refused without a word": "lifetime-ends-before-the-search",
+    "reissued LLI dropped": "loop-in-step-with-probes",
+    "short lifetimes shun nobody": "too-short-to-find-out-silence",
+    "signature unchecked": 267,
+    "silence forgotten": "past-item-is-a-sign-of-life",
+    "stray Nack believed": "loop-in-step-with-probes",
+    "time-out put off by reissued LLIs": "time-out-put-off-by-reissued-llis",
+    "wish met twice": "pulled-from-a-dead-hop",
+}
+"""Saved stories and seeds that are played first, as the search takes long: few stories meet these bugs, and
+one of those before is a storm of frames under them."""
 
 
 def first_caught(name: str, saved: Iterable[Story] = ()) -> Story:
+    known = CAUGHT_BY.get(name)
+    first = [] if known is None else [make_story(known) if isinstance(known, int) else SAVED[known]]
     with mutated(name):
         seeds = map(make_story, range(FIRST)), map(make_story, range(FIRST, WITHIN))
-        for story in chain(seeds[0], saved, seeds[1]):
+        for story in chain(first, seeds[0], saved, seeds[1]):
             if play(story).violation is not None:
                 return story
     pytest.fail(f"{name!r} passes {WITHIN} seeds")

@@ -18,9 +18,12 @@ from testbed.verify.social.world import World, play, play_social
 SEEDS = 8
 FRESH = 4
 FROM = {
-    "graphs are one follow deeper": 14,
+    "graphs are one follow deeper": 15,
     "any feed is carried": 8,
-    "forgeries are passed on": 13,
+    "forgeries are passed on": 14,
+    "blocks are not read": 5,
+    "caches outlive the graph": 5,
+    "replicas outlive the graph": 5,
     "anybody attaches anybody": 96,
     "a log that is back is told again": 60,
     "Interests have no receiver": 4,

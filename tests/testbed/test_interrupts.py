@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long
 
 LONG = ["run", "line", "--items", "60", "--layering", "lli", "--sweep", "seed=1..2000", "--no-report"]
 """Minutes, however fast the machine is."""
-JOBS = 3
+JOBS = 2
 
 
 def finished(sweep):

@@ -119,6 +119,7 @@ def test_settings_that_differ_have_directories_that_differ(a, b):
 def test_nothing_is_written_outside_out(tmp_path):
     """A key of the scenario may be a prefix, and a file may be called as it likes."""
     chosen = ["--sweep", "strategies./=asf,best-route", "--sweep", "strategies./x=asf", "--no-report"]
+    chosen += ["--jobs", "1"]
     out = tmp_path / "in" / "out"
     arguments = ["run", "line", "--items", "2", "--layering", "lli", *chosen, "--out", str(out)]
     said = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
@@ -159,6 +160,7 @@ def test_runs_are_the_same_whatever_their_order(tmp_path):
 
 def sweep_again(out, *axes):
     arguments = ["run", "line", "--items", "4", "--layering", "lli", "--no-report", "--out", str(out)]
+    arguments += ["--jobs", "1"]
     said = CliRunner().invoke(feednet, [*arguments, *(x for axis in axes for x in ("--sweep", axis))])
     return said.output if said.exit_code == 0 else str(said.exception)
 

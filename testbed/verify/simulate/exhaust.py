@@ -68,9 +68,6 @@ def cover(name: str, frames: int, faults: int) -> ExhaustiveResult:
 def cover_all(frames: int, faults: int, jobs: int) -> Generator[ExhaustiveResult, None, None]:
     """Try every exchange, in `jobs` processes; yield what was covered, as it comes."""
     work = partial(cover, frames=frames, faults=faults)
-    if jobs == 1:
-        yield from map(work, EXCHANGES)
-        return
     yield from work_off(work, EXCHANGES, jobs)
 
 

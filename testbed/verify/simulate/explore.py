@@ -78,9 +78,6 @@ def explore_all(seed: int, stories: int, jobs: int) -> Generator[ExplorationResu
     part = min(stories, _PART)
     rounds = [seed * 1_000_003 + number for number in range(-(-stories // part))]
     work = partial(explore, stories=part)
-    if jobs == 1:
-        yield from map(work, rounds)
-        return
     yield from work_off(work, rounds, jobs)
 
 

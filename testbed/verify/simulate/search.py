@@ -81,7 +81,4 @@ def search(
     work = partial(play_seeds, play_seed=play_seed)
     end = first + count
     batches = (range(at, min(at + _BATCH, end)) for at in range(first, end, _BATCH))
-    if jobs == 1:
-        yield from map(work, batches)
-        return
     yield from work_off(work, batches, jobs)

@@ -42,8 +42,8 @@ LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
 """A lifetime that nobody should have to sit out for subscriptions to end."""
-MAX_FRAMES = 40_000
-"""More than any story needs: a storm."""
+MAX_FRAMES = 10_000
+"""More than any story needs: a storm. The longest of some hundreds has 2,000."""
 MAX_WAKES = 200
 """Alarms of one host at one instant: more is a loop."""
 
