@@ -133,10 +133,14 @@ def test_a_forwarder_is_managed_as_soon_as_it_can_be(tmp_path: Path, monkeypatch
     node = build(made.scenario, "poll", "r2", made.workload, timeline)
     assert isinstance(node, ForwarderNode)
     node._ends = {}
+
+    def ended() -> None:
+        raise EOFError
+
     with running(tmp_path) as daemon, beginning(tmp_path / "late.sock", daemon.path) as came:
-        with pytest.raises(ZeroDivisionError):
-            node.manage(tmp_path / "late.sock", lambda: 1 // 0)  # its program has ended
-        node._twin.routes = dict  # type: ignore[method-assign, assignment]
+        with pytest.raises(EOFError):
+            node.manage(tmp_path / "late.sock", ended)
+        node._twin.routes = dict  # type: ignore[method-assign]
         node.manage(tmp_path / "late.sock")
         assert b"list" in came[0]
         assert b"list" in came[1]
