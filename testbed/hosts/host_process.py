@@ -25,7 +25,7 @@ from testbed.hosts.local_faces import FORWARDER, LocalFaces
 from testbed.hosts.processes import ProcessEnded, Running, running
 from testbed.layerings.ndn_node import NdnNode
 from testbed.layerings.node import AppState, Node, Rerouted, report_of, sample
-from testbed.layerings.other_forwarder import ForwarderNode
+from testbed.layerings.other_forwarder import ForwarderNode, NotManaged
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
@@ -94,15 +94,17 @@ def one(
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
             watch = _Watch(node, Awaited(timeline, load), line)
             socket_path = home / FORWARDER
-            if isinstance(node, ForwarderNode):
-                node.manage(socket_path)
-            drive = _drive(node, beside, scenario, timeline, since, watch, socket_path)
-            samples, cpu_ns = _run(drive, clock)
-            beside.check()
+            try:
+                if isinstance(node, ForwarderNode):
+                    node.manage(socket_path, beside.check)
+                drive = _drive(node, beside, scenario, timeline, since, watch, socket_path)
+                samples, cpu_ns = _run(drive, clock)
+            finally:
+                beside.check()  # a program that has ended is the reason for other failures
         events = [*watch.events, *node.take_events()]
         report = Report(events, samples, cpu_ns, node.state, node.take_secrets())
         connection.send(("report", report))
-    except ProcessEnded as error:
+    except (ProcessEnded, NotManaged) as error:
         connection.send(("error", str(error)))
     except Exception as error:
         connection.send(("error", f"{type(error).__name__}: {error}"))

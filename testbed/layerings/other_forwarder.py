@@ -7,11 +7,13 @@ classic ones, by the legacy path of docs/controlled-push.md.
 
 import shutil
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from captures.key_log import Secret
-from forwarder.daemon.datasets import Client
+from forwarder.daemon.datasets import Client, DatasetError, Unanswered
 from forwarder.face import Persistency
 from forwarder.management.parameters import ControlParameters
 from forwarder.rib import Origin
@@ -29,6 +31,9 @@ INSTALL: Final = "see https://docs.named-data.net/NFD/current/INSTALL.html"
 _SOCKET = "../nfd.sock"  # testbed.hosts.local_faces.FORWARDER, from the program's directory
 _MTU = 1472
 _OK, _EXISTS = 200, 409
+_BEGIN_S = 60.0
+_ASK_S = 0.5
+_POLL_S = 0.05
 
 _FEEDNETD = """\
 log_level = "warning"
@@ -62,7 +67,7 @@ face_system
   general {{ enable_congestion_marking yes }}
   unix {{ path {socket} }}
   tcp {{ listen yes port 6363 enable_v4 yes enable_v6 no }}
-  udp {{ listen yes port 6363 enable_v4 yes enable_v6 no mcast no }}
+  udp {{ listen yes port 6363 enable_v4 yes enable_v6 no unicast_mtu {mtu} mcast no }}
   ether {{ listen no mcast no }}
 }}
 authorizations
@@ -75,6 +80,10 @@ authorizations
 }}
 rib {{ localhost_security {{ trust-anchor {{ type any }} }} }}
 """
+
+
+class NotManaged(Exception):
+    """A forwarder does not do as it is told; the message is one line."""
 
 
 def check(forwarder: str) -> None:
@@ -114,17 +123,19 @@ class ForwarderNode:
         self._routes: dict[str, dict[str, int]] = {}
         self._client: Client | None = None
 
-    def manage(self, path: Path) -> None:
-        """Begin to manage the program that listens at a path. Raises RuntimeError if it refuses something,
-        and what forwarder.daemon.datasets.Client raises."""
-        self._client = Client(path)
+    def manage(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
+        """Begin to manage the program that listens at a path, as soon as it can be managed.
+
+        `check` raises an error if the program has ended. Raises NotManaged.
+        """
+        self._client = self._begin(path, check)
         for peer, end in self._ends.items():
             wanted = ControlParameters(
                 uri=f"udp4://{end.peer_ipv4}:{NDN_PORT}", persistency=Persistency.PERMANENT, mtu=_MTU
             )
             made = self._command("faces/create", wanted, {_OK, _EXISTS})
             if made.face is None:
-                raise RuntimeError(f"{self.name}: its forwarder says nothing of the face to {peer}")
+                raise NotManaged(f"its forwarder says nothing of the face to {peer}")
             self._faces[peer] = made.face
             if made.persistency != Persistency.PERMANENT:  # the neighbour has written first
                 lasting = ControlParameters(face=made.face, persistency=Persistency.PERMANENT)
@@ -161,10 +172,35 @@ class ForwarderNode:
 
     def _command(self, verb: str, wanted: ControlParameters, good: set[int]) -> ControlParameters:
         assert self._client is not None
-        answer = self._client.command(verb, wanted)
+        try:
+            answer = self._client.command(verb, wanted)
+        except Unanswered as error:
+            raise NotManaged(f"its forwarder does not answer {verb}") from error
+        except DatasetError as error:
+            raise NotManaged(str(error)) from error
         if answer.code not in good:
-            raise RuntimeError(f"{verb}: {answer.code} {answer.text}")
+            raise NotManaged(f"its forwarder refuses {verb}: {answer.code} {answer.text}")
         return answer.body or ControlParameters()
+
+    def _begin(self, path: Path, check: Callable[[], None]) -> Client:
+        """Return a client once routes can be managed.
+
+        NFD opens its Unix socket after its TCP port, and manages routes in a thread that begins after both.
+        """
+        until = time.monotonic() + _BEGIN_S
+        while True:
+            check()
+            client = None
+            try:
+                client = Client(path)
+                client.fetch("/localhost/nfd/rib/list", _ASK_S)
+                return client
+            except (DatasetError, Unanswered) as error:
+                if client is not None:
+                    client.close()
+                if time.monotonic() > until:
+                    raise NotManaged(f"its forwarder cannot be managed after {_BEGIN_S:.0f} s") from error
+            time.sleep(_POLL_S)
 
     def take_events(self) -> list[dict[str, Any]]:
         """Return no events: it has no applications."""

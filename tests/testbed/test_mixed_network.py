@@ -1,7 +1,11 @@
 """Networks in which some nodes run another forwarder: it is managed by NFD's protocol, and LLIs cross it."""
 
+import socket
+import threading
+import time
 from collections import Counter
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from forwarder.management.parameters import ControlParameters
 from testbed.api import Experiment, Link, Topology, UserError, everything_delivered
 from testbed.hosts.context import build
 from testbed.layerings import other_forwarder
-from testbed.layerings.other_forwarder import ForwarderNode
+from testbed.layerings.other_forwarder import ForwarderNode, NotManaged
 from testbed.scenario.timeline import Timeline
 from topologies.mininet import sandbox
 from topologies.routing import Routing
@@ -81,6 +85,72 @@ def test_faces_routes_and_strategies_are_set_and_follow_the_network(tmp_path: Pa
 
 def replace_down(link: int) -> Routing:
     return Routing()._replace(down=frozenset({link}))
+
+
+@contextmanager
+def beginning(path: Path, daemon: Path) -> Iterator[list[bytes]]:
+    """A way to a daemon that begins as NFD does: its Unix socket is late, and the management of its routes
+    later still, so that the first Interest gets no answer. Yields all that has been asked."""
+    came: list[bytes] = []
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def pass_on(source: socket.socket, target: socket.socket, is_asking: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                if is_asking:
+                    came.append(data)
+                if not is_asking or len(came) > 1:
+                    target.sendall(data)
+        target.close()
+
+    def serve() -> None:
+        time.sleep(0.1)
+        listener.bind(str(path))
+        listener.listen()
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                behind = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+                behind.connect(str(daemon))
+                for way in ((client, behind, True), (behind, client, False)):
+                    threading.Thread(target=pass_on, args=way, daemon=True).start()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield came
+    finally:
+        with suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def test_a_forwarder_is_managed_as_soon_as_it_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_forwarder, "_ASK_S", 0.1)
+    made = mixed(layerings=["poll"])
+    timeline = Timeline.of(made.scenario, made.workload, 0)
+    node = build(made.scenario, "poll", "r2", made.workload, timeline)
+    assert isinstance(node, ForwarderNode)
+    node._ends = {}
+
+    def ended() -> None:
+        raise EOFError
+
+    with running(tmp_path) as daemon, beginning(tmp_path / "late.sock", daemon.path) as came:
+        with pytest.raises(EOFError):
+            node.manage(tmp_path / "late.sock", ended)
+        node._twin.routes = dict  # type: ignore[method-assign]
+        node.manage(tmp_path / "late.sock")
+        assert b"list" in came[0]
+        assert b"list" in came[1]
+        node._faces = {"s1": 1 << 20}
+        with pytest.raises(
+            NotManaged, match=r"its forwarder refuses rib/register: 410 there is no face 1048576"
+        ):
+            node._route("rib/register", "/x", "s1", 1)
+    with pytest.raises(NotManaged, match="has closed the connection"):
+        node._route("rib/register", "/x", "s1", 1)
 
 
 @pytest.mark.mininet
