@@ -24,14 +24,14 @@ from itertools import takewhile
 from random import Random
 from typing import Final, Protocol
 
-from ssb.timers import Timers
 from ssb.tiny import goset, vectors
-from ssb.tiny.asking import Timing, UnderWay
+from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, Feed, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.outbox import Outbox
 from ssb.tiny.replica import Heard, Limit, Repeats, Replica
+from ssb.tiny.sets import CHUNK_VECTOR, CLAIM, WANT, Sets
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
 from topologies.endpoint import Address
@@ -96,19 +96,17 @@ class Node:
         self._ports = tuple(ports)
         self._checksum = checksum
         self._is_server = is_server
-        self._sets: dict[str, Replica] = {}
-        self._routes: dict[bytes, tuple[Callable[[Replica, bytes, int, int], None], Replica]] = {}
-        self._members: dict[bytes, list[Replica]] = {}  # feed -> the sets that it is in
-        self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
-        self._armed: dict[bytes, bytes] = {}  # and the other way round
+        self._sets = Sets(store)
+        self._takers: dict[str, Callable[[Replica, bytes, int, int], None]] = {
+            CLAIM: self._take_claim,
+            WANT: self._take_want,
+            CHUNK_VECTOR: self._take_chunk_vector,
+        }
         self._withheld: set[bytes] = set()
         self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
-        self._timers = Timers[int]()  # of sets, by their numbers
-        self._numbers: dict[int, Replica] = {}
         self._joined = 0
-        self._changed: dict[Replica, None] = {}  # sets whose deadlines may be others now
 
     # Sets
 
@@ -120,24 +118,22 @@ class Node:
         *,
         epoch: int = 0,
         priority: int = 0,
-        limit: Limit | None = None,
+        pair: Limit | None = None,
         beside: str | None = None,
-        is_pair: bool = False,
     ) -> None:
         """Replicate the feeds with these keys, and no others; in place of a set of the same name.
 
-        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them. `beside` is
-        a set of the same nodes: a new one is spoken of where others have spoken of that. `is_pair`: they are
-        for two nodes, so what is asked for again and again is not sent again and again.
+        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them. `pair` is
+        for a set that only two nodes replicate: it limits the entries that are taken, and packets are sent
+        again at a limited rate (`Repeats`). `beside` names a set of the same nodes: the new one is announced
+        on the ports where that one has been heard.
         """
         before = self._sets.get(name)
-        near = before or (self._sets.get(beside) if beside is not None else None)
+        near = before or self._sets.get(beside)
         self.leave(name)
-        under_way = before.under_way if before is not None else UnderWay(self._timing)
-        repeats = Repeats(self._timing, now) if is_pair else None
-        new = self._join(
-            GrowOnlySet(name, keys, epoch, is_fixed=True), priority, limit, repeats, under_way, now
-        )
+        new = self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, pair, now)
+        if before is not None:
+            new.under_way = before.under_way
         if near is not None:
             new.ports.update(near.ports)
 
@@ -146,32 +142,25 @@ class Node:
         self.leave(name)
         before = self.store.get(_record(name))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        under_way = UnderWay(self._timing)
-        self._join(GrowOnlySet(name, [*known, *keys]), priority, None, None, under_way, now)
-        self._keep(self._sets[name])
+        self._keep(self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now))
 
     def leave(self, name: str) -> None:
         """Replicate a set no more; its feeds stay in the store."""
-        left = self._sets.pop(name, None)
-        if left is not None:
-            self._unroute(left)
-            self._timers.set(left.number, None)
-            del self._numbers[left.number]
-            for key in left.keys.keys:
-                self._members[key].remove(left)
-                self._arm(key)
+        self._sets.remove(name)
 
     def keys(self, name: str) -> list[bytes]:
         """Return the keys of a set, sorted; none if there is no such set."""
-        return list(self._sets[name].keys.keys) if name in self._sets else []
+        which = self._sets.get(name)
+        return list(which.keys.keys) if which is not None else []
 
     def sets_of(self, feed: bytes) -> list[str]:
         """Return the names of the sets that a feed is in."""
-        return [each.keys.name for each in self._members.get(feed, ())]
+        return [each.keys.name for each in self._sets.of(feed)]
 
     def heard(self, name: str) -> Heard | None:
         """Return what others have wanted of a set; None if there is no such set."""
-        return self._sets[name].heard if name in self._sets else None
+        which = self._sets.get(name)
+        return which.heard if which is not None else None
 
     def ask(self, name: str, now: int) -> None:
         """Say now what is lacking of a set, and so what is not."""
@@ -189,16 +178,16 @@ class Node:
         """Take entries of a feed again, and ask for them."""
         if feed in self._withheld:
             self._withheld.discard(feed)
-            for each in self._members.get(feed, ()):
+            for each in self._sets.of(feed):
                 each.wants.due = now
 
     def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
         """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
         entry = self.store.publish(feed, content, is_plain=is_plain)
         self._now = max(self._now, now)
-        self._arm(feed)
+        self._sets.expect(feed)
         is_sent = False
-        for each in self._members.get(feed, ()):
+        for each in self._sets.of(feed):
             if each.waiting.get(feed, 0) > 0 and not is_sent:
                 each.waiting[feed] -= 1
                 self._send(entry.packet, "entry", each, now)
@@ -254,9 +243,7 @@ class Node:
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines: list[int | None] = [self._outbox.next_deadline()]
-        self._plan()
-        deadlines.append(self._timers.next())
+        deadlines = [self._outbox.next_deadline(), self._sets.next_deadline()]
         if self.program is not None:
             deadlines.append(self.program.next_deadline())
         return min((due for due in deadlines if due is not None), default=None)
@@ -269,10 +256,7 @@ class Node:
             if due is not None and due <= now:
                 with self.store.transaction():
                     self.program.wake(now)
-        self._plan()
-        for number in self._timers.take_due(now):
-            each = self._numbers[number]
-            self._changed[each] = None
+        for each in self._sets.take_due(now):
             if each.beacon_at is not None and each.beacon_at <= now:
                 wait = self._timing.claims * self._random.random() if self._timing.gap else 0
                 each.beacon_at = now + self._timing.claims + round(wait)
@@ -288,34 +272,21 @@ class Node:
 
     def _take(self, packet: bytes, port: int, now: int) -> None:
         demux = packet[:DEMUX]
+        routed = self._sets.routed(demux)
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
                 for feed, sequence in self.store.add_chunk(packet):
-                    for each in self._members.get(feed, ()):
+                    for each in self._sets.of(feed):
                         each.under_way.come(feed, sequence, now)
                         each.chunks.progress(now)
                     self._tell(feed, now)
             self.taken["chunk"] += 1
-        elif demux in self._routes:
-            take, which = self._routes[demux]
-            take(which, packet, port, now)
+        elif routed is not None:
+            kind, which = routed
+            self._takers[kind](which, packet, port, now)
             which.ports[port] = None
-        elif demux in self._expected:
-            feed = self._expected[demux]
-            if feed in self._withheld:
-                self.dropped["withheld"] += 1
-                return
-            self._check_limit(feed, packet)
-            with self.store.transaction():
-                entry = self.store.append(feed, packet)
-                self._arm(feed)
-                for each in self._members[feed]:
-                    each.ports[port] = None
-                    each.wants.progress(now)
-                    if entry.chain is not None:
-                        each.chunks.progress(now)
-                self._tell(feed, now)
-            self.taken["entry"] += 1
+        elif (of_feed := self._sets.expected(demux)) is not None:
+            self._take_entry(of_feed, packet, port, now)
         elif len(packet) == PACKET and (held := self.store.find(demux)) is not None:
             if held[2] == packet:
                 self.dropped["duplicate"] += 1
@@ -326,8 +297,24 @@ class Node:
         else:
             self.dropped["unknown"] += 1
 
+    def _take_entry(self, feed: bytes, packet: bytes, port: int, now: int) -> None:
+        if feed in self._withheld:
+            self.dropped["withheld"] += 1
+            return
+        self._check_limit(feed, packet)
+        with self.store.transaction():
+            entry = self.store.append(feed, packet)
+            self._sets.expect(feed)
+            for each in self._sets.of(feed):
+                each.ports[port] = None
+                each.wants.progress(now)
+                if entry.chain is not None:
+                    each.chunks.progress(now)
+            self._tell(feed, now)
+        self.taken["entry"] += 1
+
     def _check_limit(self, feed: bytes, packet: bytes) -> None:
-        limits = [each.limit for each in self._members[feed] if each.limit is not None]
+        limits = [each.limit for each in self._sets.of(feed) if each.limit is not None]
         if limits:
             sequence = self.store.feeds[feed].sequence + 1
             length = read(packet, feed, sequence, b"").length if len(packet) == PACKET else 0
@@ -344,11 +331,11 @@ class Node:
         with self.store.transaction():
             new = which.keys.receive(packet)
             for key in new:
-                self._member(key, which)
+                self._sets.add(key, which)
             if new:
                 self._keep(which)
         if which.keys.state != before:
-            self._route(which)
+            self._sets.route(which)
             which.wants.progress(now)
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
@@ -379,7 +366,7 @@ class Node:
         which.heard = which.heard._replace(time=now)
         if has_less:
             which.wants.yield_to(now)
-        self.taken["want"] += 1
+        self.taken[WANT] += 1
 
     def _take_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
@@ -399,19 +386,9 @@ class Node:
                 credit -= 1
                 at += 1
                 self._send(chunk, "chunk", which, due, (port,))
-        self.taken["chunk vector"] += 1
+        self.taken[CHUNK_VECTOR] += 1
 
     # What goes
-
-    def _plan(self) -> None:
-        """Set the timers of sets whose deadlines may have changed."""
-        for each in self._changed:
-            if each.number in self._numbers:
-                self._timers.set(each.number, each.due)
-        self._changed.clear()
-
-    def _note(self, which: Replica) -> None:
-        self._changed[which] = None
 
     def _ask_for_entries(self, which: Replica, now: int) -> None:
         keys = which.keys.keys
@@ -420,7 +397,7 @@ class Node:
             return
         which.offset %= max(len(keys), 1)
         turned = keys[which.offset :] + keys[: which.offset]
-        # A vector is of neighbours: it ends before a feed that is withheld; the next one begins behind.
+        # A want vector covers consecutive feeds: it ends before a withheld one, and the next starts behind.
         passed = len(list(takewhile(self.withholds, turned)))
         wanted = takewhile(lambda key: key not in self._withheld, turned[passed:])
         offset = (which.offset + passed) % max(len(keys), 1)
@@ -429,7 +406,7 @@ class Node:
             which.keys.state, offset, (feeds[key].sequence + 1 for key in wanted)
         )
         if count:
-            self._send(packet, "want", which, now)
+            self._send(packet, WANT, which, now)
             which.offset = (offset + count) % len(keys)
         which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
@@ -458,7 +435,7 @@ class Node:
             which.chunks.put_off(min(comes.values(), default=None))
             return
         packet, count = vectors.make_chunk_vector(which.keys.state, missing.values())
-        self._send(packet, "chunk vector", which, now)
+        self._send(packet, CHUNK_VECTOR, which, now)
         which.chunks.asked(now, is_lacking=True)
         credit = CREDIT
         for place, sequence, _ in list(missing.values())[:count]:
@@ -482,77 +459,23 @@ class Node:
         if not self._outbox.put(packet, kind, which.priority, due, ports):
             self.dropped["not sent"] += 1
 
-    # Tables
+    # Sets
 
-    def _join(
-        self,
-        keys: GrowOnlySet,
-        priority: int,
-        limit: Limit | None,
-        repeats: Repeats | None,
-        under_way: UnderWay,
-        now: int,
-    ) -> Replica:
+    def _join(self, keys: GrowOnlySet, priority: int, pair: Limit | None, now: int) -> Replica:
         self._joined += 1
+        repeats = Repeats(self._timing, now) if pair is not None else None
         new = Replica(
-            self._joined,
-            keys,
-            priority,
-            limit,
-            repeats,
-            self._timing,
-            self._random,
-            now,
-            self._note,
-            under_way,
+            self._joined, keys, priority, pair, repeats, self._timing, self._random, now, self._sets.note
         )
-        self._note(new)
-        self._sets[keys.name] = self._numbers[new.number] = new
         with self.store.transaction():
-            for key in keys.keys:
-                self._member(key, new)
-        self._route(new)
+            self._sets.enter(new)
         if any(self.store.feeds[key].waiting for key in keys.keys):
             new.chunks.due = now
         return new
 
-    def _member(self, key: bytes, which: Replica) -> None:
-        self.store.add(key)
-        self._members.setdefault(key, []).append(which)
-        self._arm(key)
-
     def _keep(self, which: Replica) -> None:
         """Remember the keys of an open set."""
         self.store.put(_record(which.keys.name), which.keys.keys)
-
-    def _arm(self, key: bytes) -> None:
-        """Expect the next entry of a feed, if it is in a set."""
-        before = self._armed.pop(key, None)
-        if before is not None:
-            self._expected.pop(before, None)
-        if self._members.get(key) and key in self.store.feeds:
-            feed = self.store.feeds[key]
-            self._armed[key] = feed.expected
-            self._expected[feed.expected] = key
-        elif not self._members.get(key):
-            self._members.pop(key, None)
-
-    def _route(self, which: Replica) -> None:
-        self._unroute(which)
-        state = which.keys.state
-        for demux, take in (
-            (which.keys.demultiplexer, self._take_claim),
-            (vectors.want_demultiplexer(state), self._take_want),
-            (vectors.chunk_demultiplexer(state), self._take_chunk_vector),
-        ):
-            self._routes[demux] = take, which
-            which.routes.append(demux)
-
-    def _unroute(self, which: Replica) -> None:
-        for demux in which.routes:
-            if demux in self._routes and self._routes[demux][1] is which:
-                del self._routes[demux]
-        which.routes.clear()
 
 
 def _record(name: str) -> str:

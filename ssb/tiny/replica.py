@@ -96,7 +96,6 @@ class Replica:
         random: Random,
         now: int,
         changed: Callable[["Replica"], None],
-        under_way: UnderWay,
     ) -> None:
         self.number = number
         self.keys = keys
@@ -105,7 +104,7 @@ class Replica:
         self.priority = priority
         self.wants = Asking(timing, now, random, partial(changed, self))
         self.chunks = Asking(timing, None, random, partial(changed, self))
-        self.under_way = under_way
+        self.under_way = UnderWay(timing)
         self.beacon_at: int | None = None if keys.is_fixed else now
         self.offset = 0
         self.heard = Heard(now, {})

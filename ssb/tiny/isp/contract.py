@@ -325,4 +325,4 @@ class Contract(Lines):
         if facts.other_control is not None:
             keys = [facts.own_control, facts.other_control]
             beside = root_set(self.other)
-            self._node.join(self.control_set, keys, now, limit=COMMANDS, beside=beside, is_pair=True)
+            self._node.join(self.control_set, keys, now, pair=COMMANDS, beside=beside)

@@ -286,7 +286,6 @@ class Lines(ABC):
                 now,
                 epoch=facts.epoch,
                 priority=1,
-                limit=limit,
+                pair=limit,
                 beside=self.control_set,
-                is_pair=True,
             )

@@ -302,7 +302,7 @@ class BaseParty(Party, ABC):
 
     def _join_root(self, other: bytes, now: int) -> None:
         keys = [self.root.public_key, other]
-        self.node.join(root_set(other), keys, now, limit=COMMANDS, is_pair=True)
+        self.node.join(root_set(other), keys, now, pair=COMMANDS)
 
     def _read_root(self, feed: bytes, now: int) -> None:
         held = self._store.feeds[feed]
