@@ -64,7 +64,7 @@ class UnderWay:
         return min(max(self._mean + 4 * self._deviation, self._shortest), self._longest)
 
     def until(self, waiting: Waiting) -> int:
-        """Return until when the next chunk of an entry may come, ns; -1 if it was not asked for."""
+        """Return the time by which the next chunk of an entry should come, ns; -1 if it was not asked for."""
         asked = self._asked.get((waiting.entry.feed, waiting.entry.sequence))
         return asked.again + self.time if asked is not None and waiting.held < asked.end else -1
 

@@ -8,7 +8,7 @@ node sends it first.
 
 A node may have several ports, to several media. An answer goes out where the question has come from. What
 else is said of an open set goes out of all ports; of a fixed set, where others have spoken of it, and out of
-all until somebody has, unless it is told which other set the same nodes have.
+all until somebody has, unless `join` names another set of the same nodes.
 
 A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
 replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
@@ -351,7 +351,7 @@ class Node:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: nobody needs it but who has come too late
-                if not self._may_answer(which, held, sequence, 0, now):
+                if not self._take_repeat(which, held, sequence, 0, now):
                     break
                 credit -= 1
                 sequence += 1
@@ -381,7 +381,7 @@ class Node:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
-                if not self._may_answer(which, self.store.feeds[keys[place]], sequence, at + 1, now):
+                if not self._take_repeat(which, self.store.feeds[keys[place]], sequence, at + 1, now):
                     break
                 credit -= 1
                 at += 1
@@ -441,8 +441,8 @@ class Node:
         for place, sequence, _ in list(missing.values())[:count]:
             credit -= under_way.ask(lacking[place, sequence], credit, now)
 
-    def _may_answer(self, which: Replica, feed: Feed, sequence: int, number: int, now: int) -> bool:
-        may = which.repeats is None or which.repeats.admits(feed, sequence, number, now)
+    def _take_repeat(self, which: Replica, feed: Feed, sequence: int, number: int, now: int) -> bool:
+        may = which.repeats is None or which.repeats.take(feed, sequence, number, now)
         if not may:
             self.dropped["asked again"] += 1
         return may

@@ -9,8 +9,8 @@ from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
 from ssb.tiny.feed import Feed
 from ssb.tiny.goset import GrowOnlySet
-from ssb.tiny.meter import Meter
 from ssb.tiny.vectors import CREDIT
+from ssb.token_bucket import TokenBucket
 
 
 class Heard(NamedTuple):
@@ -38,10 +38,10 @@ _MOST_NOTED = 1024
 
 
 class Repeats:
-    """How much is sent again of a set of two nodes, each of which asks for itself: nobody signs vectors.
+    """A limit of the packets that are sent again, for a set of two nodes: nobody signs what he asks for.
 
-    Each new packet allows one that was sent before, as it may have been lost. Beyond that, it is twice what a
-    node asks for that gets nothing.
+    For each new packet, one earlier packet may be sent again, because it may have been lost. In addition,
+    packets are sent again at twice the rate at which a node asks while no answer reaches it.
 
     Args:
         timing: how often a node asks.
@@ -49,15 +49,18 @@ class Repeats:
     """
 
     def __init__(self, timing: Timing, now: int) -> None:
-        self._meter = Meter(max(timing.round // (2 * CREDIT), 1), _REPEATS, now)
+        self._again = TokenBucket(max(timing.round // (2 * CREDIT), 1), _REPEATS, now)
         self._sent: dict[tuple[bytes, int], int] = {}
 
-    def admits(self, feed: Feed, sequence: int, number: int, now: int) -> bool:
-        """Whether a packet may be sent: that of an entry, number 0, or of its n-th chunk; note that it is."""
+    def take(self, feed: Feed, sequence: int, number: int, now: int) -> bool:
+        """Note that a packet is sent, and return True; False if it was sent before and must not be again.
+
+        `number` is 0 for the entry, and n for its n-th chunk.
+        """
         place = feed.key, sequence
         if number <= self._sent.get(place, -1):
-            return self._meter.take(now)
-        self._meter.give_back()
+            return self._again.take(now)
+        self._again.give_back()
         if len(self._sent) >= _MOST_NOTED:
             self._sent = {
                 (key, at): sent for (key, at), sent in self._sent.items() if key != feed.key or at > feed.base

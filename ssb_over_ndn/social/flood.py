@@ -31,6 +31,7 @@ from forwarder.suppression import PARAMETERS, Suppression
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.packet import Data
+from ssb.token_bucket import TokenBucket
 from ssb_over_ndn.naming import log_key
 from ssb_over_ndn.social.hello import HELLO
 
@@ -63,31 +64,6 @@ class Carrier(Protocol):
     def reaches(self, user: str, feed: str) -> bool: ...  # noqa: D102
 
     def holders(self, user: str, feed: str) -> list[str]: ...  # noqa: D102
-
-
-class Quota:
-    """How often something may happen: a token bucket.
-
-    Args:
-        per_s: tokens a second, and at once.
-        now: ns.
-    """
-
-    __slots__ = ("_at", "_left", "_per_s")
-
-    def __init__(self, per_s: int, now: int) -> None:
-        self._per_s = per_s
-        self._left = float(per_s)
-        self._at = now
-
-    def take(self, now: int) -> bool:
-        """Take a token; return False if there is none."""
-        self._left = min(self._left + (now - self._at) * self._per_s / SECOND, self._per_s)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
 
 
 class Notes:
@@ -129,7 +105,7 @@ class SocialFlood(Strategy):
         self._face = face
         self._per_s = quota
         self._pushes = pushes
-        self._quotas: dict[int, Quota] = {}
+        self._quotas: dict[int, TokenBucket] = {}
         self._suppression = Suppression(PARAMETERS)
         self._shunned: dict[int, int] = {}  # face that has brought a forgery -> until when, ns
         self._refused: Measurements[tuple[int, int]] = Measurements(_REMEMBERED, most=65536)
@@ -220,7 +196,7 @@ class SocialFlood(Strategy):
         if face == self._face:
             return True
         if face not in self._quotas:
-            self._quotas[face] = Quota(self._per_s, now)
+            self._quotas[face] = TokenBucket(SECOND // self._per_s, self._per_s, now)
         return self._quotas[face].take(now)
 
     def _faces(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:

@@ -51,8 +51,8 @@ class Report(NamedTuple):
 def packs(scenario: Scenario, layering: str) -> dict[str, tuple[str, ...] | None]:
     """Return the processes of nodes: None for a node alone; for a pack its nodes, by the first of them.
 
-    A node with programs beside its own is always alone. Packs have about equally many interfaces, because a
-    node works for each: so a hub is not with half of those that it serves.
+    A node with programs beside its own is always alone. Packs have about equally many interfaces, because the
+    work of a node grows with its interfaces. So a hub shares its process with few others.
     """
     nodes = scenario.network.nodes
     if scenario.hosts == "processes" or (scenario.hosts == "auto" and len(nodes) <= MOST_PROCESSES):
@@ -61,13 +61,13 @@ def packs(scenario: Scenario, layering: str) -> dict[str, tuple[str, ...] | None
     others = [name for name in nodes if name not in alone]
     count = min(os.cpu_count() or 1, len(others))
     interfaces = Counter(each.node for each in scenario.network.interfaces)
-    packs: list[list[str]] = [[] for _ in range(count)]
+    shared: list[list[str]] = [[] for _ in range(count)]
     loads = [0] * count
     for name in sorted(others, key=lambda name: -interfaces[name]):
         least = loads.index(min(loads))
-        packs[least].append(name)
+        shared[least].append(name)
         loads[least] += max(interfaces[name], 1)
-    return {**dict.fromkeys(alone), **{pack[0]: tuple(pack) for pack in packs}}
+    return {**dict.fromkeys(alone), **{pack[0]: tuple(pack) for pack in shared}}
 
 
 def one(
@@ -335,9 +335,8 @@ async def _drive(
     try:
         await sockets.start()
         watch.begin(apply)
-        if (
-            isinstance(node, NdnNode) and watch.clock.dilation == 1
-        ):  # other programs go by the machine's clock
+        # Other programs follow the machine's clock, so a dilated node must not talk to them.
+        if isinstance(node, NdnNode) and watch.clock.dilation == 1:
             closing.callback(LocalFaces(node.host, sockets, forwarder).close)
         for at, action in sorted(agenda, key=lambda entry: entry[0]):
             if at > end or await watch.sleep(at):

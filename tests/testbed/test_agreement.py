@@ -43,6 +43,10 @@ def test_it_is_about_networks_and_told_in_both_forms() -> None:
     both = study("s", "t", [record("emulator"), record("Mininet (relay)", latency_p50=30.0)])
     line = agreement_text(both).splitlines()[2]
     assert line.split()[-8:] == ["+50.0%", "within", "5", "%", "and", "0.3", "ms", "DISAGREES"]
+    assert "--dilation 8" in agreement_text(both)
+    early = study("s", "t", [record("emulator"), record("Mininet (relay)", latency_p50=10.0)])
+    assert "DISAGREES" in agreement_text(early)
+    assert "--dilation" not in agreement_text(early)
     assert '<table class="comparison" id="table-agreement">' in render_study(both)
     seeds = study("s", "t", [record("emulator"), record("emulator", seed=2)])
     assert agreement(seeds) == []

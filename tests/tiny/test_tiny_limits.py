@@ -12,9 +12,9 @@ from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.messages import HopFin, OnboardRequest, SubRequest, write
 from ssb.tiny.isp.provider import REQUEST_PAUSE
 from ssb.tiny.isp.terms import Terms
-from ssb.tiny.meter import Meter
 from ssb.tiny.replica import _REPEATS
 from ssb.tiny.vectors import read_want
+from ssb.token_bucket import TokenBucket
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.verify.tiny.story import INSIDE, MS
@@ -42,14 +42,14 @@ def commands_read(network: ProviderNetwork, client: str) -> int:
 
 
 def test_a_meter_gives_a_burst_and_then_one_every_so_often() -> None:
-    meter = Meter(10, 3, now=1000)
-    assert [meter.take(1000) for _ in range(4)] == [True, True, True, False]
-    assert meter.due(1) == 1010
-    assert meter.due(9) == 1030, "it never holds more than three"
-    assert [meter.take(now) for now in (1009, 1010, 1011, 1020)] == [False, True, False, True]
-    meter.give_back()
-    assert meter.take(1020)
-    assert [meter.take(9000) for _ in range(4)] == [True, True, True, False]
+    bucket = TokenBucket(10, 3, now=1000)
+    assert [bucket.take(1000) for _ in range(4)] == [True, True, True, False]
+    assert bucket.due(1) == 1010
+    assert bucket.due(9) == 1030, "it never holds more than three"
+    assert [bucket.take(now) for now in (1009, 1010, 1011, 1020)] == [False, True, False, True]
+    bucket.give_back()
+    assert bucket.take(1020)
+    assert [bucket.take(9000) for _ in range(4)] == [True, True, True, False]
 
 
 def test_a_client_that_asks_without_end_is_read_at_the_pace_of_the_terms() -> None:
@@ -203,7 +203,7 @@ def test_what_is_asked_for_again_and_again_is_sent_now_and_then() -> None:
     assert network.receive("c1", good, 100) == texts("a", 100)
 
 
-def test_who_loses_half_of_all_is_still_answered() -> None:
+def test_a_loss_of_40_percent_refuses_few_answers() -> None:
     network = provider_cell(2, TERMS, loss_percent=40)
     ref = network.subscribe("c0", "c1")
     network.send("c0", ref, texts("a", 60, 200))

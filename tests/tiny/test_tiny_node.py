@@ -151,7 +151,13 @@ def snapshot(one: Node) -> object:
     tables = [
         store._query(f"SELECT * FROM {table}") for table in ("feeds", "entries", "chunks", "forks", "records")
     ]
-    return tables, dict(one._sets._expected), dict(store._pointers), list(one._outbox._queue), one.next_deadline()
+    return (
+        tables,
+        dict(one._sets._expected),
+        dict(store._pointers),
+        list(one._outbox._queue),
+        one.next_deadline(),
+    )
 
 
 def test_packets_that_do_not_fit_are_counted_and_change_nothing() -> None:
@@ -258,9 +264,9 @@ def test_sets_side_by_side_and_priorities() -> None:
     assert one.keys("data") == []
     assert C.public_key in one._sets._armed, "still in the other set"
     one.leave("control")
-    assert not one._armed
+    assert not one._sets._armed
     assert not one._sets._expected
-    assert not one._routes
+    assert not one._sets._routes
 
 
 def test_what_waits_to_be_sent_is_bounded() -> None:

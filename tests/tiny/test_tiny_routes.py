@@ -29,7 +29,7 @@ def test_routes_are_found_by_contract_and_by_feed(steps: list[tuple[str, int, Si
         everything = [(route, *both) for route in held.values() for both in route.sides()]
         for at in range(4):
             contract, feed = bytes([at]) * 20, bytes([at]) * 32
-            of, on = routes.of(contract), routes.on(feed)
+            of, on = routes.of_contract(contract), routes.of_feed(feed)
             assert {id(side) for _, side, _ in of} == {
                 id(side) for _, side, _ in everything if side.contract == contract
             }

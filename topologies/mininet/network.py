@@ -62,8 +62,8 @@ class MininetNetwork:
         directory: an existing directory for the relay's specification, while it starts.
         routing: by which routes nodes forward IP.
         dilation: how many times more slowly than the machine's the run's clock goes (captures.clock). Above 1
-            it needs the relay. The kernel's TCP keeps its shortest retransmission time in step; it does
-            not its delayed acknowledgements.
+            it needs the relay. The shortest retransmission time of the kernel's TCP follows it; delayed
+            acknowledgements follow the machine's clock.
 
     Attributes:
         impairment: "netem" or "relay", whichever it is.
@@ -363,9 +363,9 @@ def _tables(topology: Topology, routing: Routing, dilation: int) -> dict[str, di
 
 def _how(hops: Sequence[Hop], source: str, dilation: int) -> str:
     ways = [f"via {hop.into.ipv4} dev {hop.out.name}" for hop in hops]
-    patience = f" rto_min {dilation * _LINUX_RTO_MIN_MS}ms" if dilation > 1 else ""
+    rto_min = f" rto_min {dilation * _LINUX_RTO_MIN_MS}ms" if dilation > 1 else ""
     way = ways[0] if len(ways) == 1 else " ".join(f"nexthop {way}" for way in ways)
-    return f"src {source}{patience} {way}"
+    return f"src {source}{rto_min} {way}"
 
 
 def _text(mac: bytes) -> str:

@@ -180,7 +180,7 @@ class Contract(Lines):
         assert control is not None
         while page := self._store.read(control, self._store.feeds[control].mark, _PAGE):
             for entry in page:
-                if not self._party.admits(self.other, control, now):
+                if not self._party.take_command(self.other, control, now):
                     break
                 self._store.set_mark(control, entry.sequence)
                 message = read(entry.content)

@@ -1,19 +1,19 @@
-"""What a provider reads of its clients now, and what later: each may write so many commands as agreed.
+"""Limits of the rate at which a provider reads what its clients write.
 
-A client that writes faster is not asked for more until its time has come, so what it writes waits on its own
-disk. What the provider has caused costs nothing: an answer, or a `fin` that is due. So nobody can use up what
-another may write.
+A client that writes faster is not asked for more until there are tokens again, so its commands wait on its
+own disk. Commands that the provider itself causes are free: an answer, or a `fin` that is due. So nobody can
+use up the limit of another.
 """
 
 from collections.abc import Callable
 
 from ssb.tiny.isp.terms import SECOND, Terms
-from ssb.tiny.meter import Meter
 from ssb.tiny.node import Node
+from ssb.token_bucket import TokenBucket
 
 
 class Gate:
-    """The root and control feeds of clients, which are read at the pace of their terms.
+    """The root feeds, control feeds and lines of clients, which are read at the pace of their terms.
 
     Args:
         node: replicates them.
@@ -23,34 +23,37 @@ class Gate:
     def __init__(self, node: Node, terms_with: Callable[[bytes], Terms]) -> None:
         self._node = node
         self._terms_with = terms_with
-        self._commands: dict[bytes, Meter] = {}
-        self._packets: dict[bytes, Meter] = {}
+        self._commands: dict[bytes, TokenBucket] = {}
+        self._packets: dict[bytes, TokenBucket] = {}
         self._due: dict[bytes, int] = {}
 
-    def admits(self, client: bytes, feed: bytes, now: int) -> bool:
-        """Whether a client's next command may be read now; if not, its feed is read a second later."""
-        meter = self._meter(client, now)
-        if meter.take(now):
+    def take_command(self, client: bytes, feed: bytes, now: int) -> bool:
+        """Take a token for a client's next command.
+
+        If there is none, return False, and withhold its feed until there are those of a second.
+        """
+        bucket = self._commands_of(client, now)
+        if bucket.take(now):
             return True
-        self.close(feed, meter.due(max(SECOND // self._terms_with(client).pace, 1)))
+        self.close(feed, bucket.due(max(SECOND // self._terms_with(client).pace, 1)))
         return False
 
-    def admits_line(self, client: bytes, feed: bytes, packets: int, now: int) -> bool:
-        """Whether the next entry of a client's line may be read now; if not, it goes on a second later."""
+    def take_packets(self, client: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """Likewise take tokens for the packets of the next entry of a client's line."""
         terms = self._terms_with(client)
         if terms.line_pace is None:
             return True
         if client not in self._packets:
-            self._packets[client] = Meter(terms.line_pace, terms.size, now)
-        meter = self._packets[client]
-        if meter.take(now, packets):
+            self._packets[client] = TokenBucket(terms.line_pace, terms.size, now)
+        bucket = self._packets[client]
+        if bucket.take(now, packets):
             return True
-        self.close(feed, meter.due(max(SECOND // terms.line_pace, 1)))
+        self.close(feed, bucket.due(max(SECOND // terms.line_pace, 1)))
         return False
 
     def give_back(self, client: bytes, now: int) -> None:
         """Let a command that was read cost nothing."""
-        self._meter(client, now).give_back()
+        self._commands_of(client, now).give_back()
 
     def close(self, feed: bytes, due: int | None = None) -> None:
         """Read a feed no further before a time, ns; None if `open` will say when."""
@@ -74,8 +77,8 @@ class Gate:
             self._node.release(feed, now)
         return opened
 
-    def _meter(self, client: bytes, now: int) -> Meter:
+    def _commands_of(self, client: bytes, now: int) -> TokenBucket:
         if client not in self._commands:
             terms = self._terms_with(client)
-            self._commands[client] = Meter(terms.pace, terms.burst, now)
+            self._commands[client] = TokenBucket(terms.pace, terms.burst, now)
         return self._commands[client]

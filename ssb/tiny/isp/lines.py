@@ -59,11 +59,11 @@ class Party(Protocol):
     def on_read(self, contract: "Lines", feed: bytes, now: int) -> None:
         """Take note that the other has read a feed of the own line to its end."""
 
-    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
-        """Whether the next entry of another's root or control feed may be read now; he may have to wait."""
+    def take_command(self, other: bytes, feed: bytes, now: int) -> bool:
+        """Return whether to read the next entry of another's root or control feed now, and count it."""
 
-    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
-        """Whether the next entry of another's line may be read now; it has so many packets."""
+    def take_packets(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """Return whether to read the next entry of another's line now, and count its packets."""
 
     def fault(self, reason: str) -> None:
         """Count something that the other side must not do."""
@@ -161,7 +161,7 @@ class Lines(ABC):
             if not page:
                 return
             packets = packets_of(len(page[0].content))
-            if not self._party.admits_line(self.other, feed, packets, now):
+            if not self._party.take_packets(self.other, feed, packets, now):
                 return
             if not self._on_entry(feed, page[0], now):
                 return

@@ -211,11 +211,11 @@ class BaseParty(Party, ABC):
         """See Party."""
         return Identity.from_seed(self._random.randbytes(32))
 
-    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
+    def take_command(self, other: bytes, feed: bytes, now: int) -> bool:
         """See Party."""
         return True
 
-    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+    def take_packets(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
         """See Party."""
         return True
 
@@ -308,7 +308,7 @@ class BaseParty(Party, ABC):
         held = self._store.feeds[feed]
         while page := self._store.read(feed, held.mark, _PAGE):
             for entry in page:
-                if not self.admits(feed, feed, now):
+                if not self.take_command(feed, feed, now):
                     break
                 message = read(entry.content)
                 if message is not None and not self.on_root(feed, entry, message, now):

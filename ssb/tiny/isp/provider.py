@@ -131,13 +131,13 @@ class Provider(Switch):
 
     # What clients may ask
 
-    def admits(self, other: bytes, feed: bytes, now: int) -> bool:
+    def take_command(self, other: bytes, feed: bytes, now: int) -> bool:
         """See Party."""
-        return self._gate.admits(other, feed, now)
+        return self._gate.take_command(other, feed, now)
 
-    def admits_line(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+    def take_packets(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
         """See Party."""
-        return self._gate.admits_line(other, feed, packets, now)
+        return self._gate.take_packets(other, feed, packets, now)
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
         """See Party: a `fin` that is due costs nothing."""
@@ -262,7 +262,7 @@ class Provider(Switch):
             return
         ref, source, feed, group = request.ref, request.source, request.feed, request.group
         to = self._way(request.target, [contract.id])
-        asked = len(self.routes.of(contract.id))
+        asked = len(self.routes.of_contract(contract.id))
         if to is None or to is contract or to.is_behind or contract.facts.state != OPEN:
             contract.say(SubResponseIsp(ref, False, NOT_FOUND), now)
         elif (
@@ -341,7 +341,7 @@ class Provider(Switch):
         """
         held = self._store.feeds.get(feed)
         if is_in_group and held is not None and held.sequence == 0:
-            sides = self.routes.on(feed)
+            sides = self.routes.of_feed(feed)
             if sides and all(
                 side.contract == contract.id and route.group is not None for route, side, _ in sides
             ):
@@ -360,7 +360,7 @@ class Provider(Switch):
         elif state == FAREWELL:
             self._events.append(Event("farewell", client))
             self._forget_reach(contract, now)
-            for route, side, other in self.routes.of(contract.id):
+            for route, side, other in self.routes.of_contract(contract.id):
                 self._part(contract, route, side, other, now)
         elif state == OVER:
             self._events.append(Event("over", client))

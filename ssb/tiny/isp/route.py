@@ -1,6 +1,6 @@
 """Subscriptions as a provider keeps them (`ssb.tiny.isp.provider`), and as records of the store."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ssb.bipf import Value
@@ -74,8 +74,8 @@ class Routes(Mapping[bytes, Route]):
 
     def __init__(self) -> None:
         self._routes: dict[bytes, Route] = {}
-        self._found: dict[bytes, dict[bytes, Route]] = {}  # by what their sides have had
-        self._keys: dict[bytes, set[bytes]] = {}  # and the other way round
+        self._found: dict[bytes, dict[bytes, Route]] = {}  # contract or feed -> routes
+        self._keys: dict[bytes, set[bytes]] = {}  # reference -> its contracts and feeds
 
     def __getitem__(self, ref: bytes) -> Route:
         return self._routes[ref]
@@ -96,27 +96,25 @@ class Routes(Mapping[bytes, Route]):
                 self._found.setdefault(key, {})[route.ref] = route
 
     def remove(self, ref: bytes) -> None:
-        """Hold a route no more, if it is held."""
+        """Remove a route, if it is there."""
         self._routes.pop(ref, None)
         for key in self._keys.pop(ref, ()):
             del self._found[key][ref]
             if not self._found[key]:
                 del self._found[key]
 
-    def of(self, contract: bytes) -> list[tuple[Route, Side, Side]]:
+    def of_contract(self, contract: bytes) -> list[tuple[Route, Side, Side]]:
         """Return a contract's routes, its side of each, and the other one."""
-        return [
-            (route, side, other)
-            for route in self._found.get(contract, {}).values()
-            for side, other in route.sides()
-            if side.contract == contract
-        ]
+        return self._sides(contract, lambda side: side.contract == contract)
 
-    def on(self, feed: bytes) -> list[tuple[Route, Side, Side]]:
+    def of_feed(self, feed: bytes) -> list[tuple[Route, Side, Side]]:
         """Return the routes that a feed is on, the side of each that writes it, and the other one."""
+        return self._sides(feed, lambda side: side.feed == feed)
+
+    def _sides(self, key: bytes, is_asked: Callable[[Side], bool]) -> list[tuple[Route, Side, Side]]:
         return [
             (route, side, other)
-            for route in self._found.get(feed, {}).values()
+            for route in self._found.get(key, {}).values()
             for side, other in route.sides()
-            if side.feed == feed
+            if is_asked(side)
         ]

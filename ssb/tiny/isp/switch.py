@@ -54,7 +54,7 @@ class Switch(BaseParty):
         """See Party."""
         sides = {
             route.ref: (route, side)
-            for route, side, _ in self.routes.of(contract.id)
+            for route, side, _ in self.routes.of_contract(contract.id)
             if route.is_open and not side.has_ended
         }
         message = None if is_tunnelled(content) else read(content)
@@ -82,7 +82,7 @@ class Switch(BaseParty):
         """Take an entry from one line, for others; False if too many wait there."""
         found = [
             (route, side, other)
-            for route, side, other in self.routes.on(line.feed)
+            for route, side, other in self.routes.of_feed(line.feed)
             if side.contract == contract.id and not side.has_ended
         ]
         wanted = [one for one in found if not one[0].is_open or self._is_wanted(one[2])]
@@ -164,7 +164,7 @@ class Switch(BaseParty):
 
     def hold(self, contract: Lines, feed: bytes, *, is_held: bool) -> None:
         """Another provider has told to pause a feed in its line, or to go on with it."""
-        for route, _, sender in self.routes.of(contract.id):
+        for route, _, sender in self.routes.of_contract(contract.id):
             if sender.feed == feed:
                 sender.is_held = is_held
                 self._save(route)
@@ -214,7 +214,7 @@ class Switch(BaseParty):
     def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:
         """Yield routes that have an entry for a line, or an end to tell of, and the side that it is of."""
         is_leaving = contract.facts.state == FAREWELL
-        for route, _, side in self.routes.of(contract.id):
+        for route, _, side in self.routes.of_contract(contract.id):
             waiting = self._waiting(side)
             is_free = waiting and (is_leaving or not side.is_held)
             if route.is_open and (is_free or (not waiting and side.has_ended and not side.is_told)):
@@ -259,7 +259,7 @@ class Switch(BaseParty):
 
     def _leave_routes(self, contract: Lines, now: int) -> None:
         """A contract is over: everything that it has sent has come, and nothing can be told it."""
-        for route, side, _ in self.routes.of(contract.id):
+        for route, side, _ in self.routes.of_contract(contract.id):
             side.contract = None
             self._give_up(route, side, now)
             self._end_side(route, side)
@@ -287,19 +287,21 @@ class Switch(BaseParty):
 
     def _siblings(self, side: Side) -> list[tuple[Route, Side, Side]]:
         """Return all routes that a side's feed is on, with this side and the other one of each."""
-        return self.routes.on(side.feed) if side.feed is not None else []
+        return self.routes.of_feed(side.feed) if side.feed is not None else []
 
     def _prune(self, feed: bytes) -> None:
         """Delete the entries of a feed that are in all lines."""
         marks = [
-            side.mark for _, side, _ in self.routes.on(feed) if side.last is None or side.mark < side.last
+            side.mark
+            for _, side, _ in self.routes.of_feed(feed)
+            if side.last is None or side.mark < side.last
         ]
         if marks:
             self._store.prune(feed, min(marks))
 
     def _release(self, feed: bytes) -> None:
         """Delete a feed, if it is on no route any more."""
-        if self.routes.on(feed):
+        if self.routes.of_feed(feed):
             self._prune(feed)
         else:
             self._store.drop(feed)

@@ -24,8 +24,8 @@ class Terms(NamedTuple):
             signed for. The prototypes do not.
         receipt: ns within which a client says how far he has read another's feed; None for never.
         linger: ns without a word of the other side after which the end of a contract is not repeated to it.
-        pace: ns from one command of a client to the next that a provider reads, on the long run. Answers and
-            `fin`s that are due cost nothing, as the provider has caused them.
+        pace: mean time between two commands that a provider reads from a client, ns. Answers and `fin`s that
+            are due are free, as the provider has caused them.
         burst: commands that it reads at once. Others wait at the client, and are read later.
         line_pace: the same for packets of a client's line, of which the provider reads `size` at once. None
             for as fast as they come; then, on a shared medium, who sends most gets most.

@@ -1,4 +1,4 @@
-"""Measure the paper's claims, and attacks: `python -m testbed.bench.tiny [--messages N] [STUDY ...]`"""
+"""Measure claims of the tinyISP paper, and costs: `python -m testbed.bench.tiny [--messages N] [STUDY...]`"""
 
 import sys
 from collections.abc import Sequence
@@ -9,12 +9,11 @@ from rich.table import Table
 
 from testbed.bench.tiny.refusal import refusal
 from testbed.bench.tiny.storm import storm
-from testbed.bench.tiny.studies import OF_CASES as OF_CLAIMS
-from testbed.bench.tiny.studies import OF_MESSAGES, Row
+from testbed.bench.tiny.studies import CLAIMS, OF_MESSAGES, Row, speed
 from testbed.cli.usage import is_typed
 
-OF_CASES = OF_CLAIMS | {"refusal": refusal, "storm": storm}
-"""Studies whose cases are fixed."""
+OF_CASES = CLAIMS | {"speed": speed, "refusal": refusal, "storm": storm}
+"""Studies whose cases are fixed: of claims of the paper, and of what providers and attacks cost."""
 
 
 def show(name: str, rows: Sequence[Row]) -> None:
@@ -37,7 +36,7 @@ def show(name: str, rows: Sequence[Row]) -> None:
 )
 @click.argument("studies", nargs=-1, type=click.Choice([*OF_MESSAGES, *OF_CASES]))
 def bench(messages: int, studies: Sequence[str]) -> None:
-    """Measure the claims of the tinyISP paper, in all studies or in some."""
+    """Measure the claims of the tinyISP paper, and what providers and attacks cost."""
     chosen = studies or [*OF_MESSAGES, *OF_CASES]
     if is_typed("messages") and not OF_MESSAGES.keys() & set(chosen):
         raise click.UsageError(f"--messages has no effect on {' and '.join(chosen)}; leave it out.")

@@ -292,7 +292,5 @@ OF_MESSAGES: dict[str, Callable[[int], Iterator[Row]]] = {
     each.__name__: each for each in (storage, farewell, overhead)
 }
 """Studies of so many messages."""
-OF_CASES: dict[str, Callable[[], Iterator[Row]]] = {
-    each.__name__: each for each in (bundling, priority, speed)
-}
-"""Studies whose cases are fixed."""
+CLAIMS: dict[str, Callable[[], Iterator[Row]]] = {each.__name__: each for each in (bundling, priority)}
+"""Studies of claims whose cases are fixed."""

@@ -55,7 +55,7 @@ console = Console(highlight=False, soft_wrap=True)
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="Seconds of the machine for each second of a run in Mininet: more processor time for many nodes.",
+    help="Seconds of the machine for each second of a run in Mininet; gives nodes more processor time.",
 )
 @click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
 @click.option(

@@ -60,12 +60,12 @@ class TinyIspParameters(TinyParameters):
     backlog: int = Field(default=50, ge=1, le=1_000_000)
     """Entries that the provider holds for a slow client before it tells the sender to pause."""
     pace_ms: int = Field(default=100, ge=1, le=86_400_000)
-    """Time from one command of a client to the next that a provider reads, on the long run. What it
+    """Time from one command of a client to the next that a provider reads, in the long run. What it
     writes faster waits there."""
     burst: int = Field(default=128, ge=1, le=1_000_000)
     """Commands of a client that a provider reads at once."""
     line_pace_ms: int | None = Field(default=None, ge=1, le=86_400_000)
-    """Time from one packet of a client's data feeds to the next that a provider reads, on the long run; as
+    """Time from one packet of a client's data feeds to the next that a provider reads, in the long run; as
     fast as they come if it is left out."""
     explain_ms: int = Field(default=120_000, ge=1, le=86_400_000)
     """How long an unexpected entry may wait for the control command that explains it. After that, the entry

@@ -180,7 +180,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "marks lag behind": (Patch(TinyStore, "_update", _forgets_mark),),
     "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
     "no last words": (Patch(Contract, "_begin_last_words", _delete_at_once),),
-    "the limit of commands is unheeded": (Patch(provider.Provider, "admits", returns(True)),),
+    "the limit of commands is unheeded": (Patch(provider.Provider, "take_command", returns(True)),),
     "routes stay": (Patch(Switch, "_clean", returns(None)),),
     "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
     "control feeds are pruned unread": (Patch(Contract, "say", _prunes_too_much),),
