@@ -88,11 +88,13 @@ $(STAMPS)/system: testbed/setup.sh
 $(STAMPS)/venv: $(STAMPS)/system
 	@echo "making a virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check 'uv>=0.13' || true
+	@$(BIN)/pip install --quiet --disable-pip-version-check 'uv>=0.13' 2>$(STAMPS)/uv.log || \
+		echo "installing without uv, which takes twice as long (see $(STAMPS)/uv.log)"
 	@touch $@
 
-# By uv, which takes half of pip's time; by pip where uv cannot, as it does not read pip's settings.
-install = $(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --editable $(1) || \
+# By uv, which takes half of pip's time; by pip where uv cannot, or where pip is told of another index.
+install = if [ -x $(BIN)/uv ] && ! $(BIN)/pip config list | grep -q '[.]index-url='; then \
+	$(BIN)/uv pip install --quiet --system-certs --python $(BIN)/python --editable $(1); else false; fi || \
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable $(1)
 
 $(STAMPS)/run: $(STAMPS)/venv pyproject.toml

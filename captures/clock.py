@@ -53,6 +53,10 @@ class Clock(NamedTuple):
         return _Loop(self.dilation)
 
 
+_LONGEST_S = 86_400.0
+"""For which a loop sleeps at most; to wake early does no harm. Linux takes no more than 24 days."""
+
+
 class _Loop(asyncio.SelectorEventLoop):
     def __init__(self, dilation: int) -> None:
         self._dilation = dilation
@@ -68,4 +72,4 @@ class _Selector(selectors.DefaultSelector):
         self._dilation = dilation
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return super().select(None if timeout is None else timeout * self._dilation)
+        return super().select(None if timeout is None else min(timeout * self._dilation, _LONGEST_S))

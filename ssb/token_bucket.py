@@ -28,9 +28,9 @@ class TokenBucket:
         self._empty_at += self._interval * cost
         return True
 
-    def give_back(self) -> None:
-        """Put a token back."""
-        self._empty_at -= self._interval
+    def give_back(self, tokens: int = 1) -> None:
+        """Put tokens back."""
+        self._empty_at -= self._interval * tokens
 
     def due(self, count: int) -> int:
         """Return when there are `count` tokens, at most `burst`, ns."""

@@ -237,7 +237,7 @@ class Manifest(BaseModel):
     net_reason: str = ""
     impairment: str = ""
     impairment_reason: str = ""
-    dilation: int = 1
+    dilation: int = Field(default=1, ge=1)
     created: str | None = None
     layerings: list[str] = Field(min_length=1)
     titles: dict[str, str] = {}

@@ -136,6 +136,11 @@ class Asking:
         self._interval = self._timing.retry
         self.due = now + (0 if self._come >= CREDIT else self._timing.pause) + self._wait()
 
+    def begin(self, now: int) -> None:
+        """Ask, and if nothing comes soon again."""
+        self._interval = self._timing.retry
+        self.due = now + self._wait()
+
     def hurry(self, now: int) -> None:
         """There is more to ask for than was known."""
         soon = now + self._timing.pause + self._wait()

@@ -27,7 +27,7 @@ from typing import Final, Protocol
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
-from ssb.tiny.feed import FINE, FORKED, Feed, ForkedFeed
+from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.outbox import Outbox
 from ssb.tiny.replica import Heard, Limit, Repeats, Replica
@@ -179,7 +179,7 @@ class Node:
         if feed in self._withheld:
             self._withheld.discard(feed)
             for each in self._sets.of(feed):
-                each.wants.due = now
+                each.wants.begin(now)
 
     def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
         """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
@@ -351,7 +351,7 @@ class Node:
                 found = self.store.packet(key, sequence)
                 if found is None:
                     break  # pruned: nobody needs it but who has come too late
-                if not self._take_repeat(which, held, sequence, 0, now):
+                if not self._may_send(found, which, key, sequence, 0, now):
                     break
                 credit -= 1
                 sequence += 1
@@ -381,7 +381,7 @@ class Node:
                 continue
             at = number
             while credit and (chunk := self.store.chunk(keys[place], sequence, at)) is not None:
-                if not self._take_repeat(which, self.store.feeds[keys[place]], sequence, at + 1, now):
+                if not self._may_send(chunk, which, keys[place], sequence, at + 1, now):
                     break
                 credit -= 1
                 at += 1
@@ -441,8 +441,13 @@ class Node:
         for place, sequence, _ in list(missing.values())[:count]:
             credit -= under_way.ask(lacking[place, sequence], credit, now)
 
-    def _take_repeat(self, which: Replica, feed: Feed, sequence: int, number: int, now: int) -> bool:
-        may = which.repeats is None or which.repeats.take(feed, sequence, number, now)
+    def _may_send(
+        self, packet: bytes, which: Replica, feed: bytes, sequence: int, number: int, now: int
+    ) -> bool:
+        """Whether to answer with a packet: not if it is sent again too often; see Repeats.take."""
+        if which.repeats is None or packet in self._outbox or self._outbox.is_full:
+            return True
+        may = which.repeats.take(feed, sequence, number, now)
         if not may:
             self.dropped["asked again"] += 1
         return may

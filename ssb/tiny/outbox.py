@@ -38,13 +38,22 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._queue)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes no other packets."""
+        return len(self._queue) >= MOST_QUEUED
+
+    def __contains__(self, packet: bytes) -> bool:
+        """Whether a packet waits to be sent."""
+        return packet in self._queue
+
     def put(self, packet: bytes, kind: str, priority: int, due: int, ports: tuple[int, ...]) -> bool:
         """Let a packet be sent out of ports at a time, ns; return False if there is no room."""
         queued = self._queue.get(packet)
         if queued is not None:
             self._queue[packet] = queued._replace(ports=tuple({*queued.ports, *ports}))
             return True
-        if len(self._queue) >= MOST_QUEUED:
+        if self.is_full:
             return False
         self._order += 1
         self._queue[packet] = _Queued(due, priority, self._order, kind, ports)

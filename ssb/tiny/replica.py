@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
-from ssb.tiny.feed import Feed
 from ssb.tiny.goset import GrowOnlySet
 from ssb.tiny.vectors import CREDIT
 from ssb.token_bucket import TokenBucket
@@ -34,7 +33,8 @@ class Limit(NamedTuple):
 
 _REPEATS = 32
 """Packets that are sent again at once."""
-_MOST_NOTED = 1024
+_MOST_NOTED = 128
+"""Entries of a feed of which it is known which packets were sent; older ones count as sent."""
 
 
 class Repeats:
@@ -50,22 +50,23 @@ class Repeats:
 
     def __init__(self, timing: Timing, now: int) -> None:
         self._again = TokenBucket(max(timing.round // (2 * CREDIT), 1), _REPEATS, now)
-        self._sent: dict[tuple[bytes, int], int] = {}
+        self._sent: dict[bytes, dict[int, int]] = {}  # feed -> entry -> the last of its packets
+        self._older: dict[bytes, int] = {}  # feed -> the last entry that is not noted any more
 
-    def take(self, feed: Feed, sequence: int, number: int, now: int) -> bool:
+    def take(self, feed: bytes, sequence: int, number: int, now: int) -> bool:
         """Note that a packet is sent, and return True; False if it was sent before and must not be again.
 
         `number` is 0 for the entry, and n for its n-th chunk.
         """
-        place = feed.key, sequence
-        if number <= self._sent.get(place, -1):
+        sent = self._sent.setdefault(feed, {})
+        if sequence <= self._older.get(feed, 0) or number <= sent.get(sequence, -1):
             return self._again.take(now)
         self._again.give_back()
-        if len(self._sent) >= _MOST_NOTED:
-            self._sent = {
-                (key, at): sent for (key, at), sent in self._sent.items() if key != feed.key or at > feed.base
-            }
-        self._sent[place] = number
+        sent[sequence] = number
+        if len(sent) > _MOST_NOTED:
+            oldest = min(sent)
+            del sent[oldest]
+            self._older[feed] = oldest
         return True
 
 

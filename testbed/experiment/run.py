@@ -39,6 +39,7 @@ from topologies.model import Topology
 Net = Literal["emulated", "mininet"]
 Impairment = Literal["auto", "netem", "relay"]
 
+MOST_DILATION = 1000
 _MOST_SAMPLES = 5_000_000
 
 
@@ -52,6 +53,8 @@ def choose_net(
     """Decide how to bring a network up; return it and why, in a few words. Raises UserError, also if an
     impairment or a dilation is asked for that the emulator would not heed."""
     net, why = _choose_net(asked)
+    if type(dilation) is not int or not 1 <= dilation <= MOST_DILATION:
+        raise UserError(f"--dilation {dilation}: a whole number from 1 to {MOST_DILATION}")
     for name, value, default in (("impairment", impairment, "auto"), ("dilation", dilation, 1)):
         if net == "emulated" and value != default:
             raise UserError(

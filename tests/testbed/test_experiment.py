@@ -162,6 +162,8 @@ def test_programs_and_holding_need_mininet(tmp_path):
         small().program("s1", "sleep 9").run(tmp_path / "run", net="emulated")
     with pytest.raises(UserError, match=r"--dilation 8: for Mininet only"):
         small().run(tmp_path / "run", net="emulated", dilation=8)
+    with pytest.raises(UserError, match=r"--dilation 0: a whole number from 1 to 1000"):
+        small().run(tmp_path / "run", net="mininet", dilation=0)
     with pytest.raises(UserError, match="number 1: 'zz' is not a node"):
         assert small().program("zz", "sleep 9").scenario
     with pytest.raises(UserError, match=r"--hold: emulated nodes are not there to be entered; asked for"):

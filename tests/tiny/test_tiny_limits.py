@@ -2,17 +2,19 @@
 
 from functools import partial
 from random import Random
+from unittest.mock import Mock, patch
 from zlib import crc32
 
 import pytest
 from tiny_cell import SECOND, node, provider_cell, texts
 
+from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.messages import HopFin, OnboardRequest, SubRequest, write
 from ssb.tiny.isp.provider import REQUEST_PAUSE
 from ssb.tiny.isp.terms import Terms
-from ssb.tiny.replica import _REPEATS
+from ssb.tiny.replica import _MOST_NOTED, _REPEATS, Repeats
 from ssb.tiny.vectors import read_want
 from ssb.token_bucket import TokenBucket
 from testbed.bench.tiny.provider_network import ProviderNetwork
@@ -41,7 +43,7 @@ def commands_read(network: ProviderNetwork, client: str) -> int:
     return network.nodes["isp"].store.feeds[control_of(network, client)].mark
 
 
-def test_a_meter_gives_a_burst_and_then_one_every_so_often() -> None:
+def test_a_bucket_gives_a_burst_and_then_a_token_each_interval() -> None:
     bucket = TokenBucket(10, 3, now=1000)
     assert [bucket.take(1000) for _ in range(4)] == [True, True, True, False]
     assert bucket.due(1) == 1010
@@ -50,6 +52,70 @@ def test_a_meter_gives_a_burst_and_then_one_every_so_often() -> None:
     bucket.give_back()
     assert bucket.take(1020)
     assert [bucket.take(9000) for _ in range(4)] == [True, True, True, False]
+    assert bucket.take(9010, cost=5)
+    assert not bucket.take(9040), "four are owed"
+    bucket.give_back(5)
+    assert bucket.take(9040)
+
+
+def test_what_was_sent_is_noted_within_a_bound() -> None:
+    repeats = Repeats(Timing(), 0)
+    for sequence in range(1, 1000):
+        assert repeats.take(bytes(32), sequence, 0, 0)
+        assert repeats.take(bytes(32), sequence, 1, 0), "a chunk of it is another packet"
+    assert sum(map(len, repeats._sent.values())) <= _MOST_NOTED
+    again = [repeats.take(bytes(32), 1, 0, 0) for _ in range(2 * _REPEATS)]
+    assert again == [True] * _REPEATS + [False] * _REPEATS, "the oldest counts as sent"
+
+
+@pytest.mark.parametrize("burst", [2, 4, 128])
+def test_all_of_a_group_read_what_is_written_before_its_answers_are_read(burst: int) -> None:
+    network = provider_cell(4, Terms(linger=30 * SECOND, burst=burst, pace=5 * SECOND))
+    network.run(30)
+    isp = network.key("isp")
+    members = [network.key(name) for name in ("c1", "c2", "c3")]
+    network.clients["c0"].found(isp, members, network.now)
+    network.network.settle("c0")
+    posted: set[str] = set()
+    for _ in range(1200):
+        network.run(0.05)
+        for name, client in network.clients.items():
+            for ref, one in list(client.subscriptions.items()):
+                if one.state == "invited":
+                    client.answer(ref, network.now, accept=True)
+                    for target in range(3 if name == "c2" else 0):  # so that its answers are read late
+                        client.subscribe(isp, bytes([target]) * 32, network.now)
+            for group in [group.id for group in client.groups.values() if not group.pending]:
+                if name not in posted:
+                    posted.add(name)
+                    client.post(group, name.encode(), network.now)
+            network.network.settle(name)
+    for name, client in network.clients.items():
+        read = [
+            whole.content
+            for ref, one in client.subscriptions.items()
+            if one.group
+            for whole in client.read(ref)
+        ]
+        assert sorted(read) == sorted(other.encode() for other in network.clients if other != name)
+
+
+def test_an_entry_that_cannot_be_taken_yet_uses_up_nothing() -> None:
+    network = provider_cell(2, Terms(line_pace=SECOND // 10, size=50, linger=30 * SECOND))
+    ref = network.subscribe("c0", "c1")
+    (provider,) = network.providers.values()
+    contract = contract_of(network, "c0")
+    stuck = Mock(return_value=False)
+    with patch.object(provider, "on_data", stuck):
+        network.send("c0", ref, texts("a", 1))
+        network.run(2)
+        for _ in range(200):
+            contract.go_on(network.now)
+    assert stuck.call_count > 200
+    provider._go_on(contract, network.now)
+    network.network.settle("isp")
+    assert not network.nodes["isp"].withholds(contract.facts.other_data or b"")
+    assert network.receive("c1", ref, 1) == texts("a", 1)
 
 
 def test_a_client_that_asks_without_end_is_read_at_the_pace_of_the_terms() -> None:

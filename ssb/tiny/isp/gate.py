@@ -51,9 +51,14 @@ class Gate:
         self.close(feed, bucket.due(max(SECOND // terms.line_pace, 1)))
         return False
 
-    def give_back(self, client: bytes, now: int) -> None:
-        """Let a command that was read cost nothing."""
+    def give_back_command(self, client: bytes, now: int) -> None:
+        """Let a command cost nothing."""
         self._commands_of(client, now).give_back()
+
+    def give_back_packets(self, client: bytes, packets: int) -> None:
+        """Let the packets of an entry that could not be taken cost nothing."""
+        if client in self._packets:
+            self._packets[client].give_back(packets)
 
     def close(self, feed: bytes, due: int | None = None) -> None:
         """Read a feed no further before a time, ns; None if `open` will say when."""

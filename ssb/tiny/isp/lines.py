@@ -65,6 +65,9 @@ class Party(Protocol):
     def take_packets(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
         """Return whether to read the next entry of another's line now, and count its packets."""
 
+    def give_back_packets(self, other: bytes, packets: int) -> None:
+        """Take note that the entry whose packets were counted last cannot be taken yet."""
+
     def fault(self, reason: str) -> None:
         """Count something that the other side must not do."""
 
@@ -164,6 +167,7 @@ class Lines(ABC):
             if not self._party.take_packets(self.other, feed, packets, now):
                 return
             if not self._on_entry(feed, page[0], now):
+                self._party.give_back_packets(self.other, packets)
                 return
 
     def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:

@@ -219,6 +219,12 @@ class BaseParty(Party, ABC):
         """See Party."""
         return True
 
+    def give_back_packets(self, other: bytes, packets: int) -> None:
+        """See Party."""
+
+    def give_back_command(self, other: bytes, now: int) -> None:
+        """Take note that the command that was counted last cannot be taken yet, or costs nothing."""
+
     def fault(self, reason: str) -> None:
         """See Party."""
         self.faults[reason] += 1
@@ -312,6 +318,7 @@ class BaseParty(Party, ABC):
                     break
                 message = read(entry.content)
                 if message is not None and not self.on_root(feed, entry, message, now):
+                    self.give_back_command(feed, now)
                     break
                 self._store.set_mark(feed, entry.sequence)
             self._store.prune(feed, held.mark)

@@ -139,9 +139,17 @@ class Provider(Switch):
         """See Party."""
         return self._gate.take_packets(other, feed, packets, now)
 
+    def give_back_packets(self, other: bytes, packets: int) -> None:
+        """See Party."""
+        self._gate.give_back_packets(other, packets)
+
+    def give_back_command(self, other: bytes, now: int) -> None:
+        """See BaseParty."""
+        self._gate.give_back_command(other, now)
+
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
         """See Party: a `fin` that is due costs nothing."""
-        self._gate.give_back(contract.other, now)
+        self.give_back_command(contract.other, now)
 
     # Onboarding
 
@@ -235,7 +243,7 @@ class Provider(Switch):
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
                 if self.take_receipt(contract, message, now):
-                    self._gate.give_back(contract.other, now)
+                    self.give_back_command(contract.other, now)
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)
             case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
@@ -289,7 +297,7 @@ class Provider(Switch):
         if route is None or route.b.contract != contract.id or route.is_open:
             self.fault("an answer to no request")
             return
-        self._gate.give_back(contract.other, now)  # an answer costs nothing
+        self.give_back_command(contract.other, now)  # an answer costs nothing
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
         answered = route.a.feed or b""
         if (
@@ -308,6 +316,7 @@ class Provider(Switch):
         self._open(route)
         if asker is not None:
             asker.say(SubResponseIsp(route.ref, True, feed, proof), now)
+            self._dirty[asker.id] = None
         self._dirty[contract.id] = None
 
     def _open(self, route: Route) -> None:
@@ -337,10 +346,11 @@ class Provider(Switch):
     def _may_write(self, contract: Lines, feed: bytes, *, is_in_group: bool) -> bool:
         """Whether the other side of a contract may offer a feed: a new one, or one for others of a group.
 
-        That is also what ends a request that comes back: it has a feed that is known.
+        That also ends a request that comes back: it has a feed that is known. Of a group's feed all entries
+        must still be here, as every member gets it from the first one on.
         """
         held = self._store.feeds.get(feed)
-        if is_in_group and held is not None and held.sequence == 0:
+        if is_in_group and held is not None and held.base == 0:
             sides = self.routes.of_feed(feed)
             if sides and all(
                 side.contract == contract.id and route.group is not None for route, side, _ in sides

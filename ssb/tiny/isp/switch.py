@@ -88,6 +88,9 @@ class Switch(BaseParty):
         wanted = [one for one in found if not one[0].is_open or self._is_wanted(one[2])]
         if any(self._waiting(side) >= contract.terms.held for _, side, _ in wanted):
             return False
+        feed = self._store.feeds[line.feed]
+        if feed.sequence - feed.base >= contract.terms.held and self._is_late(line.feed):
+            return False
         if not self._take_inner(contract, line, content, now):
             return True
         for route, side, other in found:
@@ -296,8 +299,23 @@ class Switch(BaseParty):
             for _, side, _ in self.routes.of_feed(feed)
             if side.last is None or side.mark < side.last
         ]
-        if marks:
+        if marks and not self._is_late(feed):
             self._store.prune(feed, min(marks))
+
+    def _is_late(self, feed: bytes) -> bool:
+        """Whether the writer of a group's feed has yet to answer somebody in it, as far as is known here.
+
+        A member writes when he has answered, but his line may come before the command that says so. Those
+        whom he answers get all of his feed.
+        """
+        for route, side, _ in self.routes.of_feed(feed):
+            if route.group is not None and side.contract is not None:
+                writer = route.source if side is route.a else route.target
+                return any(
+                    not one.is_open and own is one.b and one.target == writer and one.group == route.group
+                    for one, own, _ in self.routes.of_contract(side.contract)
+                )
+        return False
 
     def _release(self, feed: bytes) -> None:
         """Delete a feed, if it is on no route any more."""
@@ -313,6 +331,8 @@ class Switch(BaseParty):
     def _delete(self, route: Route) -> None:
         self.routes.remove(route.ref)
         self._store.put(f"route {route.ref.hex()}", None)
+        if not route.is_open and route.b.contract is not None:
+            self._dirty[route.b.contract] = None  # its line may have had to wait for its answer
         for side in (route.a, route.b):
             if side.feed is not None:
                 self._release(side.feed)

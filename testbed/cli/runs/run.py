@@ -52,7 +52,7 @@ console = Console(highlight=False, soft_wrap=True)
 )
 @click.option(
     "--dilation",
-    type=click.IntRange(1, 1000),
+    type=click.IntRange(1, running.MOST_DILATION),
     default=1,
     show_default=True,
     help="Seconds of the machine for each second of a run in Mininet; gives nodes more processor time.",

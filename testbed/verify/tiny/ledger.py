@@ -276,13 +276,27 @@ class Ledger:
         return None
 
     def _is_held_up(self, ref: bytes, reader: str) -> bool:
-        """Whether a member of a subscription's group asks without end: its `fin`s wait behind what it asks.
+        """Whether a member of a subscription's group asks without end: its `fin`s wait behind its requests.
 
         So it is slow, and the slowest member sets the pace of a group.
         """
         one = self._client(reader).subscriptions.get(ref)
-        members = one.group[1:] if one is not None and one.group else []
-        return any(self.story.hostile.get(self._names[member]) in ASKING for member in members)
+        members = [self._names[member] for member in (one.group[1:] if one is not None and one.group else [])]
+        return any(
+            self.story.hostile.get(member) in ASKING and self._has_unread_commands(member)
+            for member in members
+        )
+
+    def _has_unread_commands(self, client: str) -> bool:
+        """Whether a provider has not read all commands of a client."""
+        return any(
+            contract.facts.own_control in store.feeds
+            and store.feeds[contract.facts.own_control].mark
+            < self._stores[client].feeds[contract.facts.own_control].sequence
+            for contract in self._client(client).contracts.values()
+            for name, store in self._stores.items()
+            if self._names.get(contract.other) == name
+        )
 
     def _left_over(self) -> Violation | None:
         """Check that routes and subscriptions are of contracts that stand."""
