@@ -46,8 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.default_int_handler)
     os.environ |= {"HOME": home.name, "WIRESHARK_CONFIG_DIR": f"{home.name}/wireshark", "LC_ALL": "C.UTF-8"}
-    if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers share it: Java starts in a third of the time
-        os.environ["FEEDNET_CACHE"] = f"{home.name}/cache"
 
 
 @pytest.fixture(scope="module")

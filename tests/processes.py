@@ -36,7 +36,7 @@ class Feednet:
         self.process = subprocess.Popen(
             [*map(str, program), *map(str, arguments)],
             cwd=cwd,
-            env=os.environ | {"PYTHONPATH": str(ROOT), name: value},
+            env=os.environ | {"PYTHONPATH": str(ROOT), "FEEDNET_CACHE": "", name: value},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -12,6 +12,8 @@ from short_runs import Measured, measured
 from analysis.spark.engine import EngineChoice, session
 from analysis.spark.session import CONNECT, spark_session
 
+os.environ.setdefault("FEEDNET_CACHE", "")  # tests leave nothing behind
+
 SAIL = EngineChoice("sail")
 
 

@@ -43,7 +43,7 @@ FRAME = FRAME / UDP(sport=6363, dport=6363)
 
 
 def command(*arguments):
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "FEEDNET_CACHE": ""}
     program = [sys.executable, "-m", "testbed.cli", *map(str, arguments)]
     return subprocess.Popen(
         program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
