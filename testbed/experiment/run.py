@@ -181,7 +181,7 @@ def _run_over_mininet(
     script: Script | None,
     what: tuple[Scenario, str, Workload],
 ) -> dict[str, Any]:
-    program = [sys.executable, "-m", "testbed.experiment.mininet_run"]
+    program = [sys.executable, "-m", "testbed.experiment.in_box"]
     program += [str(partial.resolve()), layering, *words]
 
     def meanwhile(is_running: Callable[[], bool]) -> None:
