@@ -129,6 +129,7 @@ def run(
             manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
             manifest |= {"scripted": script is not None, "held": is_held}
             manifest |= {"dilation": dilation} if net == "mininet" else {}
+            manifest |= {"forwarders": scenario.other_forwarders} if scenario.other_forwarders else {}
 
             def run_one(layering: str) -> dict[str, Any]:
                 if net == "emulated":
