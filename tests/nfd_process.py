@@ -42,7 +42,8 @@ authorizations {{ authorize {{ certfile any privileges {{ faces fib cs strategy-
 rib
 {{
   localhost_security {{ trust-anchor {{ type any }} }}
-  localhop_security {{ trust-anchor {{ type any }} }}
+  prefix_announcement_validation {{ trust-anchor {{ type any }} }}
+  {localhop}
 }}
 """
 
@@ -76,11 +77,20 @@ def free_udp_port() -> int:
 
 
 @contextmanager
-def nfd(directory: Path, *, mtu: int = 8800, ether: bool = False) -> Iterator[Nfd]:
-    """Start NFD and wait until its routes can be managed; it is gone afterwards."""
+def nfd(directory: Path, *, mtu: int = 8800, ether: bool = False, localhop: bool = False) -> Iterator[Nfd]:
+    """Start NFD and wait until its routes can be managed; it is gone afterwards.
+
+    `localhop` says whether neighbours may register routes.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     port, path, log = free_udp_port(), directory / "nfd.sock", directory / "nfd.log"
-    text = CONFIG.format(path=path, port=port, mtu=mtu, ether="yes" if ether else "no")
+    text = CONFIG.format(
+        path=path,
+        port=port,
+        mtu=mtu,
+        ether="yes" if ether else "no",
+        localhop="localhop_security { trust-anchor { type any } }" if localhop else "",
+    )
     (directory / "nfd.conf").write_text(text, encoding="utf-8")
     with log.open("wb") as output:
         process = subprocess.Popen(

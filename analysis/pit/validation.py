@@ -51,6 +51,7 @@ def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
 
     `pit_samples` is samples(); `counters` has layering, node, time (ns), pit_entries,
     pit_bytes, pit_ranges, pit_credit, pit_satisfied and pit_expired, null where a forwarder has not counted.
+    Samples of which nothing was counted, as of a forwarder that is not feednet's, are left out.
     Returns layering, node, time, for each of these derived_ and counted_, and `agrees`: whether what the
     table holds (entries, bytes, ranges, credit) lies between the least and the most that samples() allows.
     Satisfied and expired are sums: where clocks are real, a packet that comes in the moment in which an entry
@@ -64,6 +65,7 @@ def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
     """
     counted = counters.select([*_KEY, *(f"pit_{what}" for what in COUNTED)])
     both = pit_samples.join(counted, _KEY, join_type="inner").sort_by([(key, "ascending") for key in _KEY])
+    both = both.filter(reduce(pc.or_, (pc.is_valid(both[f"pit_{what}"]) for what in COUNTED)))
     columns = {key: both[key] for key in _KEY}
     agrees = []
     for what in COUNTED:

@@ -219,8 +219,9 @@ class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
     `command` repeats the run; `about` says what to look at; `titles` say what layerings are, `protocols` what
-    they use; `strategies` are by name prefix, where they are not the usual one; `files` are by path in the
-    run's directory. `scripted`: whether a script has changed the network, `held`: whether somebody has said
+    they use; `strategies` are by name prefix, where they are not the usual one; `forwarders` are those that
+    are not feednet's own, by node; `files` are by path in the run's directory. `scripted`: whether a script
+    has changed the network, `held`: whether somebody has said
     when the run ends.
     """
 
@@ -244,6 +245,7 @@ class Manifest(BaseModel):
     protocols: dict[str, str] = {}
     parameters: dict[str, dict[str, Any]] = {}
     strategies: dict[str, str] = {}
+    forwarders: dict[str, str] = {}
     workload: Workload
     topology: Topology
     timeline: list[ScenarioEvent] = []

@@ -1,6 +1,4 @@
-"""Running one layering of a scenario over Mininet: the program in the box.
-
-    python -m testbed.experiment.mininet_run DIRECTORY LAYERING auto|netem|relay DILATION [hold]
+"""Running one layering of a scenario over Mininet: the program in the box (testbed.experiment.in_box).
 
 The directory is that of the run, with scenario.json, from which the load follows; what comes of it goes
 into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
@@ -13,7 +11,6 @@ DILATION times more slowly than the machine's (captures.clock).
 import gc
 import json
 import multiprocessing
-import os
 import subprocess
 import sys
 import time
@@ -399,8 +396,7 @@ class _Nodes:
                 raise RunError(f"node {name}: nothing heard for {seconds:.0f} s")
             self._hear(name)
         got, content = self._heard.pop(name)
-        if got != kind:
-            raise RunError(f"node {name}: {content}")
+        assert got == kind, (name, got)
         return content
 
     def _tell(self, name: str, what: object) -> bool:
@@ -417,6 +413,8 @@ class _Nodes:
             kind, content = self._processes[name].connection.recv()
         except EOFError:
             raise RunError(f"node {name}: ended unexpectedly") from None
+        if kind == "error":
+            raise RunError(f"node {name}: {content}")
         if kind == "state":
             state: dict[str, Any] = content
             return state
@@ -440,9 +438,3 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     return 0
-
-
-if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    os._exit(status)  # nothing is left to clean up: the box goes with this process

@@ -132,6 +132,7 @@ def run(
             manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
             manifest |= {"scripted": script is not None, "held": is_held}
             manifest |= {"dilation": dilation} if net == "mininet" else {}
+            manifest |= {"forwarders": scenario.other_forwarders} if scenario.other_forwarders else {}
 
             def run_one(layering: str) -> dict[str, Any]:
                 if net == "emulated":
@@ -184,7 +185,7 @@ def _run_over_mininet(
     script: Script | None,
     what: tuple[Scenario, str, Workload],
 ) -> dict[str, Any]:
-    program = [sys.executable, "-m", "testbed.experiment.mininet_run"]
+    program = [sys.executable, "-m", "testbed.experiment.in_box"]
     program += [str(partial.resolve()), layering, *words]
 
     def meanwhile(is_running: Callable[[], bool]) -> None:

@@ -57,17 +57,32 @@ def build(
         context = replace(context, network=routes.network, routing=routes.ndn)
     if kind.protocol == "ssb" and name in scenario.stock_peers:
         return StockNode(context)
-    if name in scenario.other_forwarders and isinstance(kind, NdnLayering):
+    if isinstance(kind, NdnLayering) and forwarder_of(scenario, layering, name) is not None:
         return ForwarderNode(context, kind)
     if scenario.gateways and isinstance(kind, NdnLayering):
         return gateway.build(context, kind)
     return kind.build(context)
 
 
+def forwarder_of(scenario: Scenario, layering: str, name: str) -> str | None:
+    """Return the other forwarder that a node runs under a layering; None if it runs none."""
+    return scenario.other_forwarders.get(name) if isinstance(LAYERINGS[layering], NdnLayering) else None
+
+
+def managed(scenario: Scenario, layering: str, name: str, workload: Workload) -> ForwarderNode | None:
+    """Return the node of another forwarder, None if there is none: it can be managed before the run begins,
+    since it has no applications that a timeline is for."""
+    if forwarder_of(scenario, layering, name) is None:
+        return None
+    node = build(scenario, layering, name, workload, Timeline.of(scenario, workload, 0))
+    assert isinstance(node, ForwarderNode)
+    return node
+
+
 def processes(scenario: Scenario, layering: str, name: str) -> list[Process]:
     """Return what runs on a node beside its own program."""
-    if name in scenario.other_forwarders and isinstance(LAYERINGS[layering], NdnLayering):
-        forwarder = scenario.other_forwarders[name]
+    forwarder = forwarder_of(scenario, layering, name)
+    if forwarder is not None:
         return [other_forwarder.process(scenario.network, name, forwarder)]
     is_peer = LAYERINGS[layering].protocol == "ssb" or name in scenario.gateways
     if name in scenario.stock_peers and is_peer:

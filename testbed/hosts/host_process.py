@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, TypeVar
 from captures.clock import Clock
 from captures.key_log import Secret
 from captures.netns import inside
-from testbed.hosts.context import build, processes
+from testbed.hosts.context import build, managed, processes
 from testbed.hosts.local_faces import FORWARDER, LocalFaces
 from testbed.hosts.processes import ProcessEnded, Running, running
 from testbed.layerings.ndn_node import NdnNode
 from testbed.layerings.node import AppState, Node, Rerouted, report_of, sample
-from testbed.layerings.other_forwarder import ForwarderNode, NotManaged
+from testbed.layerings.other_forwarder import NotManaged
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
@@ -89,14 +89,18 @@ def one(
     line = _Line(connection, is_held, clock)
     try:
         with inside(netns), running(processes(scenario, layering, name), home) as beside:
-            connection.send(("ready", None))
-            timeline, state, since = connection.recv()
-            node = build(scenario, layering, name, load, timeline, state=state, since=since)
-            watch = _Watch(node, Awaited(timeline, load), line)
             socket_path = home / FORWARDER
+            forwarder = managed(scenario, layering, name, load)
             try:
-                if isinstance(node, ForwarderNode):
-                    node.manage(socket_path, beside.check)
+                if forwarder is not None:
+                    forwarder.manage(socket_path, beside.check)
+                connection.send(("ready", None))
+                timeline, state, since = connection.recv()
+                routes = None if since is None else timeline.routes_at(since)
+                if forwarder is not None and routes is not None:
+                    forwarder.reroute(routes.network, routes.ndn)
+                node = forwarder or build(scenario, layering, name, load, timeline, state=state, since=since)
+                watch = _Watch(node, Awaited(timeline, load), line)
                 drive = _drive(node, beside, scenario, timeline, since, watch, socket_path)
                 samples, cpu_ns = _run(drive, clock)
             finally:
@@ -304,6 +308,7 @@ async def _drive(
         cpu_before = time.process_time_ns() + beside.cpu_ns
 
     def observe() -> None:
+        beside.check()
         samples.append(sample(node, watch.clock.now()))
         watch.look()
 

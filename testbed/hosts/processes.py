@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import socket
 import subprocess
 import time
@@ -14,6 +15,7 @@ from testbed.layerings.node import Process
 _READY_S = 60.0
 _POLL_S = 0.05
 _OUTPUT = "output.txt"
+_OF_CXX = re.compile(r"^(std::exception::what|what\(\)): +")  # how C++ introduces an error's message
 FIRST_PROCESS = "0"
 """The directory of the first program, in the directory of a node; of further ones 1, 2, ..."""
 
@@ -34,6 +36,7 @@ class Running:
             if process.poll() is not None:
                 lines = (directory / _OUTPUT).read_text(encoding="utf-8", errors="replace").split("\n")
                 last = next((line.strip() for line in reversed(lines) if line.strip()), "without a word")
+                last = _OF_CXX.sub("", last)
                 name = Path(str(process.args[0])).name  # type: ignore[index]
                 raise ProcessEnded(f"{name} has ended with status {process.returncode}: {last}")
 

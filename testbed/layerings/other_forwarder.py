@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from captures.key_log import Secret
-from forwarder.daemon.datasets import Client, DatasetError, Unanswered
+from forwarder.daemon.datasets import Client, DatasetError, Unanswered, snapshot
 from forwarder.face import Persistency
 from forwarder.management.parameters import ControlParameters
 from forwarder.rib import Origin
@@ -124,7 +124,7 @@ class ForwarderNode:
         self._client: Client | None = None
 
     def manage(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
-        """Begin to manage the program that listens at a path, as soon as it can be managed.
+        """Manage the program that listens at a path, as soon as it can be, until all routes stand.
 
         `check` raises an error if the program has ended. Raises NotManaged.
         """
@@ -144,6 +144,7 @@ class ForwarderNode:
             chosen = ControlParameters(name=from_uri(prefix), strategy=from_uri(strategy))
             self._command("strategy-choice/set", chosen, {_OK})
         self._set_routes()
+        self._until_routes_stand(check)
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Have the routes over links that are best now, and no others."""
@@ -200,6 +201,23 @@ class ForwarderNode:
                     client.close()
                 if time.monotonic() > until:
                     raise NotManaged(f"its forwarder cannot be managed after {_BEGIN_S:.0f} s") from error
+            time.sleep(_POLL_S)
+
+    def _until_routes_stand(self, check: Callable[[], None]) -> None:
+        """NFD answers that a route is registered before it forwards by it."""
+        assert self._client is not None
+        wanted = {(prefix, self._faces[peer]) for prefix, ways in self._routes.items() for peer in ways}
+        until = time.monotonic() + _BEGIN_S
+        while True:
+            check()
+            try:
+                fib = snapshot(self._client, with_own=False)["fib"]
+            except DatasetError as error:
+                raise NotManaged(str(error)) from error
+            if wanted <= {(row["prefix"], hop["face"]) for row in fib for hop in row["hops"]}:
+                return
+            if time.monotonic() > until:
+                raise NotManaged(f"its forwarder has not made all routes after {_BEGIN_S:.0f} s")
             time.sleep(_POLL_S)
 
     def take_events(self) -> list[dict[str, Any]]:

@@ -410,6 +410,12 @@ def test_the_page_says_what_was_run():
     assert "best-route, as NFD has it" in render(made_manifest(), made_tables())
 
 
+def test_the_page_says_that_the_state_of_another_forwarder_is_not_known():
+    said = "r runs nfd, whose state is not known"
+    assert said in render(made_manifest(forwarders={"r": "nfd"}), made_tables())
+    assert "whose state is not known" not in render(made_manifest(), made_tables())
+
+
 def test_terms_are_explained_where_they_stand():
     page = render(made_manifest(), made_tables())
     for term in ("PIT", "LLI", "CDF", "FeedState"):

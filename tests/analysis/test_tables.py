@@ -284,6 +284,7 @@ def test_truth_sets_counters_beside_what_was_derived(spark, steps):
             ("x", "a", 10, 1, 22, 0, 0, 0, 0),
             ("x", "a", 22, 1, 22, 1, 5, 0, None),
             ("x", "a", 99, 1, 5, 0, 0, 0, None),
+            ("x", "nfd", 99, None, None, None, None, None, None),
         ],
         "layering string, node string, time long, pit_entries long, pit_bytes long, pit_ranges long, "
         "pit_credit long, pit_satisfied long, pit_expired long",

@@ -1,176 +1,34 @@
-"""The real NFD and its nfdc beside `feednet forward`, where they are on PATH."""
+"""The real NFD as a neighbour of `feednet forward`; where it is on PATH."""
 
-import re
+import os
+import select
+import socket
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from random import getrandbits
+from random import Random, getrandbits
 
 import pytest
-from daemon_process import CONFIG, DaemonProcess, running, wait_until
-from nfd_process import WHY_NOT, App, Nfd, command, nfd, nfdc
+from daemon_process import CONFIG, running
+from nfd_pair import MTU, Pair, interest, routed, serving
+from nfd_process import WHY_NOT, App, command, nfd
+from patience import PATIENCE_S
 
-from forwarder.daemon.commands import register
+from forwarder.daemon.commands import command as command_of
 from forwarder.daemon.datasets import Client, snapshot
-from forwarder.face import Persistency
 from forwarder.face_system import CONGESTION_MARKING, RELIABILITY
+from forwarder.management.manager import LOCALHOP
+from forwarder.management.parameters import ControlParameters, parse_response
 from forwarder.wire.lp import NO_ROUTE, make_lp
-from forwarder.wire.name import from_uri, to_uri
+from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
+from topologies.mininet import sandbox
 
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
-
-MTU = 1000
-
-
-def interest(name: str, **fields: int) -> bytes:
-    return make_interest(from_uri(name), nonce=getrandbits(32), **fields)  # type: ignore[arg-type]
-
-
-@contextmanager
-def serving(path: Path, prefix: str) -> Iterator[App]:
-    """An application that has registered a prefix."""
-    with closing(App(path)) as app:
-        app.say(register(from_uri(prefix), nonce=getrandbits(64), time_ms=time.time_ns() // 10**6))
-        assert b"\x66\x01\xc8" in app.got().fragment  # StatusCode 200
-        routed(path, prefix)
-        yield app
-
-
-def routed(path: Path, prefix: str) -> None:
-    """Wait until a route stands: NFD answers that it has been registered a little sooner."""
-    with closing(Client(path)) as client:
-        wait_until(
-            lambda: prefix in [row["prefix"] for row in snapshot(client, with_own=False)["fib"]],
-            f"a route to {prefix}",
-        )
-
-
-# nfdc, and our daemon.
-
-
-@pytest.fixture(scope="module")
-def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonProcess]:
-    with running(tmp_path_factory.mktemp("daemon")) as made:
-        yield made
-
-
-def said(daemon: DaemonProcess, *words: str) -> str:
-    done = nfdc(daemon.path, *words)
-    assert (done.returncode, done.stderr) == (0, ""), (words, done.stdout, done.stderr)
-    return done.stdout
-
-
-def test_nfdc_reads_everything(daemon: DaemonProcess) -> None:
-    report = said(daemon, "status", "report")
-    for title in (
-        "General NFD status",
-        "Channels",
-        "Faces",
-        "FIB",
-        "RIB",
-        "CS information",
-        "Strategy choices",
-    ):
-        assert f"{title}:" in report
-    assert "version=feednet" in report
-    assert f"unix://{daemon.path}" in report
-    assert "<status>" in said(daemon, "status", "report", "xml") or "nfdStatus" in said(
-        daemon, "status", "report", "xml"
-    )
-
-
-def test_nfdc_makes_changes_and_ends_faces(daemon: DaemonProcess) -> None:
-    made = said(daemon, "face", "create", "udp://127.0.0.1:7777")
-    number = re.search(r"face-created id=(\d+) local=udp4://\S+ remote=udp4://127.0.0.1:7777", made)
-    assert number is not None, made
-    assert "persistency=persistent" in made
-    again = said(daemon, "face", "create", "udp://127.0.0.1:7777")
-    assert f"face-exists id={number[1]}" in again
-    words = ("persistency", "permanent", "mtu", "1200", "reliability", "on", "congestion-marking", "off")
-    changed = said(daemon, "face", "create", "udp://127.0.0.1:7777", *words)
-    assert "face-updated" in changed
-    assert "reliability=on" in changed
-    assert "congestion-marking=off" in changed
-    assert "mtu=1200" in changed
-    shown = said(daemon, "face", "show", number[1])
-    assert "permanent" in shown
-    assert "flags={lp-reliability" in shown.replace(" ", "") or "lp-reliability" in shown
-    assert f"faceid={number[1]}" in said(daemon, "face", "list", "remote", "udp://127.0.0.1:7777")
-    assert "destroyed" in said(daemon, "face", "destroy", number[1])
-    gone = nfdc(daemon.path, "face", "show", number[1])
-    assert gone.returncode == 3
-    assert "Face not found" in gone.stderr
-
-
-def test_nfdc_makes_changes_and_ends_routes(daemon: DaemonProcess) -> None:
-    said(daemon, "face", "create", "udp://127.0.0.1:7778")
-    added = said(daemon, "route", "add", "/far", "udp://127.0.0.1:7778", "cost", "7", "expires", "100000")
-    assert re.search(
-        r"route-add-accepted prefix=/far nexthop=\d+ origin=static cost=7 flags=child-inherit", added
-    )
-    assert re.search(r"prefix=/far nexthop=\d+ origin=static cost=7", said(daemon, "route", "list"))
-    assert "prefix=/far" in said(daemon, "route", "show", "/far")
-    assert re.search(r"/far nexthops=\{faceid=\d+ \(cost=7\)\}", said(daemon, "fib", "list"))
-    assert "route-removed" in said(daemon, "route", "remove", "/far", "udp://127.0.0.1:7778")
-    assert "/far" not in said(daemon, "route", "list")
-
-
-def test_nfdc_chooses_strategies(daemon: DaemonProcess) -> None:
-    chosen = said(daemon, "strategy", "set", "/s", "/localhost/nfd/strategy/asf")
-    assert "strategy-set prefix=/s strategy=/localhost/nfd/strategy/asf/v=" in chosen
-    assert "prefix=/s" in said(daemon, "strategy", "list")
-    assert "strategy=/localhost/nfd/strategy/asf" in said(daemon, "strategy", "show", "/s/x")
-    refused = nfdc(daemon.path, "strategy", "set", "/s", "/localhost/nfd/strategy/no-such")
-    assert refused.returncode == 7
-    assert "Unknown strategy" in refused.stderr
-    assert "strategy-unset prefix=/s" in said(daemon, "strategy", "unset", "/s")
-
-
-def test_nfdc_manages_the_content_store(daemon: DaemonProcess) -> None:
-    changed = said(daemon, "cs", "config", "capacity", "1000", "admit", "off")
-    assert "cs-config-updated capacity=1000 admit=off serve=on" in changed
-    said(daemon, "cs", "config", "admit", "on", "capacity", "65536")
-    with serving(daemon.path, "/c") as producer, closing(App(daemon.path)) as consumer:
-        for number in range(300):
-            consumer.say(interest(f"/c/{number}"))
-            asked = parse_interest(producer.got().fragment)
-            producer.say(make_data(asked.name, b"x", freshness_ms=9000))
-            assert parse_data(consumer.got().fragment).name == asked.name
-    assert "cs-erased prefix=/c count=300" in said(daemon, "cs", "erase", "/c")
-    assert "nEntries" in said(daemon, "cs", "info")
-
-
-# NFD and our daemon, beside each other.
-
-
-class Pair:
-    """NFD and our daemon with a face to each other.
-
-    Attributes:
-        nfd, ours: the two.
-        face_of_nfd, face_of_ours: that of NFD, towards us; ours, towards NFD.
-    """
-
-    def __init__(self, theirs: Nfd, ours: DaemonProcess, *, flags: int) -> None:
-        self.nfd = theirs
-        self.ours = ours
-        mask = RELIABILITY | CONGESTION_MARKING
-        wanted = {"persistency": int(Persistency.PERMANENT), "mtu": MTU, "flags": flags, "mask": mask}
-        to_ours, to_nfd = f"udp4://127.0.0.1:{ours.port('udp4')}", f"udp4://127.0.0.1:{theirs.port}"
-        self.face_of_nfd = command(theirs.path, "faces/create", uri=to_ours, **wanted).face
-        self.face_of_ours = command(ours.path, "faces/create", uri=to_nfd, **wanted).face
-
-    def route(self, prefix: str, path: Path) -> None:
-        """Have one of the two, by its socket, send what is under a prefix to the other."""
-        face = self.face_of_nfd if path == self.nfd.path else self.face_of_ours
-        command(path, "rib/register", name=prefix, face=face)
-        routed(path, prefix)
-
-    def ways(self) -> list[tuple[Path, Path]]:
-        """From a consumer's forwarder to a producer's, both ways."""
-        return [(self.nfd.path, self.ours.path), (self.ours.path, self.nfd.path)]
 
 
 @pytest.fixture(
@@ -273,7 +131,7 @@ def test_hop_limits_count_on_both(pair: Pair) -> None:
                 assert left == (None if heard is None else parse_interest(heard.fragment).hop_limit)
 
 
-def test_each_reads_the_other(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_reads_the_other(pair: Pair) -> None:
     """`feednet status` reads NFD's datasets, and both count the face between them."""
     with closing(Client(pair.nfd.path)) as client:
         read = snapshot(client)
@@ -281,4 +139,131 @@ def test_each_reads_the_other(pair: Pair, capsys: pytest.CaptureFixture[str]) ->
     face = next(face for face in read["faces"] if face["face"] == pair.face_of_nfd)
     assert face["mtu"] == MTU
     assert face["in_data"] > 0
-    assert to_uri(from_uri("/big0")) in [row["prefix"] for row in read["rib"]]
+    assert "/big0" in [row["prefix"] for row in read["rib"]]
+
+
+def test_lost_frames_are_sent_again(tmp_path: Path) -> None:
+    """Both ways over a wire that loses one frame in twenty: all Data come, each asked for once."""
+    (tmp_path / "ours").mkdir()
+    rng, lost, ended = Random(3), [0], threading.Event()
+    with (
+        bound() as left,
+        bound() as right,
+        nfd(tmp_path / "nfd", mtu=MTU) as theirs,
+        running(tmp_path / "ours", CONFIG) as ours,
+    ):
+        ports = {left: ours.port("udp4"), right: theirs.port}
+
+        def pass_on() -> None:
+            while not ended.is_set():
+                for sock in select.select([left, right], [], [], 0.05)[0]:
+                    frame = sock.recv(9000)
+                    other = right if sock is left else left
+                    if rng.random() < 0.05:
+                        lost[0] += 1
+                    else:
+                        other.sendto(frame, ("127.0.0.1", ports[sock]))
+
+        wire = threading.Thread(target=pass_on)
+        wire.start()
+        try:
+            pair = Pair(theirs, ours, flags=RELIABILITY, ports=[sock.getsockname()[1] for sock in ports])
+            for way, (near, far) in enumerate(pair.ways()):
+                pair.route(f"/lossy{way}", near)
+                assert exchanged(near, far, f"/lossy{way}", 60) == 60
+        finally:
+            ended.set()
+            wire.join()
+    assert lost[0] > 10
+
+
+def bound() -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.bind(("127.0.0.1", 0))
+    return sock
+
+
+def exchanged(near: Path, far: Path, prefix: str, count: int) -> int:
+    """Ask for Data in fragments, 20 at a time; return how many have come."""
+    with serving(far, prefix) as producer, closing(App(near)) as consumer:
+
+        def serve() -> None:
+            for _ in range(count):
+                producer.say(make_data(parse_interest(producer.got().fragment).name, bytes(3000)))
+
+        serving_it = threading.Thread(target=serve, daemon=True)
+        serving_it.start()
+        got = 0
+        for number in range(count + 20):
+            if number < count:
+                consumer.say(interest(f"{prefix}/{number}", lifetime_ms=60_000))
+            if number >= 20:
+                got += consumer.got().nack_reason is None
+        serving_it.join()
+    return got
+
+
+def test_neighbours_register_routes(tmp_path: Path) -> None:
+    """By /localhop/nfd/rib, where the other lets them: each way."""
+    open_, shut = 'authorizations = "open.toml"\n' + CONFIG, CONFIG
+    for name, config in (("nfd", open_), ("ours", shut)):
+        directory = tmp_path / name
+        (directory / "ours").mkdir(parents=True)
+        (directory / "ours" / "open.toml").write_text('[[localhop]]\ncertfile = "any"\n[[authorize]]\n' + ANY)
+        is_ours = name == "ours"
+        with (
+            nfd(directory / "nfd", localhop=is_ours) as theirs,
+            running(directory / "ours", config) as ours,
+        ):
+            pair = Pair(theirs, ours)
+            near, far = pair.ways()[is_ours]
+            pair.route("/localhop/nfd/rib", near)
+            with closing(App(near)) as app:
+                wanted = ControlParameters(name=from_uri("/mine"), cost=5).encode()
+                nonce, now = getrandbits(64), time.time_ns() // 10**6
+                verb = from_uri("/rib/register")
+                app.say(
+                    command_of(verb, wanted, nonce=nonce, time_ms=now, prefix=LOCALHOP, lifetime_ms=60_000)
+                )
+                answer = parse_response(parse_data(app.got().fragment).content)
+                assert answer.code == 200
+                assert answer.body is not None
+                assert answer.body.face == (pair.face_of_nfd if is_ours else pair.face_of_ours)
+            routed(far, "/mine")
+
+
+ANY = 'certfile = "any"\nprivileges = ["faces", "fib", "rib", "cs", "strategy-choice"]\n'
+
+
+def test_each_learns_from_the_others_announcements(tmp_path: Path) -> None:
+    """By self-learning: the first Interest is flooded, and its Data bring what makes a route."""
+    (tmp_path / "ours").mkdir()
+    with nfd(tmp_path / "nfd") as theirs, running(tmp_path / "ours", CONFIG) as ours:
+        pair = Pair(theirs, ours)
+        for path, _ in pair.ways():
+            command(path, "strategy-choice/set", name="/l", strategy="/localhost/nfd/strategy/self-learning")
+        for way, (near, far) in enumerate(pair.ways()):
+            with serving(far, f"/l/{way}") as producer, closing(App(near)) as consumer:
+                consumer.say(interest(f"/l/{way}/1"))
+                asked = parse_interest(producer.got().fragment)
+                producer.say(make_data(asked.name, b"x"))
+                assert parse_data(consumer.got().fragment).name == asked.name
+                routed(near, f"/l/{way}")
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(sandbox.why_not() is not None, reason=f"no namespaces here: {sandbox.why_not()}")
+def test_ethernet(tmp_path: Path) -> None:
+    """To the group and to one neighbour, both ways, in fragments."""
+    here = Path(__file__).parent
+    done = subprocess.run(
+        sandbox.command([sys.executable, str(here / "nfd_ethernet_drill.py"), str(tmp_path)]),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env=os.environ | {"PYTHONPATH": f"{here.parents[1]}:{here.parent}:{here.parent / 'faces'}"},
+    )
+    assert done.returncode == 0, done.stderr
+    ways = ("our group", "their group", "our neighbour", "their neighbour", "a Nack", "no Nack to the group")
+    assert done.stdout.splitlines() == [*ways]

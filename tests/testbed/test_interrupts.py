@@ -2,6 +2,8 @@
 
 import os
 import signal
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from exchange import A, B, answer, question, write
@@ -10,6 +12,7 @@ from processes import FEEDNET, ROOT, Feednet, wait_for
 from testbed.experiment import run as running
 from testbed.scenario import workload
 from testbed.scenario.reader import load
+from topologies.mininet import sandbox
 
 pytestmark = pytest.mark.long
 
@@ -77,6 +80,27 @@ def test_a_run_stops_and_leaves_nothing(tmp_path):
         wait_for((tmp_path / "mine.partial" / "poll" / "capture.pcapng").exists, "a capture")
         run.press_ctrl_c()
         assert run.ended()[0::2] == (130, "feednet: interrupted")
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}")
+def test_a_run_over_mininet_that_is_still_starting_stops_without_a_traceback(tmp_path):
+    def is_importing(pid):
+        with suppress(OSError):
+            return "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
+
+    with Feednet("run", "line", "--net", "mininet", "--no-report", "--out", "mine", cwd=tmp_path) as run:
+        wait_for(
+            lambda: any(
+                "python" in what and "in_box" in what and is_importing(pid)
+                for pid, what in run.others().items()
+            ),
+            "the program in the box",
+        )
+        run.press_ctrl_c()
+        assert run.ended()[0::2] == (130, "feednet: interrupted")
+        wait_for(lambda: not run.others(), "the end of the box")
     assert [*tmp_path.iterdir()] == []
 
 

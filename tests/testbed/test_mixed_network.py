@@ -1,6 +1,10 @@
 """Networks in which some nodes run another forwarder: it is managed by NFD's protocol, and LLIs cross it."""
 
+import os
+import re
+import signal
 import socket
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -9,14 +13,19 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+import nfd_process
 import pytest
 from daemon_process import running
+from processes import FEEDNET, Feednet, free_port, wait_for
 
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.management.parameters import ControlParameters
 from testbed.api import Experiment, Link, Topology, UserError, everything_delivered
+from testbed.hosts import processes as beside
 from testbed.hosts.context import build
 from testbed.layerings import other_forwarder
+from testbed.layerings.ndn import NDN_LAYERINGS
+from testbed.layerings.node import Process
 from testbed.layerings.other_forwarder import ForwarderNode, NotManaged
 from testbed.scenario.timeline import Timeline
 from topologies.mininet import sandbox
@@ -81,6 +90,19 @@ def test_faces_routes_and_strategies_are_set_and_follow_the_network(tmp_path: Pa
         assert again._faces == numbers
         refused = client.command("rib/register", ControlParameters(face=numbers["pub"]))
         assert refused.code == 400
+
+
+def test_why_a_program_has_ended_is_told_in_its_words(tmp_path: Path) -> None:
+    """NFD prints its errors as Boost does."""
+    said = "echo FATAL; echo 'std::exception::what: bind: Address already in use'; exit 1"
+    process = Process(("sh", "-c", said), {}, ready=("127.0.0.1", free_port()))
+    with (
+        pytest.raises(
+            beside.ProcessEnded, match=r"^sh has ended with status 1: bind: Address already in use$"
+        ),
+        beside.running([process], tmp_path),
+    ):
+        pass
 
 
 def replace_down(link: int) -> Routing:
@@ -153,10 +175,21 @@ def test_a_forwarder_is_managed_as_soon_as_it_can_be(tmp_path: Path, monkeypatch
         node._route("rib/register", "/x", "s1", 1)
 
 
-@pytest.mark.mininet
-@pytest.mark.skipif(WHY_NOT is not None, reason=f"Mininet cannot run here: {WHY_NOT}")
-def test_llis_cross_another_forwarder(tmp_path: Path) -> None:
-    results = mixed(settle_ms=3500).run(
+MININET = [
+    pytest.mark.mininet,
+    pytest.mark.skipif(WHY_NOT is not None, reason=f"Mininet cannot run here: {WHY_NOT}"),
+]
+WITH_NFD = pytest.mark.skipif(nfd_process.WHY_NOT is not None, reason=str(nfd_process.WHY_NOT))
+FORWARDERS = [
+    pytest.param("feednetd", marks=MININET),
+    pytest.param("nfd", marks=[*MININET, WITH_NFD]),
+]
+
+
+@pytest.mark.parametrize("forwarder", FORWARDERS)
+def test_llis_cross_another_forwarder(tmp_path: Path, forwarder: str) -> None:
+    """The first of them, too: the run begins when the forwarder has its routes."""
+    results = mixed(forwarder, settle_ms=3500).run(
         tmp_path / "run", net="mininet", script=lambda run: run.wait(everything_delivered)
     )
     events = results.events("lli")
@@ -166,6 +199,60 @@ def test_llis_cross_another_forwarder(tmp_path: Path) -> None:
         for line in (results.directory / "lli" / "counters.jsonl").read_text().splitlines()
     )
     assert sampled["r2"] == sampled["r1"] > 0
+    packets = subprocess.run(
+        [FEEDNET, "dissect", results.directory / "lli" / "capture.pcapng", "--filter", "ndn.type == Nack"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "NoRoute" not in packets.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("forwarder", FORWARDERS)
+@pytest.mark.parametrize("layering", NDN_LAYERINGS)
+def test_every_layering_crosses_another_forwarder(tmp_path: Path, layering: str, forwarder: str) -> None:
+    results = mixed(forwarder, layerings=[layering], settle_ms=6000).run(
+        tmp_path / "run", net="mininet", script=lambda run: run.wait(everything_delivered)
+    )
+    events = results.events(layering)
+    assert sorted(events[events.event == "delivered"].seq) == [*range(1, 21)]
+
+
+@pytest.mark.parametrize("forwarder", FORWARDERS)
+def test_a_run_ends_with_a_forwarder_that_dies(tmp_path: Path, forwarder: str) -> None:
+    """At once, in a line that names it, and nothing goes on."""
+    (tmp_path / "s.toml").write_text(LONG.format(forwarder=forwarder), encoding="utf-8")
+    with Feednet("run", "s.toml", "--net", "mininet", "--no-report", "--out", "out", cwd=tmp_path) as run:
+
+        def begun() -> list[int]:
+            there = (tmp_path / "out.partial" / "lli" / "capture.pcapng").exists()
+            named = ("nfd --config", "forward --config")
+            return [pid for pid, what in run.others().items() if any(name in what for name in named)][:there]
+
+        wait_for(begun, forwarder)
+        time.sleep(3)  # it may still begin
+        os.kill(begun()[0], signal.SIGKILL)
+        status, _, complained = run.ended()
+        assert status == 1
+        assert re.search(r"lli over Mininet: node r2: \S+ has ended with status -9: ", complained), complained
+        assert "Traceback" not in complained
+        wait_for(lambda: not run.others(), "the end of all")
+
+
+LONG = """
+title = "long"
+layerings = ["lli"]
+publisher = "pub"
+subscribers = ["s1"]
+settle_ms = 600000
+[topology]
+links = [{{ a = "pub", b = "r2" }}, {{ a = "r2", b = "s1" }}]
+[workload]
+items = 5
+[nodes.r2]
+forwarder = "{forwarder}"
+"""
 
 
 def test_what_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

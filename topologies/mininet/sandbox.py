@@ -76,9 +76,10 @@ def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
     """Ask the program to end; wait until it has, its time is up, or this process is asked again."""
     # unshare ignores SIGTERM itself: it has to reach its only child, the first process in the box.
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired, KeyboardInterrupt):
-        for child in children.read_text(encoding="ascii").split():
-            os.kill(int(child), signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+        with contextlib.suppress(OSError):  # it may be ending already, and has a status to give
+            for child in children.read_text(encoding="ascii").split():
+                os.kill(int(child), signal.SIGTERM)
         process.wait(_GRACE_S)
 
 
