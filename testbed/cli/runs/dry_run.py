@@ -108,11 +108,14 @@ def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, 
     console.print(f"takes     about {_seconds(run_s)}{analysis}")
     console.print(f"writes    about {_bytes(written)} to {directory} ({_bytes(free)} are free)", markup=False)
     good = outlook.figures()["accuracy"]
-    half, most = ((good[f"time_{part}"], good[f"size_{part}"]) for part in ("half", "most"))
+    half, nine, most = (
+        f"{good[f'time_{part}']:.1f} for time and {good[f'size_{part}']:.1f} for size"
+        for part in ("half", "nine_of_ten", "most")
+    )
     console.print(
         "          [dim]measured on the library's scenarios in the emulator, half of such estimates were"
-        f" within a factor {half[0]:.1f} for time and {half[1]:.1f} for size, all within {most[0]:.1f} and"
-        f" {most[1]:.1f}; a slower or busy machine takes longer[/]"
+        f" within a factor {half}, nine of ten within {nine}, all within {most}; a slower or busy machine"
+        " takes longer[/]"
     )
     console.print("nothing was run, nothing was written")
 
