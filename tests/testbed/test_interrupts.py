@@ -85,7 +85,12 @@ def test_a_run_stops_and_leaves_nothing(tmp_path):
 
 @pytest.mark.mininet
 @pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}")
-def test_a_run_over_mininet_that_is_still_starting_stops_without_a_traceback(tmp_path):
+@pytest.mark.parametrize(
+    ("number", "to_all", "status"), [(signal.SIGINT, True, 130), (signal.SIGTERM, False, 143)]
+)
+def test_a_run_over_mininet_that_is_still_starting_stops_without_a_traceback(
+    tmp_path, number, to_all, status
+):
     def is_importing(pid):
         with suppress(OSError):
             return "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
@@ -98,8 +103,8 @@ def test_a_run_over_mininet_that_is_still_starting_stops_without_a_traceback(tmp
             ),
             "the program in the box",
         )
-        run.press_ctrl_c()
-        assert run.ended()[0::2] == (130, "feednet: interrupted")
+        (os.killpg if to_all else os.kill)(run.process.pid, number)
+        assert run.ended()[0::2] == (status, "feednet: interrupted")
         wait_for(lambda: not run.others(), "the end of the box")
     assert [*tmp_path.iterdir()] == []
 

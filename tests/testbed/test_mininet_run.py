@@ -15,10 +15,11 @@ import pcapng_oracle
 import pytest
 from patience import PATIENCE_S
 
+from captures.clock import Clock
 from captures.key_log import from_lines
 from captures.pcapng import Direction
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
-from testbed.experiment.mininet_run import _Nodes, _Process
+from testbed.experiment.mininet_run import RunError, _Nodes, _Process
 from testbed.hosts.host_process import Report
 from testbed.layerings.node import AppState
 from testbed.scenario.reader import BUILT_IN, load
@@ -88,12 +89,15 @@ def assert_complete(run: Path, items: int, subscribers: int) -> None:
 
 def test_what_processes_of_one_node_took_of_a_processor_adds_up() -> None:
     here, there = multiprocessing.Pipe()
-    nodes = _Nodes(load("line"), "lli", None, None, Path(), None, is_held=False)
+    nodes = _Nodes(load("line"), "lli", None, None, Path(), None, Clock.from_now(1), is_held=False)
     nodes._processes["r1"] = _Process(None, here)
     for spent in (5, 7):
         there.send(("report", Report([], [], spent, AppState(), [])))
         nodes._collect("r1", 1)
     assert nodes.cpu_ns == {"r1": 12}
+    there.send(("error", "nfd has ended"))
+    with pytest.raises(RunError, match=r"^node r1: nfd has ended$"):  # whatever else is waited for
+        nodes._hear("r1")
 
 
 def test_both_layerings_deliver_everything_over_real_sockets(tmp_path: Path) -> None:

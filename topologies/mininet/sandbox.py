@@ -52,7 +52,9 @@ def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = l
     process is killed, so is the box. To be called from the main thread. Raises BoxError if `unshare` or
     `setpriv` cannot be started.
     """
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous = signal.getsignal(signal.SIGTERM)
+    if previous is signal.SIG_DFL:  # else it is the caller's, who may want to know of it
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
             process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command(argv)])
