@@ -58,19 +58,26 @@ def test_it_is_about_networks_and_told_in_both_forms() -> None:
 
 @pytest.mark.mininet
 @pytest.mark.skipif(WHY_NOT is not None, reason=f"Mininet cannot run here: {WHY_NOT}")
-@pytest.mark.parametrize(("delay_ms", "dilation"), [(75.0, 1), (10.0, 8)])
-def test_the_emulator_and_mininet_tell_the_same(tmp_path: Path, delay_ms: float, dilation: int) -> None:
+@pytest.mark.parametrize(
+    ("ends", "delay_ms", "dilation", "layerings"),
+    [
+        ([("pub", "r1"), ("r1", "s1")], 75.0, 1, ["lli", "ssb"]),
+        ([("pub", "r1"), ("r1", "r2"), ("r2", "s1"), ("r2", "s2")], 10.0, 8, ["poll", "lli"]),
+    ],
+    ids=["long links", "dilated time"],
+)
+def test_the_emulator_and_mininet_tell_the_same(
+    tmp_path: Path, ends: list[tuple[str, str]], delay_ms: float, dilation: int, layerings: list[str]
+) -> None:
     """Over long links, or in dilated time: the time that processors take is short beside links' delays."""
-    tree = [("pub", "r1"), ("r1", "r2"), ("r2", "s1"), ("r2", "s2")]
+    nodes = tuple(dict.fromkeys(end for each in ends for end in each))
+    links = tuple(Link(*each, delay_ms=delay_ms, bw_mbit=10.0) for each in ends)
     experiment = Experiment(
-        topology=Topology(
-            ("pub", "r1", "r2", "s1", "s2"),
-            tuple(Link(*ends, delay_ms=delay_ms, bw_mbit=10.0) for ends in tree),
-        ),
-        layerings=["lli", "ssb"],
+        topology=Topology(nodes, links),
+        layerings=layerings,
         workload={"items": 25, "schedule": {"speed": 2e5, "idle_limit_ms": 100.0}},
         warmup_ms=round(1600 / dilation),
-        settle_ms=round(600 / dilation),
+        settle_ms=400,
         drain_ms=200,
     )
     emulated = experiment.run(tmp_path / "emulated", net="emulated").directory

@@ -326,7 +326,7 @@ def relay_terminated():
         tempfile.NamedTemporaryFile("w", suffix=".json") as specification,
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
     ):
-        json.dump({"seed": SEED, **asdict(topology)}, specification)
+        json.dump({"seed": SEED, "dilation": 1, **asdict(topology)}, specification)
         specification.flush()
         relay = subprocess.Popen(
             [sys.executable, "-m", "topologies.mininet.relay", specification.name],
