@@ -6,6 +6,7 @@ from itertools import cycle, islice
 from random import Random
 from zlib import crc32
 
+from ssb.tiny.asking import MS
 from ssb.tiny.entry import DEMUX, PACKET
 from ssb.tiny.goset import Claim, make_claim, set_demultiplexer
 from ssb.tiny.vectors import make_want
@@ -49,8 +50,9 @@ def _dropped(network: ProviderNetwork, case: str, packets: Sequence[bytes], reas
     node = network.nodes[ISP]
     sealed = [packet + crc32(packet).to_bytes(4) for packet in islice(cycle(packets), _PACKETS)]
     before, begun = node.dropped[reason], time.process_time()
-    for packet in sealed:
-        node.receive(1, packet, None, network.now)
+    for number, packet in enumerate(sealed):
+        node.receive(1, packet, None, network.now + number * 10 * MS)
+        node.take_outputs()
     seconds = time.process_time() - begun
     if node.dropped[reason] - before < 0.9 * _PACKETS:
         raise RuntimeError(f"{case}: not all are dropped: {node.dropped}")
