@@ -7,8 +7,6 @@ can be measured all the same (D. Gupta et al., "To Infinity and Beyond: Time-War
 NSDI 2006).
 """
 
-import asyncio
-import selectors
 import time
 from collections.abc import Callable
 from typing import NamedTuple
@@ -47,29 +45,3 @@ class Clock(NamedTuple):
         dilation, monotonic_ns = self.dilation, time.monotonic_ns
         begun, shown = monotonic_ns(), self.now()
         return lambda: shown + (monotonic_ns() - begun) // dilation
-
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """Return an event loop whose timers follow this clock."""
-        return _Loop(self.dilation)
-
-
-_LONGEST_S = 86_400.0
-"""For which a loop sleeps at most; to wake early does no harm. Linux takes no more than 24 days."""
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    def __init__(self, dilation: int) -> None:
-        self._dilation = dilation
-        super().__init__(_Selector(dilation))
-
-    def time(self) -> float:
-        return super().time() / self._dilation
-
-
-class _Selector(selectors.DefaultSelector):
-    def __init__(self, dilation: int) -> None:
-        super().__init__()
-        self._dilation = dilation
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return super().select(None if timeout is None else min(timeout * self._dilation, _LONGEST_S))

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from daemon_process import wait_until
 from patience import PATIENCE_S
 
-from forwarder.daemon.datasets import Client, DatasetError, Unanswered
+from forwarder.daemon.datasets import Client
 from forwarder.framing import cut
 from forwarder.management.parameters import ControlParameters
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import from_uri
+from testbed.layerings.other_forwarder import managed_client
 
 WHY_NOT = next((f"{name} is not on PATH" for name in ("nfd", "nfdc") if shutil.which(name) is None), None)
 
@@ -101,17 +101,11 @@ def nfd(directory: Path, *, mtu: int = 8800, ether: bool = False, localhop: bool
             env=os.environ | {"HOME": str(directory)},
         )
 
-    def answers() -> bool:
+    def check() -> None:
         assert process.poll() is None, log.read_text()
-        try:
-            with closing(Client(path)) as client:
-                client.fetch("/localhost/nfd/rib/list", 0.5)
-        except (DatasetError, Unanswered):
-            return False
-        return True
 
     try:
-        wait_until(answers, "NFD's routes can be managed")
+        managed_client(path, check).close()
         yield Nfd(process, path, port, log)
     finally:
         process.kill()

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import sysconfig
 import time
 import uuid
@@ -11,6 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+from topologies.mininet import sandbox
 
 ROOT = Path(__file__).parents[1]
 FEEDNET = Path(sysconfig.get_path("scripts"), "feednet")
@@ -22,6 +25,24 @@ def free_port() -> int:
     """Return a TCP port of loopback that nobody listens at."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
+
+
+def drilled(script: Path, directory: Path, *more: Path) -> list[str]:
+    """Run a script in network namespaces of its own, with a directory; return its lines.
+
+    `more` is where it finds modules, besides those of its folder and of the tests.
+    """
+    places = (ROOT, ROOT / "tests", *more)
+    done = subprocess.run(
+        sandbox.command([sys.executable, str(script), str(directory)]),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        env=os.environ | {"PYTHONPATH": ":".join(map(str, places))},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
 
 
 class Feednet:

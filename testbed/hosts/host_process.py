@@ -21,6 +21,7 @@ from captures.clock import Clock
 from captures.key_log import Secret
 from captures.netns import inside
 from testbed.hosts.context import build, managed, processes
+from testbed.hosts.dilated_loop import DilatedLoop
 from testbed.hosts.local_faces import FORWARDER, LocalFaces
 from testbed.hosts.processes import ProcessEnded, Running, running
 from testbed.layerings.ndn_node import NdnNode
@@ -169,7 +170,7 @@ _Result = TypeVar("_Result")
 
 def _run(work: Coroutine[Any, Any, _Result], clock: Clock) -> _Result:
     """Do asynchronous work whose timers follow a clock."""
-    with asyncio.Runner(loop_factory=clock.loop) as runner:
+    with asyncio.Runner(loop_factory=partial(DilatedLoop, clock.dilation)) as runner:
         return runner.run(work)
 
 

@@ -104,6 +104,28 @@ def process(network: Topology, node: str, forwarder: str) -> Process:
     return Process(argv, files, ready=(network.address(node), NDN_PORT))
 
 
+def managed_client(path: Path, check: Callable[[], None]) -> Client:
+    """Return a client of the program that listens at a path, once its routes can be managed.
+
+    NFD opens its Unix socket after its TCP port, and manages routes in a thread that begins after both.
+    `check` raises an error if the program has ended. Raises NotManaged.
+    """
+    until = time.monotonic() + _BEGIN_S
+    while True:
+        check()
+        client = None
+        try:
+            client = Client(path)
+            client.fetch("/localhost/nfd/rib/list", _ASK_S)
+            return client
+        except (DatasetError, Unanswered) as error:
+            if client is not None:
+                client.close()
+            if time.monotonic() > until:
+                raise NotManaged(f"its forwarder cannot be managed after {_BEGIN_S:.0f} s") from error
+        time.sleep(_POLL_S)
+
+
 class ForwarderNode:
     """A node with another forwarder: tells it what to do, and is not asked when packets come.
 
@@ -128,7 +150,7 @@ class ForwarderNode:
 
         `check` raises an error if the program has ended. Raises NotManaged.
         """
-        self._client = self._begin(path, check)
+        self._client = managed_client(path, check)
         for peer, end in self._ends.items():
             wanted = ControlParameters(
                 uri=f"udp4://{end.peer_ipv4}:{NDN_PORT}", persistency=Persistency.PERMANENT, mtu=_MTU
@@ -182,26 +204,6 @@ class ForwarderNode:
         if answer.code not in good:
             raise NotManaged(f"its forwarder refuses {verb}: {answer.code} {answer.text}")
         return answer.body or ControlParameters()
-
-    def _begin(self, path: Path, check: Callable[[], None]) -> Client:
-        """Return a client once routes can be managed.
-
-        NFD opens its Unix socket after its TCP port, and manages routes in a thread that begins after both.
-        """
-        until = time.monotonic() + _BEGIN_S
-        while True:
-            check()
-            client = None
-            try:
-                client = Client(path)
-                client.fetch("/localhost/nfd/rib/list", _ASK_S)
-                return client
-            except (DatasetError, Unanswered) as error:
-                if client is not None:
-                    client.close()
-                if time.monotonic() > until:
-                    raise NotManaged(f"its forwarder cannot be managed after {_BEGIN_S:.0f} s") from error
-            time.sleep(_POLL_S)
 
     def _until_routes_stand(self, check: Callable[[], None]) -> None:
         """NFD answers that a route is registered before it forwards by it."""

@@ -1,17 +1,14 @@
 """UDP multicast and Ethernet, between network namespaces."""
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from patience import PATIENCE_S
+from processes import drilled
 
 from topologies.mininet import sandbox
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 
 
 def why_not() -> str | None:
@@ -26,16 +23,7 @@ def why_not() -> str | None:
 @pytest.mark.mininet
 @pytest.mark.skipif(why_not() is not None, reason=f"no veth in namespaces here: {why_not()}")
 def test_groups_and_ethernet_neighbours(tmp_path: Path) -> None:
-    done = subprocess.run(
-        sandbox.command([sys.executable, str(HERE / "group_drill.py"), str(tmp_path)]),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        env=os.environ | {"PYTHONPATH": f"{ROOT}:{HERE.parent}"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == [
+    assert drilled(HERE / "group_drill.py", tmp_path) == [
         "udp4 group",
         "udp6 group",
         "ethernet group, in fragments",

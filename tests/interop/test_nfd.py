@@ -1,10 +1,7 @@
 """The real NFD as a neighbour of `feednet forward`; where it is on PATH."""
 
-import os
 import select
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +13,7 @@ import pytest
 from daemon_process import CONFIG, running
 from nfd_pair import MTU, Pair, interest, routed, serving
 from nfd_process import WHY_NOT, App, command, nfd
-from patience import PATIENCE_S
+from processes import drilled
 
 from forwarder.daemon.commands import command as command_of
 from forwarder.daemon.datasets import Client, snapshot
@@ -256,14 +253,6 @@ def test_each_learns_from_the_others_announcements(tmp_path: Path) -> None:
 def test_ethernet(tmp_path: Path) -> None:
     """To the group and to one neighbour, both ways, in fragments."""
     here = Path(__file__).parent
-    done = subprocess.run(
-        sandbox.command([sys.executable, str(here / "nfd_ethernet_drill.py"), str(tmp_path)]),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        env=os.environ | {"PYTHONPATH": f"{here.parents[1]}:{here.parent}:{here.parent / 'faces'}"},
-    )
-    assert done.returncode == 0, done.stderr
+    said = drilled(here / "nfd_ethernet_drill.py", tmp_path, here.parent / "faces")
     ways = ("our group", "their group", "our neighbour", "their neighbour", "a Nack", "no Nack to the group")
-    assert done.stdout.splitlines() == [*ways]
+    assert said == [*ways]

@@ -253,7 +253,7 @@ class BaseParty(Party, ABC):
     # Inside
 
     def _enter(self, contract: Contract) -> None:
-        """Have a contract from now on."""
+        """Add a contract to all tables."""
         self.contracts[contract.id] = contract
         self._contracts_with.setdefault(contract.other, []).append(contract)
         for name in (contract.control_set, contract.data_set):
@@ -261,7 +261,7 @@ class BaseParty(Party, ABC):
         self._set_timer(contract)
 
     def _remove(self, contract: Contract) -> None:
-        """Have a contract no more."""
+        """Remove a contract from all tables, if it is there."""
         if self.contracts.pop(contract.id, None) is None:
             return
         self._contracts_with[contract.other].remove(contract)

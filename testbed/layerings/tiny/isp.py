@@ -108,7 +108,10 @@ def _random(context: Context) -> Random:
 
 
 def _terms(context: Context, most: int, clients: int = 1) -> Terms:
-    """Return the terms of a contract of so many subscriptions, with a client or with a peer who has many."""
+    """Return the terms of a contract.
+
+    `most`: its subscriptions; `clients`: for how many clients the other side speaks.
+    """
     parameters = context.parameters
     line_pace_ms = parameters["line_pace_ms"]
     return Terms(

@@ -1,0 +1,32 @@
+"""An event loop whose timers follow the clock of a dilated run."""
+
+import asyncio
+import selectors
+
+_LONGEST_S = 86_400.0
+"""For which it sleeps at most; to wake early does no harm. Linux takes no more than 24 days."""
+
+
+class DilatedLoop(asyncio.SelectorEventLoop):
+    """An event loop of which each second lasts longer.
+
+    Args:
+        dilation: seconds of the machine for a second of the loop (captures.clock).
+    """
+
+    def __init__(self, dilation: int) -> None:
+        self._dilation = dilation
+        super().__init__(_Selector(dilation))
+
+    def time(self) -> float:
+        """Return the loop's time, s."""
+        return super().time() / self._dilation
+
+
+class _Selector(selectors.DefaultSelector):
+    def __init__(self, dilation: int) -> None:
+        super().__init__()
+        self._dilation = dilation
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return super().select(None if timeout is None else min(timeout * self._dilation, _LONGEST_S))
