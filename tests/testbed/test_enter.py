@@ -75,6 +75,9 @@ def test_programs_find_the_forwarder_of_their_node_while_a_run_is_held(tmp_path:
                 command_on(client, "zz", ["ls"])
             with pytest.raises(UserError, match="nobody knows"):
                 client.ask("why")
+            # Before its own end, Ctrl-C would interrupt the run.
+            end_ns = Experiment.load(str(tmp_path / "held.toml")).duration_s * 1e9
+            wait_for(lambda: client.ask("state")["time_ns"] > end_ns, "the run is held")
         held.press_ctrl_c()
         status, said, complained = held.ended()
     assert (status, complained) == (0, "")
