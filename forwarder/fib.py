@@ -27,9 +27,10 @@ class Fib:
     is that of distinct lengths, not of components or routes.
     """
 
-    __slots__ = ("_by_length", "_lengths", "_routes", "_suspended")
+    __slots__ = ("_by_length", "_lengths", "_routes", "_suspended", "changes")
 
     def __init__(self) -> None:
+        self.changes = 0
         self._routes: dict[bytes, tuple[NextHop, ...]] = {}
         self._by_length: dict[int, int] = {}
         self._lengths: list[int] = []
@@ -47,6 +48,7 @@ class Fib:
         self._add(prefixes, NextHop(face, cost))
 
     def _add(self, prefixes: Iterable[bytes], added: NextHop) -> None:
+        self.changes += 1
         face = added.face
         resting = self._suspended.get(face)
         if resting is not None:
@@ -75,6 +77,7 @@ class Fib:
 
     def remove_many(self, prefixes: Iterable[bytes], face: int) -> None:
         """Remove the routes of some prefixes to a face, as remove() does."""
+        self.changes += 1
         resting = self._suspended.get(face)
         routes = self._routes
         for prefix in prefixes:

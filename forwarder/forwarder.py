@@ -131,6 +131,7 @@ class Forwarder:
         self.pit_expired = 0
         self._outputs: list[tuple[int, bytes]] = []
         self._now = 0
+        self._fib_changes = 0
         self.feeds = (
             FeedTable(
                 self._feed_hops,
@@ -184,8 +185,6 @@ class Forwarder:
         self.faces[face].is_up = up
         if up:
             self.fib.resume(face)
-            if self.feeds is not None:
-                self.feeds.face_up(face)
         else:
             self.fib.suspend(face)
             self._forget(face, now)
@@ -261,6 +260,9 @@ class Forwarder:
             self.feeds.flush(self._now)
         deadline = self.pit.timers.next_deadline()
         if self.feeds is not None:
+            if self._fib_changes != self.fib.changes:
+                self._fib_changes = self.fib.changes
+                self.feeds.routes_changed()
             feeds = self.feeds.next_deadline()
             if deadline is None or (feeds is not None and feeds < deadline):
                 return feeds
@@ -368,8 +370,11 @@ class Forwarder:
             self._on_data(face, lp.fragment, lp, now)
         elif kind:
             raise MalformedPacket("an LpPacket carries an Interest or a Data packet")
-        elif lp.feed is not None and self.feeds is not None:
-            self.feeds.on_state(face.number, lp, now)
+        elif self.feeds is not None:
+            if lp.hello is not None:
+                self.feeds.on_hello(face.number, lp.hello, now)
+            elif lp.feed is not None:
+                self.feeds.on_state(face.number, lp, now)
 
     def _on_interest(self, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
         """Take an Interest through its phases: admission, what is at hand, loops, PIT, forwarding."""

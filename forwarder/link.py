@@ -195,7 +195,7 @@ class LinkService:
         if packet.frag_count == 1:
             if len(packet.fragment) > self._largest:
                 raise MalformedPacket(f"a packet of {len(packet.fragment)} bytes")
-            is_idle = not packet.fragment and packet.feed is None
+            is_idle = not packet.fragment and packet.feed is None and packet.hello is None
             return None if is_idle else frame
         if self._payload == _EVERYTHING:
             raise MalformedPacket("a fragment on a link that takes any packet whole")

@@ -3,25 +3,10 @@
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from forwarder.feedcache.fork import Fork, assertions, dispute
 from forwarder.feedcache.items import Item, RejectedItem, check_signature
 from forwarder.wire.packet import Data
-
-
-class LiveHop(NamedTuple):
-    """The hop that the newest items of a feed came from.
-
-    Attributes:
-        face: the upstream face.
-        until: when its being so counts no more, ns.
-        early: items in a row that a repeated pull brought, if they were pulled; None if they were pushed.
-    """
-
-    face: int
-    until: int
-    early: int | None
 
 
 class FeedCache:
@@ -38,9 +23,6 @@ class FeedCache:
         tip: the highest number of a verified item, 0 if none.
         fork: the lowest fork found.
         bytes: size of the retained packets.
-        failures: faces that have refused to push or kept silent, and until when, ns, others are preferred.
-        nonces: of LLIs sent for entries that have ended, each with the face whose LLI caused it, if one did.
-        live_hop: where the newest items came from; None if that is unknown, or the hop has failed since.
         past_hop: the face that items came from last that are not retained; None if none has.
     """
 
@@ -49,13 +31,10 @@ class FeedCache:
         "_known",
         "_order",
         "bytes",
-        "failures",
         "feed",
         "fork",
-        "live_hop",
         "max_bytes",
         "max_items",
-        "nonces",
         "past_hop",
         "tip",
     )
@@ -67,18 +46,10 @@ class FeedCache:
         self.tip = 0
         self.fork: Fork | None = None
         self.bytes = 0
-        self.failures: dict[int, int] = {}
-        self.nonces: tuple[tuple[int, int | None], ...] = ()
-        self.live_hop: LiveHop | None = None
         self.past_hop: int | None = None
         self._items: dict[int, Item] = {}
         self._order: list[int] = []
         self._known: dict[int, tuple[bytes, Item]] = {}  # number -> the id first asserted for it, and by whom
-
-    def leave_hop(self, face: int) -> None:
-        """Forget that the newest items came from a face, if they did."""
-        if self.live_hop is not None and self.live_hop.face == face:
-            self.live_hop = None
 
     def get(self, seq: int) -> Data | None:
         """Return a retained item."""
@@ -217,16 +188,6 @@ class FeedStore:
         """Let go of all that is known of a feed that is not in use."""
         if feed not in self._in_use and (cache := self._caches.pop(feed, None)) is not None:
             self.bytes -= cache.bytes
-
-    def forgive(self, face: int) -> None:
-        """Forget that a face has failed, for any feed."""
-        for cache in self._caches.values():
-            cache.failures.pop(face, None)
-
-    def forget_hop(self, face: int) -> None:
-        """Forget that a face has brought items."""
-        for cache in self._caches.values():
-            cache.leave_hop(face)
 
     def find(self, feed: bytes) -> FeedCache | None:
         """Return the cache of a feed that is remembered."""

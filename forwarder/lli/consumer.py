@@ -19,6 +19,8 @@ _REFUSALS = {NO_ROUTE: "no-route", DUPLICATE: "loop"}
 _REMEMBERED_NONCES: Final = 8
 _FIRST_RETRY: Final = 250 * MS
 MAX_RETRY: Final = 8_000 * MS
+WAITING: Final = 1_000 * MS
+"""How long an application may have no source before it is told."""
 
 
 class Consumer:
@@ -70,6 +72,8 @@ class Consumer:
         self._open = False
         self._retry_at: int | None = None
         self._refusals = 0
+        self._is_fed = self._is_waiting = False
+        self._unfed_since = 0
         self._outputs: list[bytes] = []
         self._errors: list[str] = []
 
@@ -82,6 +86,8 @@ class Consumer:
         """Subscribe, from the item after the last that has arrived."""
         if self.error is None and not self._open:
             self._open = True
+            self._is_fed = self._is_waiting = False
+            self._unfed_since = now
             self._begin_anew()
             self._renew(now)
 
@@ -115,8 +121,9 @@ class Consumer:
     def take_errors(self) -> list[str]:
         """Return what went wrong since the last call, a word each: "fork" is final, all others pass.
 
-        "no-route", "loop", "refused": what the network answered; "gone": it has newer items only. The
-        subscription is tried again later.
+        "waiting": the network knows no source at present; "resumed": it knows one again. "no-route", "loop",
+        "refused": what the network answered; "gone": it has newer items only. The subscription is tried
+        again later.
         """
         errors, self._errors = self._errors, []
         return errors
@@ -135,7 +142,10 @@ class Consumer:
         up = self._upstream
         if self._has_room and self.fork is None and self._policy.is_due(self._items.taken, up.limit):
             return 0
-        return None if up.deadline == NEVER else up.deadline
+        deadline = up.deadline
+        if not self._is_fed and not self._is_waiting:
+            deadline = min(deadline, self._unfed_since + WAITING)
+        return None if deadline == NEVER else deadline
 
     def wake(self, now: int) -> None:
         """Act on a deadline."""
@@ -146,6 +156,9 @@ class Consumer:
                 self._retry_at = None
                 self._renew(now)
             return
+        if not self._is_fed and not self._is_waiting and now >= self._unfed_since + WAITING:
+            self._is_waiting = True
+            self._errors.append("waiting")
         self._send(self._upstream.wake(now))
         if self._upstream.state is State.SILENT:
             self._upstream.assume_legacy()
@@ -179,11 +192,23 @@ class Consumer:
     def _on_state(self, header: LpPacket, now: int) -> None:
         if header.feed == self.feed and header.feed_state is not None and self._retry_at is None:
             self._upstream.answered(*header.feed_state, now)
+            self._hear_of_source(header, now)
             if header.first is not None and header.first > self._upstream.next:
                 self._send(self._upstream.cancel(now))
                 self._wait("gone", now)
             else:
                 self._renew(now)
+
+    def _hear_of_source(self, header: LpPacket, now: int) -> None:
+        """Take note whether the network knows a source."""
+        if header.evidence is None:
+            if self._is_fed:
+                self._is_fed, self._unfed_since = False, now
+            return
+        self._is_fed = True
+        if self._is_waiting:
+            self._is_waiting = False
+            self._errors.append("resumed")
 
     def _on_data(self, data: Data, header: LpPacket, now: int) -> None:
         parts = split_item(data.name)
@@ -206,6 +231,10 @@ class Consumer:
         self._refusals = 0
         if header.feed_state is not None:
             up.answered(*header.feed_state, now)
+        if header.evidence is not None:
+            self._hear_of_source(header, now)
+        elif not self._is_fed:
+            self._unfed_since = now
         if header.congestion_mark:
             up.congested(now)
         up.arrived(seq, now, bare=header.feed_state is None)

@@ -7,20 +7,26 @@ from forwarder.face import Face
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import Item
 from forwarder.lli.entry import FeedEntry
+from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MS, Range
 from forwarder.lli.upstream import NEVER, Lli
-from forwarder.wire.lp import NO_ROUTE, make_feed_state, make_lp
+from forwarder.wire.lp import make_feed_state, make_lp
 
 
 class Downstreams:
     """The downstream side of all feeds of a forwarder; the arguments are FeedTable's."""
 
     def __init__(
-        self, send: Callable[[int, bytes], None], faces: Mapping[int, Face], counters: Counter[str]
+        self,
+        send: Callable[[int, bytes], None],
+        faces: Mapping[int, Face],
+        counters: Counter[str],
+        neighbours: Neighbours,
     ) -> None:
         self._send = send
         self._faces = faces
         self._counters = counters
+        self._neighbours = neighbours
 
     def serve_all(self, entry: FeedEntry, now: int) -> None:
         """Send all downstreams what there is for them."""
@@ -39,42 +45,60 @@ class Downstreams:
             ready = granted.ready(entry.item)
             if ready is None or not self.has_room(face, granted, now):
                 return
-            packet = entry.ranges.send(face, granted, *ready, entry.tip)
+            packet = entry.ranges.send(face, granted, *ready, entry.tip, entry.claim(granted))
             pacer = self._faces[face].pacer
             if pacer is not None:
                 pacer.seen(entry.feed, now)
                 granted.paced_until = pacer.next_turn(len(packet), max(now - MS, granted.paced_until))
-            self.push(face, packet)
+            self.push(face, packet, now)
 
-    def pass_on(self, entry: FeedEntry, item: Item) -> None:
+    def pass_on(self, entry: FeedEntry, item: Item, now: int) -> None:
         """Send an item that comes before its turn to all who may have it: they repair for themselves."""
         for face, granted in entry.ranges.items():
             if granted.next < item.seq <= granted.limit and entry.item(granted.next) is None:
-                self.push(face, entry.ranges.send(face, granted, item.seq, item.data, entry.cache.tip))
+                claim = entry.claim(granted)
+                packet = entry.ranges.send(face, granted, item.seq, item.data, entry.cache.tip, claim)
+                self.push(face, packet, now)
+
+    def has_it(self, entry: FeedEntry, face: int, seq: int) -> None:
+        """Note that a face has brought an item, which it need not be sent."""
+        granted = entry.ranges.get(face)
+        if granted is not None and granted.next == seq:
+            granted.skip(seq + 1)
+            entry.ranges.settle(face)
 
     def answer(self, entry: FeedEntry) -> None:
-        """Answer the LLIs that nothing could be pushed for, if there is somebody up there who would push.
+        """Answer the LLIs that nothing could be pushed for.
 
-        Where the way further up is dead, silence says so, and the downstream may know a better one.
+        While a source is looked for the answer waits, unless it has been asked for twice: it will then say more.
         """
-        if not entry.upstream.is_credible and entry.backfill is None:
-            return
         for face, granted in entry.ranges.items():
-            if not granted.is_answered:
+            if granted.is_answered:
+                continue
+            is_known = entry.is_fed or entry.is_waiting or entry.backfill is not None
+            if is_known or granted.told is not None or granted.is_pressing:
+                self.send_state(entry, face, granted)
+
+    def tell(self, entry: FeedEntry) -> None:
+        """Tell every downstream for which it has changed whether there is a source."""
+        for face, granted in entry.ranges.items():
+            claim = entry.claim(granted)
+            if (claim is None) == (granted.told is None):
+                continue
+            if granted.is_answered and self._neighbours.notify(face, entry):
+                granted.told = claim
+            else:
                 self.send_state(entry, face, granted)
 
     def send_state(self, entry: FeedEntry, face: int, granted: Range, first: int | None = None) -> None:
         """Answer an LLI by the feed's state; `first` says where the feed begins here."""
         granted.is_answered = True
+        granted.told = entry.claim(granted)
         self._counters["states_out"] += 1
-        self._send(face, make_feed_state(entry.feed, tip=entry.tip, limit=granted.limit, first=first))
-
-    def refuse_all(self, entry: FeedEntry, reason: int, now: int) -> None:
-        """Tell every downstream that cannot be served that it will get no more."""
-        for face, granted in entry.ranges.items():
-            if entry.can_progress(granted):
-                continue
-            self.refuse(entry, face, granted, reason, now)
+        packet = make_feed_state(
+            entry.feed, tip=entry.tip, limit=granted.limit, first=first, evidence=granted.told
+        )
+        self._send(face, packet)
 
     def refuse(self, entry: FeedEntry, face: int, granted: Range, reason: int, now: int) -> None:
         """Tell a downstream that it will get no more."""
@@ -82,18 +106,6 @@ class Downstreams:
         asked = Lli(granted.next, credit, max((granted.expiry - now) // MS, 0))
         entry.ranges.drop(face)
         self.send_nack(face, asked.packet(entry.feed, granted.nonce or 0), reason)
-
-    def expire(self, entry: FeedEntry, now: int) -> None:
-        """Drop the ranges whose lifetime is over.
-
-        Some hops may have refused, and the last one kept silent for not quite long enough: who asks for short
-        times would otherwise never hear of it.
-        """
-        if entry.refused and entry.upstream.is_doubtful(now):
-            for face, granted in entry.ranges.items():
-                if granted.expiry <= now and not entry.can_progress(granted):
-                    self.refuse(entry, face, granted, NO_ROUTE, now)
-        entry.ranges.expire(now)
 
     def send_nack(self, face: int, lli: bytes, reason: int) -> None:
         """Refuse an LLI."""
@@ -120,9 +132,10 @@ class Downstreams:
         pacer = self._faces[face].pacer
         return 0 if pacer is None else pacer.free_at(granted.paced_until, now)
 
-    def push(self, face: int, packet: bytes) -> None:
+    def push(self, face: int, packet: bytes, now: int) -> None:
         """Send an item."""
         self._counters["items_out"] += 1
+        self._neighbours.sent_to(face, now)
         pacer = self._faces[face].pacer
         if pacer is not None:
             pacer.hand_over(len(packet))

@@ -1,5 +1,6 @@
 """A feed that is relayed: what a forwarder knows of one feed that downstreams have credit for."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from forwarder.feedcache.cache import FeedCache
@@ -7,42 +8,52 @@ from forwarder.feedcache.items import Item
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import Range, Ranges
-from forwarder.lli.reissues import Reissues
 from forwarder.lli.upstream import NEVER, Upstream
+from forwarder.wire.evidence import Evidence
+from forwarder.wire.hello import reference
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 
 _REMEMBERED_NONCES: Final = 16
 
 
-def is_among(nonces: tuple[tuple[int, int | None], ...], nonce: int | None, face: int) -> bool:
-    """Tell whether a nonce has been sent, and not because of an LLI from `face`."""
-    return any(sent == nonce and origin != face for sent, origin in nonces)
-
-
 class FeedEntry:
     """A feed that downstreams of this node have credit for.
 
+    Of its next hops one, the upstream, is granted the credit. While it knows no source, the others are asked
+    for one item each, as scouts: whichever finds a source first becomes the upstream.
+
     Attributes:
-        feed: its name.
+        feed, reference: its name, and how Hellos name it.
         ranges: what each downstream may still be sent.
         cache: its verified items.
         face: the upstream face, None while there is no way to go.
+        last_face: that of an entry before, which has ended; None if there was none.
         upstream: what was asked there.
+        scouts: what was asked of other next hops, by face.
+        evidence: of a source; see forwarder.wire.evidence. It never gets worse.
+        is_fed: the upstream's evidence is better than that.
+        has_been_fed: it was so before.
+        unfed_since: since when it is not, ns; scouts are sent some time later.
+        is_waiting: no source has been found, and downstreams are told so.
+        has_scouted: all next hops have been asked since.
+        scouts_until: when the scouts of a feed that has a source come back, ns.
+        demanded: downstreams have evidence with this number and need a newer one; None if none does.
+        demand_at, demands: when that is asked for again, ns, and how often it has been.
+        muted: faces that keep silent: dead, or forwarders that do not know this protocol.
+        turn: the last of these that was waited for.
+        refused: faces that have refused, and when they may be asked again, ns.
+        refusals: how often a face has refused since there was a source.
         upstream_first: the oldest item that the upstream can push, 0 if it has not said.
         first_until: until when that is believed, ns.
-        tried: faces that have failed since an item last came.
-        reissues: the LLIs that are passed on up to the source.
-        rest_until: no way is looked for before, ns.
-        nonces: of the newest LLIs sent, the newest last, each with the face whose LLI caused it, if one did.
+        nonces: of the newest LLIs sent.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
         latest: the item that has come last, which the cache need not have kept.
         run: items that follow each other and wait to be verified together, with the headers they came with.
-        refused: a next hop has refused since an item last came, one that was no downstream itself.
-        retried: the hops that needed this node have been tried again since an item last came.
-        displaced: the upstream face was that of a downstream, which has been refused for it.
         proof_sent: when a fork's proof last went to a face, ns.
+        has_moved: next hops have been asked, or are no more, since indexed was made.
+        indexed: the faces that its neighbours' indexes have it under, asked and granting.
         deadline: when the entry wants to be woken, ns.
     """
 
@@ -50,45 +61,69 @@ class FeedEntry:
         "backfill",
         "cache",
         "deadline",
-        "displaced",
+        "demand_at",
+        "demanded",
+        "demands",
+        "evidence",
         "face",
         "feed",
         "first_until",
+        "has_been_fed",
+        "has_moved",
+        "has_scouted",
         "hop_limit",
+        "indexed",
+        "is_fed",
+        "is_waiting",
+        "last_face",
         "latest",
+        "muted",
         "nonces",
         "proof_sent",
         "ranges",
+        "reference",
+        "refusals",
         "refused",
-        "reissues",
-        "rest_until",
-        "retried",
         "run",
-        "tried",
+        "scouts",
+        "scouts_until",
+        "turn",
+        "unfed_since",
         "upstream",
         "upstream_first",
     )
 
-    def __init__(self, feed: bytes, cache: FeedCache, first: int) -> None:
+    def __init__(self, feed: bytes, cache: FeedCache, first: int, now: int) -> None:
         self.feed = feed
+        self.reference = reference(feed)
         self.ranges = Ranges()
         self.cache = cache
         self.face: int | None = None
+        self.last_face: int | None = None
         self.upstream = Upstream(first, Rtt())
+        self.scouts: dict[int, Upstream] = {}
+        self.evidence: Evidence | None = None
+        self.is_fed = self.has_been_fed = False
+        self.unfed_since = now
+        self.is_waiting = self.has_scouted = False
+        self.scouts_until = NEVER
+        self.demanded: int | None = None
+        self.demand_at = NEVER
+        self.demands = 0
+        self.muted: set[int] = set()
+        self.turn: int | None = None
+        self.refused: dict[int, int] = {}
+        self.refusals: dict[int, int] = {}
         self.upstream_first = 0
         self.first_until = 0
-        self.tried: set[int] = set()
-        self.reissues = Reissues()
-        self.nonces: tuple[tuple[int, int | None], ...] = ()
+        self.nonces: tuple[int, ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
-        self.rest_until = 0
         self.latest: Item | None = None
         self.run: list[tuple[Item, LpPacket | None]] = []
-        self.refused = False
-        self.displaced = False
-        self.retried = False
         self.proof_sent: dict[int, int] = {}
+        self.has_moved = False
+        self.indexed: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
         self.deadline = NEVER
 
     @property
@@ -98,36 +133,58 @@ class FeedEntry:
             return min(self.cache.tip, self.upstream.next - 1)
         return self.cache.tip
 
-    def leave_upstream(self) -> None:
-        """Have no upstream; who has been it counts as tried."""
+    def holders(self) -> Iterator[tuple[int, Upstream]]:
+        """Iterate over what was asked, and the face of whom."""
         if self.face is not None:
-            self.tried.add(self.face)
-        self.face = None
+            yield self.face, self.upstream
+        yield from self.scouts.items()
+
+    def holder(self, face: int) -> Upstream | None:
+        """Return what was asked of a face."""
+        return self.upstream if face == self.face else self.scouts.get(face)
+
+    def claim(self, granted: Range) -> Evidence | None:
+        """Return the evidence that a downstream is offered, None if there is none that is of use to it.
+
+        For some time after it has lost its source, a node takes back nothing that it has said: it may find
+        another soon, and then nobody has to look for one himself.
+        """
+        if self.is_fed:
+            return self.evidence if self.evidence and self.evidence.beats(granted.known) else None
+        return None if self.is_waiting else granted.told
+
+    def needed(self) -> Evidence | None:
+        """Return what an upstream's evidence must beat."""
+        if self.demanded is None or self.evidence is None or not self.is_fed:
+            return self.evidence
+        return Evidence(max(self.demanded, self.evidence.number), 0)
+
+    def is_wanted(self, seq: int) -> bool:
+        """Tell whether an item was asked for, of anybody, and has not come."""
+        if self.upstream.is_missing(seq) or (self.backfill is not None and self.backfill.wants(seq)):
+            return True
+        return any(scout.is_missing(seq) for scout in self.scouts.values())
+
+    def remember(self, before: "FeedEntry") -> None:
+        """Take over what an entry of this feed that has ended had found out."""
+        self.evidence = before.evidence
+        self.muted = before.muted
+        self.turn = before.turn
+        self.refusals = before.refusals
+        self.nonces = before.nonces
+        self.last_face = before.last_face if before.face is None else before.face
 
     def has_sent(self, nonce: int | None) -> bool:
         """Tell whether a recent LLI of this node had a nonce."""
-        return any(sent == nonce for sent, _ in self.nonces)
+        return nonce in self.nonces
 
-    def has_gone_round(self, nonce: int | None, face: int) -> bool:
-        """Tell whether an LLI from a face is one that this node has sent, for another's sake or its own."""
-        return is_among((*self.cache.nonces, *self.nonces), nonce, face)
-
-    def sends(self, nonce: int, origin: int | None) -> None:
-        """Remember an LLI that is sent, and the face whose LLI caused it."""
-        self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], (nonce, origin))
-
-    def leave_nonces(self) -> None:
-        """Leave to the cache what has been sent: an LLI may come round when the entry has ended."""
-        self.cache.nonces = (*self.cache.nonces, *self.nonces)[-_REMEMBERED_NONCES:]
+    def sends(self, nonce: int) -> None:
+        """Remember an LLI that is sent."""
+        self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], nonce)
 
     def is_past(self, seq: int) -> bool:
         """Tell whether an item is known to exist, so that it makes sense to look for it."""
         return seq <= self.cache.tip or seq < self.upstream_first
-
-    def can_progress(self, granted: Range) -> bool:
-        """Tell whether a downstream can be served from the past, though no upstream is left."""
-        is_lost = self.backfill is not None and self.backfill.is_lost
-        return granted.wanted < self.upstream.next and self.is_past(granted.wanted) and not is_lost
 
     def item(self, seq: int) -> Data | None:
         """Return an item to be pushed."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forwarder.lli.ranges import MS, Ranges
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import make_feed_state
 from forwarder.wire.packet import Data, Interest
@@ -39,6 +40,7 @@ class Producer:
         self._tip = tip
         self._oldest = oldest
         self._max_pending = max_pending
+        self._number = 1
         self._ranges = Ranges()
         self._pending: dict[int, int] = {}
         self._outputs: list[bytes] = []
@@ -90,6 +92,8 @@ class Producer:
         self._expire(now)
 
     def _on_lli(self, seq: int, lli: Interest, now: int) -> None:
+        if lli.known is not None and not self.evidence.beats(lli.known) and lli.known.is_believable(self.evidence):
+            self._number = lli.known.number + 1
         again = self._ranges.grant(_FORWARDER, seq, lli, now, self._get)
         self._outputs += [data.wire for data in again]
         oldest = self._oldest()
@@ -102,11 +106,19 @@ class Producer:
         if not self._serve() and granted is not None and not again and not is_past:
             self._tell(granted.limit, None)
 
+    @property
+    def evidence(self) -> Evidence:
+        """What a source knows of itself: the newest number, which it advances when it is asked for a newer."""
+        return Evidence(self._number, 0)
+
     def _tell(self, limit: int, first: int | None) -> None:
-        self._outputs.append(make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first))
+        state = make_feed_state(
+            self.feed, tip=self._tip(), limit=limit, first=first, evidence=self.evidence
+        )
+        self._outputs.append(state)
 
     def _serve(self) -> bool:
-        packets = list(self._ranges.serve(_FORWARDER, self._get, self._tip()))
+        packets = list(self._ranges.serve(_FORWARDER, self._get, self._tip(), self.evidence))
         self._outputs += packets
         return bool(packets)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import Data, Interest
@@ -21,8 +22,11 @@ class Range:
         limit: the last item that may be sent.
         again: items before `next` that are to be sent again, in order, once they are at hand.
         expiry: when the grant ends, ns.
-        nonce: of the newest LLI.
+        nonce, lifetime: of the newest LLI; ns.
+        known: evidence that the downstream has; only better evidence is of use to it.
+        told: evidence that it has been offered, None if none, or if that holds no longer.
         is_answered: the newest LLI has been, by an item or by a FeedState.
+        is_pressing: so has none of the last two been.
         announce: the next item sent is to carry the feed's state (the answer to an LLI).
         paced_until: no item is to be sent before, ns.
     """
@@ -32,20 +36,27 @@ class Range:
         "announce",
         "expiry",
         "is_answered",
+        "is_pressing",
+        "known",
+        "lifetime",
         "limit",
         "next",
         "nonce",
         "paced_until",
+        "told",
     )
 
-    def __init__(self, first: int, limit: int, expiry: int, nonce: int | None) -> None:
+    def __init__(self, first: int, limit: int, now: int, lli: Interest) -> None:
         self.next = first
         self.again: tuple[int, ...] = ()
         self.limit = limit
-        self.expiry = expiry
-        self.nonce = nonce
+        self.lifetime = lli.lifetime_ms * MS
+        self.expiry = now + self.lifetime
+        self.nonce = lli.nonce
+        self.known = lli.known
+        self.told: Evidence | None = None
         self.announce = True
-        self.is_answered = False
+        self.is_answered = self.is_pressing = False
         self.paced_until = 0
 
     @property
@@ -72,6 +83,9 @@ class Range:
 class Ranges:
     """The ranges of one feed by downstream face.
 
+    Attributes:
+        is_changed: a downstream has come or gone; for the owner, who takes it back.
+
     A range is absolute, and so is an LLI, items s .. e:
 
     - one that reaches to what has not been sent yet (e >= next) makes the range begin at s if that is
@@ -85,9 +99,10 @@ class Ranges:
     that starts later still tells that a renewal between was lost, and grants what that one did.
     """
 
-    __slots__ = ("_by_face", "_heard")
+    __slots__ = ("_by_face", "_heard", "is_changed")
 
     def __init__(self) -> None:
+        self.is_changed = False
         self._by_face: dict[int, Range] = {}
         self._heard: dict[int, tuple[int | None, ...]] = {}  # nonces of the newest LLIs from a face
 
@@ -106,9 +121,11 @@ class Ranges:
         expiry = now + lli.lifetime_ms * MS
         granted = self._by_face.get(face)
         if granted is None or granted.expiry <= now:
-            self._by_face[face] = Range(first, limit, expiry, lli.nonce)
+            self._by_face[face] = Range(first, limit, now, lli)
+            self.is_changed = True
             return []
-        granted.nonce = lli.nonce
+        granted.nonce, granted.known, granted.lifetime = lli.nonce, lli.known, lli.lifetime_ms * MS
+        granted.is_pressing = not granted.is_answered
         if limit < granted.next:
             granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
             again = range(max(first, limit - _MOST_AGAIN + 1), limit + 1)
@@ -134,7 +151,9 @@ class Ranges:
         """Return a downstream's range."""
         return self._by_face.get(face)
 
-    def serve(self, face: int, get: Callable[[int], Data | None], tip: int) -> Iterator[bytes]:
+    def serve(
+        self, face: int, get: Callable[[int], Data | None], tip: int, evidence: Evidence | None
+    ) -> Iterator[bytes]:
         """Yield the packets that `face` may be sent now, in order, as far as `get` has them.
 
         The first one after an LLI carries FeedState, to tell the downstream that it is pushed to, and so
@@ -144,11 +163,20 @@ class Ranges:
             ready = granted.ready(get)
             if ready is None:
                 return
-            yield self.send(face, granted, *ready, tip)
+            yield self.send(face, granted, *ready, tip, evidence)
 
-    def send(self, face: int, granted: Range, seq: int, data: Data, tip: int) -> bytes:
-        """Consume a range up to item `seq`; return that item's packet."""
+    def send(
+        self, face: int, granted: Range, seq: int, data: Data, tip: int, evidence: Evidence | None
+    ) -> bytes:
+        """Consume a range up to item `seq`; return that item's packet.
+
+        `evidence`: what the downstream is to be told of a source, if this is the answer to an LLI.
+        """
         announce = granted.announce or seq < tip
+        if granted.announce:
+            granted.told = evidence
+        else:
+            evidence = None
         granted.announce = False
         granted.is_answered = True
         if granted.again and seq == granted.again[0]:
@@ -156,23 +184,26 @@ class Ranges:
         else:
             granted.next = seq + 1
         self.settle(face)
-        return make_lp(data.wire, tip=tip, limit=granted.limit) if announce else data.wire
+        return make_lp(data.wire, tip=tip, limit=granted.limit, evidence=evidence) if announce else data.wire
 
     def settle(self, face: int) -> None:
         """Forget a range that is used up."""
         granted = self._by_face.get(face)
         if granted and granted.next > granted.limit and not granted.again:
-            del self._by_face[face]
+            self.drop(face)
 
     def drop(self, face: int) -> bool:
         """Forget a downstream; return whether it had a range."""
-        return self._by_face.pop(face, None) is not None
+        if self._by_face.pop(face, None) is None:
+            return False
+        self.is_changed = True
+        return True
 
     def expire(self, now: int) -> bool:
         """Drop the ranges whose lifetime is over; return whether there were any."""
         ended = [face for face, granted in self._by_face.items() if granted.expiry <= now]
         for face in ended:
-            del self._by_face[face]
+            self.drop(face)
         return bool(ended)
 
     def items(self) -> list[tuple[int, Range]]:

@@ -7,7 +7,7 @@ What comes in goes through one of the `on_...` methods; each of them changes the
 be served, asks for what is wanted, and settles the entry's alarm. docs/controlled-push.md tells the rules.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -19,18 +19,25 @@ from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_item, verify_run
 from forwarder.fib import NextHop
 from forwarder.lli.downstreams import Downstreams
-from forwarder.lli.entry import FeedEntry, is_among
+from forwarder.lli.entry import FeedEntry
 from forwarder.lli.forks import Forks
+from forwarder.lli.neighbours import Neighbours
+from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
 from forwarder.timers import TimerWheel
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
+from forwarder.wire.hello import Standing, parse_hello
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket
 from forwarder.wire.packet import Data, Interest, parse_data
 from forwarder.wire.tlv import MalformedPacket
 
 RANGE_BYTES: Final = 28
 """State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
+
+_REMEMBERED: Final = 16_000 * MS
+"""How long it is remembered which way led to a feed that nobody follows any more."""
 
 MOST_FEEDS_PER_FACE: Final = 512
 """Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
@@ -64,7 +71,8 @@ class FeedTable:
 
     Attributes:
         counters: llis_in, llis_out, states_in, states_out, items_in, items_out, gaps, loops, nacks_in,
-            nacks_out, failovers, forks, proofs_in, proofs_out, fetches, and rejected_<reason> for items.
+            nacks_out, failovers, forks, proofs_in, proofs_out, fetches, waits, demands, hellos_in, hellos_out,
+            deaths, and rejected_<reason> for items.
     """
 
     def __init__(
@@ -86,10 +94,15 @@ class FeedTable:
         self._repairs = recovery is Recovery.IN_NETWORK
         self._entries: dict[bytes, FeedEntry] = {}
         self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
-        self._downstreams = Downstreams(send, faces, self.counters)
-        self._upstreams = Upstreams(hops, send, fetch, faces, rng, self.counters, recovery, self._downstreams)
+        self._neighbours = Neighbours(send, faces, rng.getrandbits(32), self.counters)
+        self._downstreams = Downstreams(send, faces, self.counters, self._neighbours)
+        self._upstreams = Upstreams(
+            hops, send, fetch, faces, rng, self.counters, recovery, self._downstreams, self._neighbours
+        )
         self._forks = Forks(self.store, self._downstreams, faces, self.counters)
         self._timers: TimerWheel[FeedEntry] = TimerWheel()
+        self._left: OrderedDict[bytes, tuple[int, FeedEntry]] = OrderedDict()  # ended, since when (ns)
+        self._have_routes_changed = False
 
     # What comes in.
 
@@ -104,70 +117,98 @@ class FeedTable:
         if entry is None:
             check_feed_name(feed)
         self.counters["llis_in"] += 1
-        self._upstreams.heard(face)
+        self._heard(face, now)
         if entry is None:
-            entry = self._open(face, feed, first, lli)
+            entry = self._open(face, feed, first, lli, now)
             if entry is None:
                 return
         elif face not in entry.ranges and not self._has_room(face):
             self._refuse(entry, face, lli, CONGESTION, now)
             return
-        elif entry.has_gone_round(lli.nonce, face):
-            self.counters["loops"] += 1
+        elif entry.has_sent(lli.nonce):
+            self.counters["loops"] += 1  # forwarders that do not know LLIs have led it back
             self._refuse(entry, face, lli, DUPLICATE, now)
-            return
-        elif face == entry.face and lli.send_credit:
-            self._refuse(entry, face, lli, NO_ROUTE, now)  # it would wait for us, and we for it
             return
         if lli.hop_limit is not None:
             left = lli.hop_limit - 1
             entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
-        cause = (lli.nonce or 0, face) if lli.send_credit else None
         again = entry.ranges.grant(face, first, lli, now, entry.item)
         for data in again:
-            self._downstreams.push(face, data.wire)
-        self._downstreams.serve(entry, face, now)
-        if cause is not None and lli.must_be_fresh and not is_repeated:
-            entry.reissues.hear(face, cause[0])
-        self._upstreams.pass_on(entry, now, cause)
+            self._downstreams.push(face, data.wire, now)
         granted = entry.ranges.get(face)
-        if granted is not None and entry.face is None and not entry.can_progress(granted):
-            entry.ranges.drop(face)
-            self._downstreams.send_nack(face, lli.wire, NO_ROUTE)
-        elif granted is not None and is_repeated:
+        if granted is not None and is_repeated:
             granted.is_answered = False
+        self._downstreams.serve(entry, face, now)
+        self._upstreams.ask(entry, now)
+        self._upstreams.demand_if_needed(entry, now)
         self._downstreams.answer(entry)
         self._settle(entry, now)
 
     def on_state(self, face: int, state: LpPacket, now: int) -> None:
         """Take in a FeedState that came without an item: the answer to an LLI."""
         self.flush(now)
-        self._upstreams.heard(face)
-        cache = self.store.find(state.feed or b"")
-        if cache is not None:
-            cache.failures.pop(face, None)
+        self._heard(face, now)
         entry = self._entries.get(state.feed or b"")
-        if entry is None or face != entry.face or state.feed_state is None:
+        holder = None if entry is None else entry.holder(face)
+        if entry is None or holder is None or state.feed_state is None:
             return
+        self._neighbours.speaks(face)
         self.counters["states_in"] += 1
-        entry.upstream.answered(*state.feed_state, now)
+        holder.answered(*state.feed_state, now)
+        self._upstreams.offered(entry, face, state.evidence, now)
         if state.first is not None:
-            self._upstreams.begins_at(entry, state.first, now)
-        self._upstreams.ask(entry, now, None)
+            self._upstreams.begins_at(entry, face, state.first, now)
+        self._upstreams.ask(entry, now)
         self._downstreams.answer(entry)
         self._settle(entry, now)
+
+    def on_hello(self, face: int, value: bytes, now: int) -> None:
+        """Take in what a neighbour says of all feeds of its link. Raises MalformedPacket."""
+        hello = parse_hello(value)
+        if self._faces[face].is_local:
+            return
+        self.flush(now)
+        self._heard(face, now)
+        news = self._neighbours.on_hello(face, hello, now)
+        touched: dict[bytes, FeedEntry] = {}
+        for entry in news.renewed:
+            granted = entry.ranges.get(face)
+            if granted is not None and granted.told is not None:
+                granted.expiry = max(granted.expiry, now + granted.lifetime)
+                touched[entry.feed] = entry
+        for entry in news.dropped:
+            entry.ranges.drop(face)
+            touched[entry.feed] = entry
+        for entry in news.forgotten:
+            self._upstreams.forgotten(entry, face, now)
+            touched[entry.feed] = entry
+        for entry, standing in news.states:
+            self._on_standing(entry, face, standing, now)
+            touched[entry.feed] = entry
+        for entry in touched.values():
+            self._settle(entry, now)
+
+    def _on_standing(self, entry: FeedEntry, face: int, standing: Standing, now: int) -> None:
+        """Take in how a feed stands at a next hop."""
+        holder = entry.holder(face)
+        if holder is None or standing.next is None or standing.limit is None:
+            self._upstreams.forgotten(entry, face, now)
+            return
+        holder.answered(standing.next - 1, standing.limit, now)
+        self._upstreams.offered(entry, face, standing.evidence, now)
+        self._upstreams.ask(entry, now)
+        self._downstreams.answer(entry)
 
     def on_nack(self, face: int, lli: Interest, reason: int, now: int) -> None:
         """Take in the refusal of an LLI that was sent upstream."""
         self.flush(now)
         parts = split_item(lli.name)
         entry = self._entries.get(parts[0]) if parts else None
-        if entry is None or face != entry.face or not entry.has_sent(lli.nonce):
+        if entry is None or entry.holder(face) is None or not entry.has_sent(lli.nonce):
             return
         self.counters["nacks_in"] += 1
-        entry.refused = entry.refused or not entry.displaced
-        self._upstreams.fail_over(entry, reason, now)
+        self._upstreams.refused(entry, face, now)
         self._settle(entry, now)
 
     def on_fetch_nack(self, name: bytes, now: int) -> None:
@@ -236,15 +277,15 @@ class FeedTable:
             return Verdict.FOREIGN
         up = entry.upstream
         is_upstream = face == entry.face
-        state = header.feed_state if is_upstream and header is not None else None
+        state = header.feed_state if header is not None else None
         known = entry.cache.get(seq)
-        is_wanted = up.is_missing(seq) or (entry.backfill is not None and entry.backfill.wants(seq))
+        is_wanted = entry.is_wanted(seq)
         if not is_wanted and known is not None and known.wire == data.wire:
             self.counters["rejected_duplicate"] += 1
             up.came_again(seq)
-            if state is not None:
-                up.answered(*state, now)
-                self._settle(entry, now)
+            self._downstreams.has_it(entry, face, seq)
+            self._on_item_state(entry, face, state, header, now)
+            self._settle(entry, now)
             return Verdict.ITEM
         try:
             if item is None:
@@ -258,16 +299,27 @@ class FeedTable:
                 self._forks.tell_again(entry, face, now)
                 self._settle(entry, now)
             return Verdict.FORGED
-        if state is not None:
-            up.answered(*state, now)
+        self._on_item_state(entry, face, state, header, now)
         if is_upstream and header is not None and header.congestion_mark:
-            up.congested(now)
+            entry.upstream.congested(now)
         if is_wanted:
             self._take(entry, face, item, header, now)
         else:
             self.counters["rejected_unasked"] += 1
         self._settle(entry, now)
         return Verdict.ITEM
+
+    def _on_item_state(
+        self, entry: FeedEntry, face: int, state: tuple[int, int] | None, header: LpPacket | None, now: int
+    ) -> None:
+        """Take in the FeedState that an item has come with."""
+        holder = entry.holder(face)
+        if state is None or holder is None or header is None:
+            return
+        self._neighbours.speaks(face)
+        holder.answered(*state, now)
+        if header.evidence is not None:
+            self._upstreams.offered(entry, face, header.evidence, now)
 
     def _joins_run(self, entry: FeedEntry, face: int, seq: int, data: Data, header: LpPacket | None) -> bool:
         """Put an item that extends the feed off until flush(): one signature will do for all till then."""
@@ -335,13 +387,13 @@ class FeedTable:
     def remove_face(self, face: int, now: int) -> None:
         """Forget a face that has gone: what it may be sent, and what was asked of it."""
         self.flush(now)
-        for entry in list(self._entries.values()):
+        neighbour = self._neighbours.of(face)
+        for entry in {id(e): e for e in (*neighbour.held.values(), *neighbour.granted.values())}.values():
             entry.ranges.drop(face)
-            if entry.face == face:
-                self._upstreams.fail_over(entry, NO_ROUTE, now, is_gone=True)
+            self._upstreams.leave(entry, face, now, is_gone=True)
             self._settle(entry, now)
-        self.store.forget_hop(face)
-        self._upstreams.forget(face)  # last: failing over notes that it was silent
+        self._neighbours.forget(face)
+        self._upstreams.forget(face)
 
     def forget(self, feed: bytes, now: int) -> None:
         """Let go of a feed: refuse those that follow it here, and keep none of its items."""
@@ -353,25 +405,42 @@ class FeedTable:
             self._settle(entry, now)
         self.store.forget(feed)
 
-    def face_up(self, face: int) -> None:
-        """Note that a face may be tried again."""
-        self._upstreams.heard(face)
-        self.store.forgive(face)
-        for entry in self._entries.values():
-            entry.tried.discard(face)
+    def routes_changed(self) -> None:
+        """Note that routes, or the links that they lead over, have changed: wake() looks for better ways."""
+        self._have_routes_changed = True
+
+    def _recheck(self, now: int) -> None:
+        for entry in list(self._entries.values()):
+            self._upstreams.recheck(entry, now)
+            self._settle(entry, now)
+
+    def _heard(self, face: int, now: int) -> None:
+        """Note a packet from a face: who was dead may be asked again."""
+        if self._neighbours.heard(face, now):
+            self._have_routes_changed = True
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return self._timers.next_deadline()
+        if self._have_routes_changed and self._entries:
+            return 0
+        feeds, links = self._timers.next_deadline(), self._neighbours.next_deadline()
+        return links if feeds is None or (links is not None and links < feeds) else feeds
 
     def wake(self, now: int) -> None:
         """Expire ranges, push what was paced, probe and repair."""
         self.flush(now)
+        if self._have_routes_changed:
+            self._have_routes_changed = False
+            self._recheck(now)
+        for neighbour in self._neighbours.wake(now):
+            for entry in list(neighbour.held.values()):
+                self._upstreams.leave(entry, neighbour.face, now, is_gone=True)
+                self._settle(entry, now)
         due = self._timers.expire(now)
         for entry in due:
             self._timers.add(entry)  # _settle() moves it, and needs it in its place
         for entry in due:
-            self._downstreams.expire(entry, now)
+            entry.ranges.expire(now)
             if entry.ranges:
                 self._downstreams.serve_all(entry, now)
             if entry.ranges:
@@ -386,26 +455,19 @@ class FeedTable:
 
     # Entries.
 
-    def _open(self, face: int, feed: bytes, first: int, lli: Interest) -> FeedEntry | None:
-        """Make the entry for the first downstream of a feed, unless there is no point in it."""
+    def _open(self, face: int, feed: bytes, first: int, lli: Interest, now: int) -> FeedEntry | None:
+        """Make the entry for the first downstream of a feed, unless there is no room for it."""
         if not lli.send_credit:
-            return None
-        cache = self.store.find(feed)
-        can_answer = cache is not None and (cache.get(first) is not None or cache.fork is not None)
-        is_at_hand = can_answer and cache is not None and first + lli.send_credit <= cache.tip + 1
-        if cache is not None and not is_at_hand and is_among(cache.nonces, lli.nonce, face):
-            self.counters["loops"] += 1
-            self._downstreams.send_nack(face, lli.wire, DUPLICATE)
-            return None
-        if not can_answer and all(hop.face == face for hop in self._hops(feed, False)):
-            self._downstreams.send_nack(face, lli.wire, NO_ROUTE)
             return None
         cache = self.store.open(feed) if self._has_room(face) else None
         if cache is None:
             self._downstreams.send_nack(face, lli.wire, CONGESTION)
             return None
+        entry = self._entries[feed] = FeedEntry(feed, cache, first, now)
+        left, before = self._left.pop(feed, (0, entry))
+        if before is not entry and now < left + _REMEMBERED:
+            entry.remember(before)
         retained = next(iter(cache), None)
-        entry = self._entries[feed] = FeedEntry(feed, cache, first)
         if retained is not None and first < retained:
             # The cache begins later: what lies before is fetched, what comes after is asked for.
             entry.upstream.skip(cache.tip + 1)
@@ -414,19 +476,23 @@ class FeedTable:
 
     def _has_room(self, face: int) -> bool:
         """Tell whether a face may follow another feed."""
-        if self._faces[face].is_local or len(self._entries) < MOST_FEEDS_PER_FACE:
-            return True
-        return sum(face in entry.ranges for entry in self._entries.values()) < MOST_FEEDS_PER_FACE
+        return self._faces[face].is_local or self._neighbours.follows(face) < MOST_FEEDS_PER_FACE
 
     def _settle(self, entry: FeedEntry, now: int) -> None:
         """End an entry that nobody has credit in, telling the upstream; else set its alarm."""
         if not entry.ranges:
-            self._upstreams.leave(entry, now)
-            entry.leave_nonces()
+            self._upstreams.end(entry, now)
+            self._neighbours.index(entry)
             self._timers.cancel(entry)
             del self._entries[entry.feed]
             self.store.close(entry.feed)
+            self._left[entry.feed] = now, entry
+            if len(self._left) > self.store.max_feeds:
+                self._left.popitem(last=False)
             return
+        if entry.ranges.is_changed or entry.has_moved:
+            entry.ranges.is_changed = entry.has_moved = False
+            self._neighbours.index(entry)
         deadline = min(
             entry.ranges.first_expiry(),
             self._downstreams.next_turn(entry, now),
@@ -439,28 +505,25 @@ class FeedTable:
 
     def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
         """Deal with a verified item that somebody has waited for."""
-        self._upstreams.heard(face)
-        if face == entry.face:
-            entry.cache.failures.pop(face, None)
-        seq, up = item.seq, entry.upstream
+        self._heard(face, now)
+        seq = item.seq
         entry.latest = item
-        entry.refused = entry.retried = False
-        entry.tried.clear()
-        if up.is_missing(seq):
-            if seq > up.head:
+        self._upstreams.delivered(entry, face)
+        if entry.upstream.is_missing(seq):
+            if seq > entry.upstream.head:
                 self.counters["gaps"] += 1
-            up.arrived(seq, now, bare=face == entry.face and (header is None or header.feed_state is None))
-            if face == entry.face:
-                self._upstreams.remember(entry, now)
+            is_bare = face == entry.face and (header is None or header.feed_state is None)
+            entry.upstream.arrived(seq, now, bare=is_bare)
         elif face == entry.face:
-            up.shows_life()
+            entry.upstream.shows_life()
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
             entry.cache.past_hop = face
+        self._downstreams.has_it(entry, face, seq)
         if not self._repairs:
-            self._downstreams.pass_on(entry, item)
+            self._downstreams.pass_on(entry, item, now)
         self._downstreams.serve_all(entry, now)
-        self._upstreams.ask(entry, now, None)
+        self._upstreams.ask(entry, now)
         self._downstreams.answer(entry)
 
     def _refuse(self, entry: FeedEntry, face: int, lli: Interest, reason: int, now: int) -> None:

@@ -8,11 +8,14 @@ machine is TRANSITIONS; each state has one alarm:
 state      alarm                                        what it does
 IDLE       none
 ASKING     recovery time-out, doubling (RFC 6298)       repeats the LLI; after MAX_TRIES: SILENT
-OPEN       longest silence to be expected, doubling;    probes with the LLI: a lost tail shows no gap
-           half the lifetime of what was asked          repeats the LLI, to outlive it
+OPEN       longest silence to be expected, doubling;    probes with the LLI: a lost tail shows no gap; on a
+                                                        link that Hellos watch, has the link checked, once
+           half the lifetime of what was asked          repeats the LLI, to outlive it; not where Hellos do
 REPAIRING  reordering delay, then recovery time-out     asks for what is missing
 PULLING    each Interest's lifetime, or half of it      asks for the first one again
 SILENT     as ASKING, slowly                            repeats the LLI, in case nobody else can be asked
+
+A neighbour that is known to speak this protocol is never SILENT: whether it lives is a matter of the link.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,6 +23,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MS, Rtt, Window
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 
@@ -120,20 +124,16 @@ class Lli(NamedTuple):
     lifetime_ms: int
 
     def packet(
-        self, feed: bytes, nonce: int, hop_limit: int = SENT_HOP_LIMIT, *, reissued: bool = False
+        self, feed: bytes, nonce: int, hop_limit: int = SENT_HOP_LIMIT, known: Evidence | None = None
     ) -> bytes:
-        """Build the packet, for the feed of that name.
-
-        `reissued` says that it replaces one to another upstream, and is to be passed on up to the source: see
-        docs/controlled-push.md, "Loops".
-        """
+        """Build the packet, for the feed of that name; `known`: what evidence of use must beat."""
         return make_interest(
             item_name(feed, self.first),
             nonce=nonce,
             lifetime_ms=self.lifetime_ms,
             hop_limit=hop_limit,
             send_credit=self.credit,
-            must_be_fresh=reissued,
+            known=known,
         )
 
 
@@ -145,7 +145,6 @@ class Upstream:
         rtt: what is known of the way there; may be shared among feeds.
         max_lifetime_ms: InterestLifetime of an LLI at most.
         recovery: how to ask for what is missing.
-        max_tries: LLIs, or rounds of repair, without any sign of life, before it is SILENT.
 
     Attributes:
         state: see State.
@@ -153,9 +152,14 @@ class Upstream:
         limit: the last item asked for.
         until: how long the holder wants items, ns.
         expiry: when the upstream forgets, ns.
+        granted_ms: InterestLifetime of the last LLI.
         known_tip: the newest item that the upstream is known to hold, 0 if it never said.
         window: how much of the credit is in use.
-        is_probing: what wake() has returned asks for nothing new, and nothing that is known to be there.
+        is_watched: Hellos watch the link: they show that it lives, and what was lost last.
+        is_fed: the upstream has offered evidence that is of use, so that Hellos renew the lifetime, too.
+        offered: evidence that the upstream has offered, None if it knows of no source.
+        known_sent: evidence that the last LLI has named.
+        wants_check: the upstream is to be asked by a Hello whether anything was lost.
         deadline: when to call wake(), ns.
     """
 
@@ -168,16 +172,15 @@ class Upstream:
         "_credit",
         "_early",
         "_idle_probes",
+        "_is_checked",
         "_is_cut",
         "_is_heard",
         "_is_pushing",
-        "_is_touched",
         "_judged",
         "_last_arrival",
         "_longest_gap",
         "_losses",
         "_max_lifetime_ms",
-        "_max_tries",
         "_missing",
         "_pace",
         "_pulled",
@@ -194,12 +197,17 @@ class Upstream:
         "_unanswered",
         "deadline",
         "expiry",
+        "granted_ms",
         "head",
-        "is_probing",
+        "is_fed",
+        "is_watched",
+        "known_sent",
         "known_tip",
         "limit",
+        "offered",
         "state",
         "until",
+        "wants_check",
         "window",
     )
 
@@ -209,7 +217,6 @@ class Upstream:
         rtt: Rtt,
         max_lifetime_ms: int = 3_600_000,
         recovery: Recovery = Recovery.IN_NETWORK,
-        max_tries: int = MAX_TRIES,
     ) -> None:
         self.state = State.IDLE
         self.head = first
@@ -219,11 +226,14 @@ class Upstream:
         self.expiry = 0
         self.known_tip = 0
         self.window = Window()
-        self.is_probing = False
+        self.is_watched = self.is_fed = False
+        self.offered: Evidence | None = None
+        self.known_sent: Evidence | None = None
+        self.wants_check = False
+        self._is_checked = False  # nothing was lost, as the upstream has said since the last item
         self.deadline = NEVER
         self._rtt = rtt
         self._max_lifetime_ms = max_lifetime_ms
-        self._max_tries = max_tries
         self._recovery = recovery
         self._missing: dict[int, int] = {}  # item before head -> when to ask for it (again), ns
         self._repaired: dict[int, int] = {}  # item asked for again -> when, to tell the late from the lost
@@ -238,10 +248,10 @@ class Upstream:
         self._is_heard = False
         self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
+        self.granted_ms = 0
         self._begun_at = -1  # when the first LLI went out
         self._asked_first = first
         self._sample = False  # the next answer tells the round-trip time
-        self._is_touched = False  # touch() has sent an LLI since the last answer
         self._judged = -1  # when the last repair was sent whose answer was ambiguous, ns
         self._sent_at = 0
         self._quiet_since = 0  # when the last LLI went out or the last item came in
@@ -302,12 +312,11 @@ class Upstream:
         if self._unanswered and limit >= self.limit:
             if not self._sample:
                 self._rtt.sample_ambiguous(now - self._asked_at)
-            elif not self._is_touched:  # else it may be the answer to that
+            else:
                 # The first answer has come from as far away as the upstream had to ask.
                 self._rtt.sample(now - self._asked_at, is_rough=not self._answered_once)
             self._unanswered = False
         self._answered_once = self._is_heard = True
-        self._is_touched = False
         if self.state in (State.PULLING, State.SILENT):
             self._pulled.clear()
             self._unanswered = False
@@ -319,6 +328,7 @@ class Upstream:
         """Take note of an item that was missing; `bare` if it came from there without FeedState."""
         self._tries = self._idle_probes = 0
         self._is_heard = True
+        self._is_checked = False
         if self._last_arrival and self._is_pushing:
             self._pace = (7 * self._pace + now - self._last_arrival) // 8
         self._is_pushing = self.known_tip > seq
@@ -420,7 +430,6 @@ class Upstream:
 
     def wake(self, now: int) -> list[Lli]:
         """Act on the alarm; return what to send."""
-        self.is_probing = False
         if now < self.deadline:
             return []
         if self.state is State.PULLING:
@@ -433,7 +442,10 @@ class Upstream:
             self._time_out(now)
             is_due = self.head <= self._asked_first <= self.limit  # it may have come, or lie beyond a fork
             return self._ask(self._asked_first if is_due else self.head, now, again=True)
-        self.is_probing = True
+        if self.is_watched and now < self._refresh_at():
+            self.wants_check = self._is_checked = True
+            self._schedule()
+            return []
         if self._is_quiet(now, self._patience()):
             self._idle_probes = min(self._idle_probes + 1, _MOST_DOUBLINGS)
         return self._ask(self.head, now)
@@ -448,16 +460,25 @@ class Upstream:
         self._schedule()
         return [] if is_known else [Lli(self.head, 0, 1)]
 
-    def touch(self, now: int) -> list[Lli]:
-        """Say again what is asked, in a way that makes the upstream send nothing again."""
-        if self.head > self.limit:
+    def demand(self, now: int) -> list[Lli]:
+        """Ask for newer evidence: an LLI that makes the upstream send nothing again."""
+        if self.head > self.limit or self.state is State.PULLING:
             return []
-        self._is_touched = True
-        if self.next == self.limit:
-            self._repeated = (self.next, now)  # of a pull
         # Who passes on what comes must not get the last item first.
         first = self.head if self._recovery is Recovery.NONE else self.limit
-        return [Lli(first, self.limit - first + 1, max((self.expiry - now) // MS, 1))]
+        return [Lli(first, self.limit - first + 1, max(self._lifetime_ms(now), 1))]
+
+    def renewed(self, now: int) -> None:
+        """Note that the upstream has prolonged what was asked, as if it had been asked again."""
+        self.expiry = max(self.expiry, now + self.granted_ms * MS)
+        self._sent_at = now
+
+    def forgotten(self) -> None:
+        """Note that the upstream has forgotten what was asked: it is to be asked again."""
+        self._unanswered = False
+        self._missing.clear()
+        self.limit = self.head - 1
+        self._schedule()
 
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state].get(event, self.state)
@@ -478,10 +499,14 @@ class Upstream:
     def _time_out(self, now: int) -> None:
         self._tries += 1
         # Its first answer takes as long as it has to ask further up, however quickly it has answered others.
-        least = 0 if self._is_heard else (INITIAL_TIMEOUT << self._max_tries) - INITIAL_TIMEOUT
-        if self._tries >= self._max_tries and now >= self._begun_at + least:
+        least = 0 if self._is_heard else (INITIAL_TIMEOUT << MAX_TRIES) - INITIAL_TIMEOUT
+        if self._tries < MAX_TRIES or now < self._begun_at + least:
+            return
+        self._rtt.unanswered()
+        if self.is_watched:
+            self.wants_check = True
+        else:
             self._move(Event.UNANSWERED)
-            self._rtt.unanswered()
 
     def _look_for_gaps(self) -> None:
         if self.state is State.PULLING:
@@ -555,6 +580,7 @@ class Upstream:
             return []
         self._sample = not again and not self._unanswered  # else it could answer the one before (Karn)
         self._asked_at = self._sent_at = self._quiet_since = now
+        self.granted_ms = lifetime_ms
         if self._begun_at < 0:
             self._begun_at = now
         # What an LLI before has asked for, and nobody has answered, is asked for again with it.
@@ -615,7 +641,7 @@ class Upstream:
 
     def _refresh_at(self) -> int:
         """When to repeat the LLI to outlive it: half a lifetime before the end, for there may be losses."""
-        if self.until - self.expiry < MS or self.head > self.limit:
+        if self.until - self.expiry < MS or self.head > self.limit or (self.is_watched and self.is_fed):
             return NEVER
         return (self._sent_at + self.expiry) // 2
 
@@ -631,9 +657,12 @@ class Upstream:
             self.deadline = min(self._missing.values())
         else:
             timeout = self._rtt.timeout(self._tries)
-            self.deadline = (
-                self._asked_at + timeout if self._unanswered else self._quiet_since + self._patience()
-            )
+            if self._unanswered:
+                self.deadline = self._asked_at + timeout
+            elif self.is_watched and self._is_checked:
+                self.deadline = NEVER
+            else:
+                self.deadline = self._quiet_since + self._patience()
             if self.known_tip >= self.head:
                 self.deadline = min(self.deadline, self._quiet_since + self._tail_timeout())
         if self.state is not State.PULLING:

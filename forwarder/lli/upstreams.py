@@ -1,4 +1,10 @@
-"""What a relay asks of its upstreams: which way it goes, what it asks there, and what if that fails."""
+"""What a relay asks of its next hops: which of them is its upstream, what it asks there, and what if that fails.
+
+Theory of operation. A node takes for its upstream only a next hop whose evidence of a source beats its own
+(forwarder.wire.evidence): that alone keeps loops away. A node without a source keeps what its downstreams have
+granted, asks all of its next hops, and waits; whoever of them finds a source says so. docs/controlled-push.md,
+section 6, has the rules and the proof.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -6,27 +12,28 @@ from random import Random
 from typing import Final
 
 from forwarder.face import Face
-from forwarder.feedcache.cache import LiveHop
 from forwarder.fib import NextHop
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
-from forwarder.lli.estimates import Rtt
+from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt
+from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MS
-from forwarder.lli.upstream import MAX_TRIES, Lli, Recovery, State, Upstream
+from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
+from forwarder.wire.evidence import MOST_HOPS, Evidence
 from forwarder.wire.feed import LAST_ITEM
-from forwarder.wire.lp import NO_ROUTE
 
-_SHUNNED: Final = 16_000 * MS
-"""How long other next hops are preferred to one that has not answered, or has refused a feed."""
+FIRST_SEARCH: Final = INITIAL_TIMEOUT
+"""How long the best next hop alone is asked for a feed that is new here."""
+GRACE: Final = 50 * MS
+"""How long a node that has lost its source looks for another before it tells its downstreams."""
+WAITING: Final = 1_000 * MS
+"""How long a node that is new to a feed looks for a source before it tells its downstreams."""
+SCOUTING: Final = 1_000 * MS
+"""How long a cheaper next hop is asked while another one is the upstream."""
+_FIRST_RETRY: Final = 250 * MS
+_LAST_RETRY: Final = 8_000 * MS
 _BELIEVED: Final = 4_000 * MS
-_FEW_TRIES: Final = 2
-_REST: Final = 1_000 * MS
-"""How long an entry, left without any way to go, waits with trying them all again."""
-
-
-Cause = tuple[int, int] | None
-"""The nonce of the LLI that makes a node ask upstream, and the face that it came from."""
 
 
 class Upstreams:
@@ -42,6 +49,7 @@ class Upstreams:
         counters: Counter[str],
         recovery: Recovery,
         downstreams: Downstreams,
+        neighbours: Neighbours,
     ) -> None:
         self._next_hops = hops
         self._send = send
@@ -52,22 +60,12 @@ class Upstreams:
         self._recovery = recovery
         self._repair = recovery if recovery is Recovery.IN_NETWORK else Recovery.NONE
         self._downstreams = downstreams
-        self._rtts: dict[int, Rtt] = {}
+        self._neighbours = neighbours
         self._fetch_rtts: dict[int, Rtt] = {}
-        self._silent: dict[int, int] = {}  # face that has not answered -> until when others come first, ns
 
-    def pass_on(self, entry: FeedEntry, now: int, cause: Cause) -> None:
-        """Ask; and pass on the reissued LLI whose turn it is, though there be nothing new to ask for."""
-        reissues = entry.reissues
-        is_turn = bool(entry.ranges) and reissues.has_turn(now, alone=cause is None)
-        if is_turn and not self._find_way(entry, now):
-            reissues.forget()
-        passed_on = reissues.take(entry.ranges, now) if is_turn else None
-        self.ask(entry, now, passed_on or cause)
-        if passed_on is not None and reissues.is_due:
-            self._send_llis(entry, entry.upstream.touch(now), passed_on, now)
+    # What is asked.
 
-    def ask(self, entry: FeedEntry, now: int, cause: Cause) -> None:
+    def ask(self, entry: FeedEntry, now: int) -> None:
         """Ask upstream for what downstreams may be sent and the cache does not have."""
         if not entry.ranges:
             return
@@ -79,101 +77,321 @@ class Upstreams:
         if first > up.next:
             up.skip(first)
         if first < up.next and entry.is_past(first):
-            self._ask_for_the_past(entry, first, now, cause)
+            self._ask_for_the_past(entry, first, now)
         elif first < up.next and self._find_way(entry, now):
             # Nobody has wanted what comes next, so far, but only what comes later.
-            self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), cause, now)
+            self._send_llis(entry, entry.face, entry.upstream.rewind(first, entry.cache.max_items, now), now)
         else:
             entry.backfill = None
         if entry.ranges and self._find_way(entry, now):
             # The cache is the buffer: never more under way than it can hold.
             up = entry.upstream
             limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
-            self._send_llis(entry, up.want(limit, entry.ranges.last_expiry(), now), cause, now)
+            until = entry.ranges.last_expiry()
+            self._send_llis(entry, entry.face, up.want(limit, until, now), now)
+            for face, scout in list(entry.scouts.items()):
+                scout.skip(up.next)
+                self._send_llis(entry, face, scout.want(min(limit, up.next), until, now), now)
 
     def wake(self, entry: FeedEntry, now: int) -> None:
         """Act on the alarm of a feed that somebody has credit for."""
-        llis = entry.upstream.wake(now)
-        if entry.upstream.is_probing:
-            entry.reissues.probe(now)
-        self._send_llis(entry, llis, None, now)
-        if entry.upstream.state is State.SILENT:
-            self.fail_over(entry, NO_ROUTE, now)
+        for face, holder in list(entry.holders()):
+            self._send_llis(entry, face, holder.wake(now), now)
+            if holder.wants_check:
+                holder.wants_check = False
+                self._neighbours.check(face, entry)
+            if holder.state is State.SILENT:
+                self._keeps_silent(entry, face, now)
+        if entry.refused and self._forgive(entry, now):
+            self._scout(entry, now)
+        if not entry.is_fed:
+            since = now - entry.unfed_since
+            if not entry.has_scouted and since >= FIRST_SEARCH:
+                self._scout(entry, now)
+            if not entry.is_waiting and since >= (GRACE if entry.has_been_fed else WAITING):
+                self._wait(entry, now)
+        elif now >= entry.scouts_until:
+            self._call_back(entry, now)
+        if now >= entry.demand_at:
+            self._demand(entry, now)
         if entry.backfill is not None:
             hops = self._past_hops(entry, entry.ranges.first_wanted())
             self._fetch_all(entry, entry.backfill.wake(hops, now), now)
-        self.pass_on(entry, now, None)
-
-    def fail_over(self, entry: FeedEntry, reason: int, now: int, *, is_gone: bool = False) -> None:
-        """Go on with the next hop that has not failed yet; with none left, refuse, or pull from the best."""
-        failed = entry.face
-        assert failed is not None
-        if entry.upstream.state is State.SILENT:
-            self._silent[failed] = now + _SHUNNED
-        if not is_gone:
-            self._note_failure(entry, failed, now)
-        cancel = entry.upstream.cancel(now)
-        if not is_gone:
-            self._send_llis(entry, cancel, None, now)
-        entry.leave_upstream()
-        self._counters["failovers"] += 1
-        entry.reissues.is_due = True
-        self.ask(entry, now, None)
-        if entry.face is not None:
-            return
-        silent = {face for face in entry.tried if self._shunned_until(face, now)}
-        if is_gone:
-            silent.discard(failed)
-        if silent and not entry.refused:
-            gone = {failed} if is_gone else set()
-            if self._ask_again(entry, entry.tried - silent - gone, now):
-                return
-            if self._ask_nobody_else(entry, silent, now):
-                return
-        self._downstreams.refuse_all(entry, reason, now)
-        entry.tried.clear()
-        entry.refused = False
-        entry.rest_until = now + _REST
-
-    def leave(self, entry: FeedEntry, now: int) -> None:
-        """Want nothing more of a feed, and tell the upstream so."""
-        if entry.face is None:
-            return
-        if entry.upstream.is_doubtful(now):
-            self._silent[entry.face] = now + _SHUNNED
-            self._note_failure(entry, entry.face, now)
-        self._send_llis(entry, entry.upstream.cancel(now), None, now)
+        self.ask(entry, now)
 
     def deadline(self, entry: FeedEntry, now: int) -> int:
         """Return when a feed that somebody has credit for wants wake(), ns."""
-        deadlines = [now + _REST if entry.face is None else entry.reissues.deadline]
-        if entry.face is not None and entry.ranges.last_expiry() - now >= MS:  # else no lifetime is left
-            deadlines.append(entry.upstream.deadline)
+        deadlines = [entry.demand_at]
+        if entry.ranges.last_expiry() - now >= MS:  # else no lifetime is left
+            deadlines += [holder.deadline for _, holder in entry.holders()]
+        if not entry.is_fed:
+            if not entry.has_scouted:
+                deadlines.append(entry.unfed_since + FIRST_SEARCH)
+            if not entry.is_waiting:
+                deadlines.append(entry.unfed_since + (GRACE if entry.has_been_fed else WAITING))
+        elif entry.scouts:
+            deadlines.append(entry.scouts_until)
+        deadlines += entry.refused.values()
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
         return min(deadlines)
 
-    def heard(self, face: int) -> None:
-        """Note that a face shows life."""
-        self._silent.pop(face, None)
+    # What next hops say.
+
+    def offered(self, entry: FeedEntry, face: int, evidence: Evidence | None, now: int) -> None:
+        """Take in the evidence that a next hop offers; None: it knows no source, or none that is of use."""
+        holder = entry.holder(face)
+        if holder is None:
+            return
+        if evidence is not None and not evidence.is_believable(entry.evidence):
+            self._counters["unbelievable"] += 1
+            evidence = None
+        holder.offered = evidence
+        if evidence is None:
+            if face == entry.face and entry.is_fed:
+                self._lose(entry, now)
+            return
+        if evidence.hops + 1 >= MOST_HOPS:
+            return
+        if face == entry.face and entry.is_fed:
+            if evidence.onward.beats(entry.evidence):
+                self._improve(entry, evidence.onward, now)
+        elif not evidence.beats(entry.evidence):
+            if holder.known_sent != entry.needed():  # it may not know that this is of no use any more
+                self._send_llis(entry, face, holder.demand(now), now)
+        elif not entry.is_fed or self._is_cheaper(entry, face):
+            self._adopt(entry, face, evidence, now)
+
+    def refused(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Take in a next hop's refusal: it is asked again after a pause."""
+        times = entry.refusals.get(face, 0)
+        pause = min(_FIRST_RETRY << min(times, 10), _LAST_RETRY)
+        entry.refused[face] = now + pause - self._rng.randrange(pause // 2)
+        entry.refusals[face] = times + 1
+        self.leave(entry, face, now, is_gone=True)
+
+    def leave(self, entry: FeedEntry, face: int, now: int, *, is_gone: bool = False) -> None:
+        """Ask nothing more of a next hop; `is_gone` if it need not, or cannot, be told."""
+        if face in entry.scouts:
+            self._cancel(entry, face, entry.scouts.pop(face), now, is_gone=is_gone)
+        elif face == entry.face:
+            self._counters["failovers"] += 1
+            self._cancel(entry, face, entry.upstream, now, is_gone=is_gone)
+            entry.face = None
+            if entry.is_fed:
+                self._lose(entry, now)
+            self.ask(entry, now)
+
+    def recheck(self, entry: FeedEntry, now: int) -> None:
+        """Ask anew whom routes, links and neighbours that have just changed make worth asking."""
+        hops = self._hops(entry)
+        entry.muted.clear()
+        for face in [face for face in entry.scouts if face not in hops]:
+            self.leave(entry, face, now)
+        if entry.face is not None and not entry.is_fed and entry.face not in hops:
+            self.leave(entry, entry.face, now)
+        if entry.is_fed:
+            cheaper = [face for face in hops if self._is_cheaper(entry, face)]
+            if cheaper:
+                entry.scouts_until = now + SCOUTING
+            for face in cheaper:
+                self._send_scout(entry, face, now)
+        elif entry.has_scouted:
+            self._scout(entry, now)
+        self.ask(entry, now)
+
+    def forgotten(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Take note that a next hop knows nothing any more of what was asked of it."""
+        holder = entry.holder(face)
+        if holder is not None:
+            self.offered(entry, face, None, now)
+            holder.forgotten()
+            self.ask(entry, now)
+
+    def end(self, entry: FeedEntry, now: int) -> None:
+        """Want nothing more of a feed, and tell all who have been asked."""
+        for face, holder in list(entry.holders()):
+            self._cancel(entry, face, holder, now)
+        entry.scouts.clear()
+        entry.is_fed = False
 
     def forget(self, face: int) -> None:
         """Forget a face that has gone."""
-        for known in (self._rtts, self._fetch_rtts, self._silent):
-            known.pop(face, None)
+        self._fetch_rtts.pop(face, None)
 
-    def remember(self, entry: FeedEntry, now: int) -> None:
-        """Remember, for longer than the entry lasts, that the upstream has just brought an item."""
-        assert entry.face is not None
-        entry.cache.live_hop = LiveHop(entry.face, now + _SHUNNED, entry.upstream.early_pulls)
-
-    def begins_at(self, entry: FeedEntry, first: int, now: int) -> None:
-        """Note that the upstream has nothing before an item."""
+    def begins_at(self, entry: FeedEntry, face: int, first: int, now: int) -> None:
+        """Note that a next hop has nothing before an item."""
+        if face != entry.face:
+            return
         entry.upstream_first, entry.first_until = first, now + _BELIEVED
         if first > entry.upstream.next:
             entry.upstream.skip(first)
 
-    def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int, cause: Cause) -> None:
+    def delivered(self, entry: FeedEntry, face: int) -> None:
+        """Note that an item has come from a face: of next hops without a source it is the one to go on with."""
+        entry.muted.clear()
+        if not entry.is_fed and face in entry.scouts:
+            before, holder = entry.face, entry.upstream
+            entry.upstream = entry.scouts.pop(face)
+            entry.face = face
+            if before is not None:
+                entry.scouts[before] = holder
+            entry.has_moved = True
+
+    def demand_if_needed(self, entry: FeedEntry, now: int) -> None:
+        """Ask for newer evidence, if a downstream has what this node's does not beat."""
+        if not entry.is_fed or entry.evidence is None:
+            return
+        wanted = [
+            granted.known.number
+            for _, granted in entry.ranges.items()
+            if granted.known is not None and not entry.evidence.beats(granted.known)
+        ]
+        number = max(wanted, default=None)
+        if number is None or number < entry.evidence.number:
+            entry.demanded, entry.demand_at = None, NEVER
+        elif entry.demanded is None or number > entry.demanded:
+            entry.demanded, entry.demands = number, 0
+            self._demand(entry, now)
+
+    # The search.
+
+    def _lose(self, entry: FeedEntry, now: int) -> None:
+        """Have no source any more: look for another."""
+        entry.is_fed = entry.upstream.is_fed = False
+        entry.unfed_since = now
+        entry.demanded, entry.demand_at = None, NEVER
+        self._scout(entry, now)
+
+    def _wait(self, entry: FeedEntry, now: int) -> None:
+        """Tell downstreams that no source has been found."""
+        entry.is_waiting = True
+        self._counters["waits"] += 1
+        self._downstreams.tell(entry)
+
+    def _adopt(self, entry: FeedEntry, face: int, evidence: Evidence, now: int) -> None:
+        """Take a next hop for upstream."""
+        before = entry.face
+        if face != before:
+            if before is not None:
+                self._counters["failovers"] += 1
+                self._cancel(entry, before, entry.upstream, now)
+            scout = entry.scouts.pop(face)
+            scout.skip(entry.upstream.next)
+            entry.face, entry.upstream = face, scout
+            entry.upstream_first = 0
+            entry.has_moved = True
+        self._call_back(entry, now)
+        entry.is_fed = entry.upstream.is_fed = entry.has_been_fed = True
+        entry.is_waiting = entry.has_scouted = False
+        entry.last_face = None
+        entry.refused.clear()
+        entry.refusals.clear()
+        self._neighbours.introduce(face, now)
+        self._improve(entry, evidence.onward, now)
+        self.ask(entry, now)
+
+    def _improve(self, entry: FeedEntry, evidence: Evidence, now: int) -> None:
+        """Hold better evidence, and offer it to those who have waited for it."""
+        entry.evidence = evidence
+        self.demand_if_needed(entry, now)
+        self._downstreams.tell(entry)
+
+    def _scout(self, entry: FeedEntry, now: int) -> None:
+        """Ask all next hops."""
+        entry.has_scouted = True
+        self._find_way(entry, now)
+        for face in self._hops(entry):
+            self._send_scout(entry, face, now)
+
+    def _send_scout(self, entry: FeedEntry, face: int, now: int) -> None:
+        may_ask = entry.hop_limit > 0 or self._faces[face].is_local
+        if may_ask and entry.holder(face) is None and face not in entry.muted and face not in entry.refused:
+            scout = entry.scouts[face] = self._new_holder(face, entry.upstream.next)
+            entry.has_moved = True
+            until = entry.ranges.last_expiry()
+            self._send_llis(entry, face, scout.want(entry.upstream.next, until, now), now)
+
+    def _call_back(self, entry: FeedEntry, now: int) -> None:
+        """End all scouts."""
+        for face in list(entry.scouts):
+            self.leave(entry, face, now)
+        entry.scouts_until = NEVER
+
+    def _keeps_silent(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Go on with another next hop; where all keep silent, they may be unable to push, and one is pulled from."""
+        entry.muted.add(face)
+        if face == entry.face:
+            entry.turn = face
+        self.leave(entry, face, now)
+
+    def _find_way(self, entry: FeedEntry, now: int) -> bool:
+        """Settle on a next hop to be granted the credit; return whether an LLI may go there."""
+        if entry.face is None:
+            face = self._best_hop(entry)
+            if face is not None:
+                before = entry.upstream
+                scout = entry.scouts.pop(face, None)
+                if scout is None:
+                    scout = self._new_holder(face, before.next)
+                else:
+                    scout.skip(before.next)
+                entry.face, entry.upstream = face, scout
+                entry.upstream_first = 0
+                entry.has_moved = True
+                if face in entry.muted:
+                    scout.assume_legacy()
+        return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
+
+    def _best_hop(self, entry: FeedEntry) -> int | None:
+        """Return the cheapest next hop that may be asked; of those that all keep silent, the next in turn."""
+        hops = [face for face in self._hops(entry) if face not in entry.refused]
+        speaking = [face for face in hops if face not in entry.muted]
+        if entry.last_face in speaking:
+            return entry.last_face
+        if speaking or not hops:
+            return next(iter(speaking), None)
+        after = hops.index(entry.turn) + 1 if entry.turn in hops else 0
+        return hops[after % len(hops)]
+
+    def _new_holder(self, face: int, first: int) -> Upstream:
+        neighbour = self._neighbours.of(face)
+        holder = Upstream(first, neighbour.rtt, recovery=self._repair)
+        holder.is_watched = neighbour.is_aware
+        return holder
+
+    def _is_cheaper(self, entry: FeedEntry, face: int) -> bool:
+        """Tell whether a next hop comes before the upstream."""
+        hops = self._hops(entry)
+        if face not in hops:
+            return False
+        return entry.face not in hops or hops.index(face) < hops.index(entry.face)
+
+    def _hops(self, entry: FeedEntry) -> list[int]:
+        """Return the next hops whose neighbours live, the cheapest first."""
+        hops = [hop.face for hop in self._next_hops(entry.feed, False)]
+        return [face for face in hops if self._faces[face].is_up and not self._neighbours.is_dead(face)]
+
+    def _forgive(self, entry: FeedEntry, now: int) -> bool:
+        """Return whether some that have refused may be asked again; they go on counting their refusals."""
+        due = [face for face, at in entry.refused.items() if at <= now]
+        for face in due:
+            del entry.refused[face]
+        return bool(due)
+
+    def _demand(self, entry: FeedEntry, now: int) -> None:
+        if entry.face is None or not entry.is_fed:
+            entry.demand_at = NEVER
+            return
+        self._counters["demands"] += 1
+        pause = self._neighbours.of(entry.face).rtt.timeout(entry.demands)
+        entry.demand_at = now + min(max(pause, INITIAL_TIMEOUT << min(entry.demands, 4)), MAX_TIMEOUT)
+        entry.demands += 1
+        self._send_llis(entry, entry.face, entry.upstream.demand(now), now)
+
+    # The past.
+
+    def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
         """Fetch what a late joiner wants and the cache has let go."""
         waiting = [(face, granted) for face, granted in entry.ranges.items() if granted.wanted <= first]
         if not any(self._downstreams.has_room(face, granted, now) for face, granted in waiting):
@@ -183,16 +401,15 @@ class Upstreams:
         if entry.item(first) is not None:
             return
         if self._can_go_back(entry, first, now):
-            self._send_llis(entry, entry.upstream.rewind(first, entry.cache.max_items, now), cause, now)
+            self._send_llis(entry, entry.face, entry.upstream.rewind(first, entry.cache.max_items, now), now)
             return
         if entry.backfill is None:
             entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
             entry.upstream_first, entry.first_until = 1, now + _BELIEVED
-            self._send_llis(
-                entry, [Lli(first, 1, max((entry.ranges.last_expiry() - now) // MS, 1))], None, now
-            )
+            lifetime_ms = max((entry.ranges.last_expiry() - now) // MS, 1)
+            self._send_llis(entry, entry.face, [Lli(first, 1, lifetime_ms)], now)
         last = next((seq for seq in entry.cache if seq > first), entry.upstream.next) - 1
         last = min(last, max(r.wanted_until for _, r in entry.ranges.items() if r.wanted <= last))
         self._fetch_all(entry, entry.backfill.want(first, last, self._past_hops(entry, first), now), now)
@@ -222,107 +439,36 @@ class Upstreams:
         has_no_past = entry.face if first < entry.upstream_first else None
         return [hop.face for hop in self._next_hops(entry.feed, True) if hop.face != has_no_past]
 
-    def _find_way(self, entry: FeedEntry, now: int) -> bool:
-        """Settle on an upstream face; return whether an LLI may go there."""
-        if entry.face is None and now >= entry.rest_until:
-            hops = [face for face in self._hops(entry) if face not in entry.tried]
-            hops.sort(key=lambda face: self._reluctance(entry, face, now))  # else by cost
-            face = next(iter(hops), None)
-            granted = entry.ranges.get(face) if face is not None else None
-            if face is not None and (granted is None or len(entry.ranges) > 1):
-                entry.displaced = granted is not None
-                if granted is not None:
-                    self._downstreams.refuse(entry, face, granted, NO_ROUTE, now)
-                entry.face = face
-                entry.upstream = Upstream(
-                    entry.upstream.next,
-                    self._rtts.setdefault(face, Rtt()),
-                    recovery=self._repair,
-                    max_tries=self._tries_for(entry, face, now),
-                )
-                entry.upstream_first = 0
-                live = entry.cache.live_hop
-                if live is not None and live.face == face and live.early is not None and now < live.until:
-                    entry.upstream.go_on_pulling(live.early, now)
-        return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
+    # Packets.
 
-    def _reluctance(self, entry: FeedEntry, face: int, now: int) -> tuple[bool, int, bool]:
-        """Return what puts a next hop behind others; see docs/controlled-push.md, "Failure"."""
-        failed_until = max(self._shunned_until(face, now), entry.cache.failures.get(face, 0))
-        live = entry.cache.live_hop
-        is_live = live is not None and live.face == face and now < live.until
-        return face in entry.ranges, failed_until if failed_until > now else 0, not is_live
+    def _cancel(
+        self, entry: FeedEntry, face: int, holder: Upstream, now: int, *, is_gone: bool = False
+    ) -> None:
+        entry.has_moved = True
+        cancel = holder.cancel(now)
+        holder.is_fed = False
+        holder.offered = None
+        if not is_gone and not self._neighbours.is_dead(face):
+            self._send_llis(entry, face, cancel, now)
 
-    def _shunned_until(self, face: int, now: int) -> int:
-        """Return until when others come first, ns; 0 if they do not. Who has been silent last comes last."""
-        until = self._silent.get(face, 0)
-        return until if until > now else 0
-
-    def _tries_for(self, entry: FeedEntry, face: int, now: int) -> int:
-        """Return the tries after which a face counts as silent: few if it was so before, and others refuse.
-
-        Who waits for this node gives it MAX_TRIES, and has to hear of the refusals before.
-        """
-        return _FEW_TRIES if entry.refused and self._shunned_until(face, now) else MAX_TRIES
-
-    def _hops(self, entry: FeedEntry) -> list[int]:
-        return [hop.face for hop in self._next_hops(entry.feed, False)]
-
-    def _note_failure(self, entry: FeedEntry, face: int, now: int) -> None:
-        """Prefer others for this feed, though the face may show life for the sake of another."""
-        others = {other: until for other, until in entry.cache.failures.items() if until > now}
-        entry.cache.failures = others | {face: now + _SHUNNED}
-        entry.cache.leave_hop(face)
-
-    def _ask_again(self, entry: FeedEntry, hops: set[int], now: int) -> bool:
-        """Try once more, until an item comes, those that have refused because they needed this node.
-
-        They live, and may know another way by now. If not, their refusal counts.
-        """
-        if entry.retried or not hops:
-            return False
-        entry.retried = True
-        entry.tried -= hops
-        self.ask(entry, now, None)
-        return entry.face is not None
-
-    def _ask_nobody_else(self, entry: FeedEntry, silent: set[int], now: int) -> bool:
-        """Take the silence for that of a forwarder that cannot push, and pull through one, if any."""
-        entry.tried -= silent
-        has_way = self._find_way(entry, now)
-        entry.tried.clear()
-        if has_way:
-            entry.upstream.assume_legacy()
-            self.ask(entry, now, None)
-        return entry.face is not None
-
-    def _send_llis(self, entry: FeedEntry, llis: list[Lli], cause: Cause, now: int) -> None:
-        """Send Interests upstream, the first with the nonce of the LLI that caused it, if one did."""
-        if entry.face is None:
+    def _send_llis(self, entry: FeedEntry, face: int | None, llis: list[Lli], now: int) -> None:
+        """Send Interests to a next hop."""
+        if face is None:
             return
+        holder = entry.holder(face)
         for lli in llis:
             if lli.credit is None:
-                self._fetch_all(entry, [(entry.face, lli.first)], now)
+                self._fetch_all(entry, [(face, lli.first)], now)
                 continue
             self._counters["llis_out"] += 1
-            if cause is not None and entry.has_sent(cause[0]):
-                cause = None
-            if cause is None and lli.credit:
-                cause = entry.reissues.take(entry.ranges, now)
-            # The second of one nonce would be taken for a duplicate of the first.
-            if cause is not None and not entry.has_sent(cause[0]):
-                nonce, origin = cause
-                entry.sends(nonce, origin)
-            else:
-                nonce = self._rng.getrandbits(32)
-                entry.sends(nonce, None)
-            cause = None
-            packet = lli.packet(
-                entry.feed, nonce, entry.hop_limit, reissued=entry.reissues.is_due and bool(lli.credit)
-            )
-            self._send(entry.face, packet)
-        if llis:
-            entry.reissues.is_due = False
+            nonce = self._rng.getrandbits(32)
+            entry.sends(nonce)
+            known = entry.needed() if lli.credit else None
+            if holder is not None:
+                holder.known_sent = known
+                if lli.credit:
+                    self._neighbours.asked(face, lli.lifetime_ms, now)
+            self._send(face, lli.packet(entry.feed, nonce, entry.hop_limit, known))
 
     def _fetch_all(self, entry: FeedEntry, wanted: list[tuple[int, int]], now: int) -> None:
         for face, seq in wanted:

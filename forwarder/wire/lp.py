@@ -7,6 +7,7 @@ equivalent to an LpPacket with nothing but a Fragment, and is how most packets t
 from collections.abc import Iterable
 from typing import Final
 
+from forwarder.wire.evidence import Evidence, decode_evidence, encode_evidence
 from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
@@ -33,6 +34,9 @@ _FEED: Final = 7  # a Name
 _TIP: Final = 0x0371
 _LIMIT: Final = 0x0372
 _FIRST: Final = 0x0373
+_EVIDENCE: Final = 0x0374
+HELLO: Final = 0x0378
+"""Ours: what a neighbour says of all feeds of the link (forwarder.wire.hello). Non-critical, too."""
 
 CONGESTION: Final = 50
 DUPLICATE: Final = 100
@@ -65,6 +69,8 @@ class LpPacket:
             under the credit it was given; both None if absent.
         feed: FeedState's Name, in a packet that has no fragment to tell the feed by; None if absent.
         first: FeedState's First: the oldest item that the sender can push; None if absent.
+        evidence: FeedState's Evidence of a source; None if absent.
+        hello: Hello's value, in a packet without a fragment; None if absent.
     """
 
     __slots__ = (
@@ -72,11 +78,13 @@ class LpPacket:
         "announcement",
         "cache_policy",
         "congestion_mark",
+        "evidence",
         "feed",
         "first",
         "frag_count",
         "frag_index",
         "fragment",
+        "hello",
         "incoming_face",
         "limit",
         "nack_reason",
@@ -107,6 +115,8 @@ class LpPacket:
         self.limit: int | None = None
         self.feed: bytes | None = None
         self.first: int | None = None
+        self.evidence: Evidence | None = None
+        self.hello: bytes | None = None
 
     @property
     def feed_state(self) -> tuple[int, int] | None:
@@ -151,6 +161,8 @@ def parse_lp(frame: bytes) -> LpPacket:
             packet.congestion_mark = read_nni(frame[start:at])
         elif kind == FEED_STATE:
             _read_feed_state(packet, frame, start, at)
+        elif kind == HELLO:
+            packet.hello = frame[start:at]
         elif kind == ACK:
             packet.acks.append(_read_sequence("Ack", frame, start, at))
         elif kind == TX_SEQUENCE:
@@ -196,17 +208,41 @@ def _read_feed_state(packet: LpPacket, frame: bytes, at: int, end: int) -> None:
     if frame[at : at + 1] == bytes((_FEED,)) and at < end:
         _, start, at = read_header(frame, at, end)
         packet.feed = frame[start:at]
-    state = _numbers(frame, at, end, (_TIP, _LIMIT, _FIRST))
+    state: dict[int, int] = {}
+    last = 0
+    while at < end:
+        kind, start, at = read_header(frame, at, end)
+        if kind not in _STATE_FIELDS or kind <= last:
+            check_ignorable(kind, kind in _STATE_FIELDS)
+            continue
+        last = kind
+        if kind == _EVIDENCE:
+            packet.evidence = decode_evidence(frame[start:at])
+        else:
+            state[kind] = read_nni(frame[start:at])
     if _TIP not in state or _LIMIT not in state:
         raise MalformedPacket(f"without {'Limit' if _TIP in state else 'Tip'}")
     packet.tip, packet.limit, packet.first = state[_TIP], state[_LIMIT], state.get(_FIRST)
 
 
-def make_feed_state(feed: bytes, *, tip: int, limit: int, first: int | None = None) -> bytes:
+_STATE_FIELDS: Final = (_TIP, _LIMIT, _FIRST, _EVIDENCE)
+
+
+def make_feed_state(
+    feed: bytes, *, tip: int, limit: int, first: int | None = None, evidence: Evidence | None = None
+) -> bytes:
     """Build the LpPacket without a Fragment that answers an LLI when there is nothing to push yet."""
-    numbers = [(_TIP, tip), (_LIMIT, limit)] + ([] if first is None else [(_FIRST, first)])
-    state = element(_FEED, feed) + b"".join(element(kind, nni(number)) for kind, number in numbers)
+    state = element(_FEED, feed) + _state(tip, limit, first, evidence)
     return element(LP_PACKET, element(FEED_STATE, state))
+
+
+def _state(tip: int, limit: int, first: int | None, evidence: Evidence | None) -> bytes:
+    fields = element(_TIP, nni(tip)) + element(_LIMIT, nni(limit))
+    if first is not None:
+        fields += element(_FIRST, nni(first))
+    if evidence is not None:
+        fields += element(_EVIDENCE, encode_evidence(evidence))
+    return fields
 
 
 def make_lp(
@@ -220,6 +256,7 @@ def make_lp(
     congestion_mark: int = 0,
     tip: int | None = None,
     limit: int | None = None,
+    evidence: Evidence | None = None,
     incoming_face: int | None = None,
     next_hop_face: int | None = None,
     no_cache: bool = False,
@@ -256,7 +293,7 @@ def make_lp(
     if announcement is not None:
         fields.append(element(_PREFIX_ANNOUNCEMENT, announcement))
     if tip is not None and limit is not None:
-        fields.append(element(FEED_STATE, element(_TIP, nni(tip)) + element(_LIMIT, nni(limit))))
+        fields.append(element(FEED_STATE, _state(tip, limit, None, evidence)))
     if fragment:
         fields.append(element(FRAGMENT, fragment))
     return element(LP_PACKET, b"".join(fields))

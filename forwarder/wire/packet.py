@@ -7,9 +7,11 @@ MalformedPacket if it is not well formed.
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from struct import Struct
 from typing import Final
 
+from forwarder.wire.evidence import Evidence, decode_evidence, encode_evidence
 from forwarder.wire.feed import is_item_name
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import (
@@ -37,6 +39,8 @@ _INTEREST_SIGNATURE_VALUE: Final = 46
 SEND_CREDIT: Final = 240
 """Ours: an Interest with this element is a long-lived Interest. Even and in the application range, so a
 forwarder that does not know it ignores it (docs/architecture.md, "The LLI packet")."""
+KNOWN: Final = 250
+"""Ours: the evidence of a source that an LLI's sender has; only better evidence is of use to it."""
 
 _META_INFO: Final = 20
 _CONTENT: Final = 21
@@ -73,6 +77,7 @@ class Interest:
         hop_limit: 0 to 255, or None if absent.
         send_credit: SendCredit, items; None makes this a classic Interest. An element of that type that is no
             number, or in an Interest that does not name an item, is somebody else's.
+        known: Known, the evidence of a source that the sender of an LLI holds; None if absent.
         forwarding_hint: names of delegations, in order of preference; empty if there is none.
     """
 
@@ -83,6 +88,7 @@ class Interest:
         "can_be_prefix",
         "forwarding_hint",
         "hop_limit",
+        "known",
         "lifetime_ms",
         "must_be_fresh",
         "name",
@@ -100,6 +106,7 @@ class Interest:
         self.lifetime_ms = DEFAULT_LIFETIME_MS
         self.hop_limit: int | None = None
         self.send_credit: int | None = None
+        self.known: Evidence | None = None
         self.forwarding_hint: tuple[bytes, ...] = ()
         self._hop_limit_at = 0
         self._hint_at = (0, 0)
@@ -189,6 +196,11 @@ def parse_interest(wire: bytes) -> Interest:
             if at - start in (1, 2, 4, 8) and is_item_name(interest.name):
                 interest.send_credit = read_nni(wire[start:at])
             continue
+        if kind == KNOWN:
+            if interest.send_credit is not None and interest.known is None:
+                with suppress(MalformedPacket):
+                    interest.known = decode_evidence(wire[start:at])
+            continue
         place = _INTEREST_ORDER.get(kind, -1)
         if place <= rank:
             # Unknown, or out of order, which counts as unknown.
@@ -243,6 +255,7 @@ def make_interest(
     lifetime_ms: int | None = None,
     hop_limit: int | None = None,
     send_credit: int | None = None,
+    known: Evidence | None = None,
     forwarding_hint: Sequence[bytes] = (),
 ) -> bytes:
     """Build an Interest; with `send_credit`, a long-lived one."""
@@ -261,6 +274,8 @@ def make_interest(
         fields.append(element(_HOP_LIMIT, bytes((hop_limit,))))
     if send_credit is not None:
         fields.append(element(SEND_CREDIT, nni(send_credit)))
+    if known is not None:
+        fields.append(element(KNOWN, encode_evidence(known)))
     return element(INTEREST, b"".join(fields))
 
 

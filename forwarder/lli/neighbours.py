@@ -1,0 +1,448 @@
+"""Neighbours: whether each lives, and whether both ends of the link agree on all feeds (Hellos).
+
+Theory of operation. Whoever has been granted ranges by a neighbour sends it something at least every HELLO;
+if it has nothing to send, a Hello with a digest of all these ranges. So the neighbour knows that the link lives,
+and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest, or wants to know
+what has become of some feed, it sends a Hello that wants a reply, again and again until one comes; after MAX_TRIES
+the neighbour counts as dead. News about sources go the same way. Grants are renewed by the digest of all of them, as
+RSVP refreshes its state (RFC 2961); the rest is much like BFD (RFC 5880).
+
+Local faces, and neighbours that have never shown that they know this protocol, are left alone.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from forwarder.face import Face
+from forwarder.lli.entry import FeedEntry
+from forwarder.lli.estimates import Rtt
+from forwarder.lli.ranges import MS
+from forwarder.lli.upstream import MAX_TRIES, NEVER
+from forwarder.timers import TimerWheel
+from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello
+
+HELLO: Final = 3_000 * MS
+"""The longest silence of a neighbour that has been granted something."""
+_SLACK: Final = HELLO // 8
+_GIVEN_UP: Final = 200
+"""Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
+
+
+class Neighbour:
+    """One neighbour, known by its face.
+
+    Attributes:
+        face: its face.
+        rtt: what is known of the way there and back.
+        is_aware: it knows this protocol.
+        is_dead: it does not answer.
+        held: what it was asked for, by the feed's reference.
+        granted: what it has granted, likewise.
+        deadline: when it wants to be looked after, ns.
+    """
+
+    __slots__ = (
+        "checks",
+        "deadline",
+        "face",
+        "granted",
+        "heard_at",
+        "held",
+        "instance",
+        "is_aware",
+        "is_dead",
+        "is_introduced",
+        "notices",
+        "number",
+        "packets",
+        "pending",
+        "pending_checks",
+        "pending_notices",
+        "pending_since",
+        "renew_at",
+        "renews",
+        "rtt",
+        "sent_at",
+        "tries",
+    )
+
+    def __init__(self, face: int) -> None:
+        self.face = face
+        self.rtt = Rtt()
+        self.is_aware = self.is_dead = self.is_introduced = False
+        self.held: dict[bytes, FeedEntry] = {}
+        self.granted: dict[bytes, FeedEntry] = {}
+        self.deadline = NEVER
+        self.instance: int | None = None
+        self.heard_at = 0
+        self.packets = 0  # that had come in when they were counted last
+        self.sent_at = 0
+        self.number = 0
+        self.pending: int | None = None  # the number of a Hello that is to be replied to
+        self.pending_since = 0
+        self.pending_checks: dict[bytes, None] = {}
+        self.pending_notices: dict[bytes, None] = {}
+        self.tries = 0
+        self.checks: dict[bytes, None] = {}
+        self.notices: dict[bytes, None] = {}
+        self.renew_at = NEVER
+        self.renews = False  # the pending Hello does
+
+    def due(self) -> int:
+        """Return when it wants to be looked after, ns."""
+        if not self.is_aware:
+            return NEVER
+        due = self.sent_at + HELLO if self.granted else NEVER
+        if self.pending is not None:
+            pause = HELLO if self.is_dead else self.rtt.timeout(self.tries)
+            return min(due, self.pending_since + pause)
+        if self.checks or self.notices:
+            return 0
+        if self.held:
+            due = min(due, self.heard_at + HELLO + _SLACK + self.rtt.timeout(), self.renew_at)
+        return due
+
+    def asked(self) -> list[Standing]:
+        """Return what it was asked for, as it stands here."""
+        standings = []
+        for reference, entry in self.held.items():
+            holder = entry.holder(self.face)
+            if holder is not None and holder.head <= holder.limit:
+                standings.append(Standing(reference, holder.head, holder.limit, holder.offered))
+        return standings
+
+    def have(self, reference: bytes) -> Standing:
+        """Return what it was asked for, of one feed."""
+        entry = self.held.get(reference)
+        holder = None if entry is None else entry.holder(self.face)
+        if holder is None or holder.head > holder.limit:
+            return Standing(reference)
+        return Standing(reference, holder.head, holder.limit, holder.offered)
+
+    def state(self, reference: bytes) -> Standing:
+        """Return what it has granted, of one feed."""
+        entry = self.granted.get(reference)
+        granted = None if entry is None else entry.ranges.get(self.face)
+        if granted is None or granted.next > granted.limit:
+            return Standing(reference)
+        return Standing(reference, granted.next, granted.limit, granted.told)
+
+    def grants(self) -> list[Standing]:
+        """Return all that it has granted, as it stands here."""
+        return [state for reference in self.granted if (state := self.state(reference)).next is not None]
+
+
+class News:
+    """What a Hello has brought.
+
+    Attributes:
+        states: what the neighbour says of feeds that it was asked for.
+        forgotten: feeds of which it knows nothing any more, as it has started anew.
+        dropped: feeds that it has granted, and knows nothing of any more.
+        renewed: feeds that it has granted, for another lifetime.
+    """
+
+    def __init__(self) -> None:
+        self.states: list[tuple[FeedEntry, Standing]] = []
+        self.forgotten: list[FeedEntry] = []
+        self.dropped: list[FeedEntry] = []
+        self.renewed: list[FeedEntry] = []
+
+
+class Neighbours:
+    """All neighbours of a forwarder.
+
+    Args:
+        send: called with (face, packet) for everything that goes out.
+        faces: all of the forwarder's.
+        instance: tells this process from others at the same address, 32 bits.
+        counters: hellos_in, hellos_out, deaths.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[int, bytes], None],
+        faces: Mapping[int, Face],
+        instance: int,
+        counters: Counter[str],
+    ) -> None:
+        self._send = send
+        self._faces = faces
+        self._instance = instance
+        self._counters = counters
+        self._neighbours: dict[int, Neighbour] = {}
+        self._timers: TimerWheel[Neighbour] = TimerWheel()
+
+    def of(self, face: int) -> Neighbour:
+        """Return the neighbour behind a face."""
+        neighbour = self._neighbours.get(face)
+        if neighbour is None:
+            neighbour = self._neighbours[face] = Neighbour(face)
+            self._timers.add(neighbour)
+        return neighbour
+
+    def is_dead(self, face: int) -> bool:
+        """Tell whether a neighbour has not answered for long."""
+        neighbour = self._neighbours.get(face)
+        return neighbour is not None and neighbour.is_dead
+
+    def follows(self, face: int) -> int:
+        """Return how many feeds a neighbour follows through this node."""
+        neighbour = self._neighbours.get(face)
+        return 0 if neighbour is None else len(neighbour.granted)
+
+    def index(self, entry: FeedEntry) -> None:
+        """Take note of whom a feed was asked of, and who has granted it."""
+        held, granted = entry.indexed
+        now_held = frozenset(face for face, _ in entry.holders())
+        now_granted = frozenset(face for face, _ in entry.ranges.items())
+        if now_held == held and now_granted == granted:
+            return
+        for face in held - now_held:
+            self._drop(face, self.of(face).held, entry)
+        for face in granted - now_granted:
+            self._drop(face, self.of(face).granted, entry)
+        for face in now_held - held:
+            self.of(face).held[entry.reference] = entry
+            self._schedule(self.of(face))
+        for face in now_granted - granted:
+            neighbour = self.of(face)
+            neighbour.granted[entry.reference] = entry
+            self._schedule(neighbour)
+        entry.indexed = now_held, now_granted
+
+    def _drop(self, face: int, entries: dict[bytes, FeedEntry], entry: FeedEntry) -> None:
+        if entries.get(entry.reference) is entry:
+            del entries[entry.reference]
+            self._schedule(self.of(face))
+
+    def heard(self, face: int, now: int) -> bool:
+        """Take note of a packet from a face; return whether that was dead."""
+        neighbour = self._neighbours.get(face)
+        if neighbour is None:
+            return False
+        neighbour.heard_at = now
+        if not neighbour.is_dead:
+            return False
+        neighbour.is_dead = False
+        self._schedule(neighbour)
+        return True
+
+    def speaks(self, face: int) -> None:
+        """Take note that a neighbour knows this protocol."""
+        if self._faces[face].is_local:
+            return
+        neighbour = self.of(face)
+        if not neighbour.is_aware:
+            neighbour.is_aware = True
+            for entry in neighbour.held.values():
+                holder = entry.holder(face)
+                if holder is not None:
+                    holder.is_watched = True
+            self._schedule(neighbour)
+
+    def sent_to(self, face: int, now: int) -> None:
+        """Take note of an item that has been sent."""
+        self.of(face).sent_at = now
+
+    def asked(self, face: int, lifetime_ms: int, now: int) -> None:
+        """Take note of an LLI that has been sent: it is to be renewed after half of its lifetime."""
+        neighbour = self.of(face)
+        neighbour.renew_at = min(neighbour.renew_at, now + lifetime_ms * MS // 2)
+        if neighbour.is_aware:
+            self._schedule(neighbour)
+
+    def introduce(self, face: int, now: int) -> None:
+        """Let a neighbour that has become an upstream know that this node understands Hellos."""
+        neighbour = self.of(face)
+        if neighbour.is_aware and not neighbour.is_introduced:
+            neighbour.is_introduced = True
+            if neighbour.pending is None:
+                self._ask(neighbour, now)
+                self._schedule(neighbour)
+
+    def check(self, face: int, entry: FeedEntry) -> None:
+        """Ask a neighbour whether something of a feed was lost."""
+        neighbour = self.of(face)
+        neighbour.checks[entry.reference] = None
+        self._schedule(neighbour)
+
+    def notify(self, face: int, entry: FeedEntry) -> bool:
+        """Tell a neighbour how a feed stands here, surely; return False if it would not understand."""
+        neighbour = self.of(face)
+        if not neighbour.is_aware or neighbour.instance is None:
+            return False
+        neighbour.notices[entry.reference] = None
+        self._schedule(neighbour)
+        return True
+
+    def on_hello(self, face: int, hello: Hello, now: int) -> News:
+        """Take in a Hello, and reply to it if it wants that."""
+        self._counters["hellos_in"] += 1
+        self.speaks(face)
+        neighbour, news = self.of(face), News()
+        is_new = neighbour.instance is not None and neighbour.instance != hello.instance
+        neighbour.instance = hello.instance
+        if is_new:
+            news.forgotten = list(neighbour.held.values())
+            neighbour.is_introduced = False
+        unknown = []
+        for state in hello.states:
+            entry = neighbour.held.get(state.reference)
+            if entry is not None:
+                news.states.append((entry, state))
+            elif state.next is not None:
+                unknown.append(Standing(state.reference))
+        states = self._compare(neighbour, hello.haves, news)
+        granted = None
+        if hello.held is not None:
+            granted = digest(neighbour.grants())
+            if granted == hello.held:
+                news.renewed = list(neighbour.granted.values())
+            else:
+                neighbour.notices.update(dict.fromkeys(neighbour.granted))
+        is_agreed = hello.granted is None or hello.granted == digest(neighbour.asked())
+        if not is_agreed:
+            neighbour.checks.update(dict.fromkeys(neighbour.held))
+            neighbour.renew_at = min(neighbour.renew_at, now)
+        if neighbour.pending is not None and hello.reply == neighbour.pending:
+            self._replied(neighbour, now, is_agreed=is_agreed and hello.granted is not None)
+        if hello.number is not None or unknown:
+            reply = Hello(
+                self._instance, None, hello.number, granted, haves=tuple(unknown), states=tuple(states)
+            )
+            self._say(neighbour, reply)
+        self._schedule(neighbour)
+        return news
+
+    def _compare(self, neighbour: Neighbour, haves: Iterable[Standing], news: News) -> list[Standing]:
+        """Return what stands differently here."""
+        states = []
+        for have in haves:
+            mine = neighbour.state(have.reference)
+            if have.next is None:
+                entry = neighbour.granted.get(have.reference)
+                if entry is not None:
+                    news.dropped.append(entry)
+            elif mine != have:
+                states.append(mine)
+        return states
+
+    def _replied(self, neighbour: Neighbour, now: int, *, is_agreed: bool) -> None:
+        if neighbour.tries == 0:
+            neighbour.rtt.sample(now - neighbour.pending_since)
+        neighbour.pending = None
+        neighbour.tries = 0
+        neighbour.pending_checks.clear()
+        neighbour.pending_notices.clear()
+        if neighbour.renews:
+            neighbour.renew_at = NEVER
+            for entry in neighbour.held.values():
+                holder = entry.holder(neighbour.face)
+                if holder is not None and holder.is_fed:
+                    if is_agreed:
+                        holder.renewed(now)
+                    neighbour.renew_at = min(neighbour.renew_at, now + holder.granted_ms * MS // 2)
+            neighbour.renews = False
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        due = self._timers.next_deadline()
+        return None if due == NEVER else due
+
+    def wake(self, now: int) -> list[Neighbour]:
+        """Say what is to be said; return the neighbours that have just died."""
+        dead = []
+        for neighbour in self._timers.expire(now):
+            neighbour.deadline = NEVER
+            self._timers.add(neighbour)
+            if self._look_after(neighbour, now):
+                dead.append(neighbour)
+            self._schedule(neighbour)
+        return dead
+
+    def forget(self, face: int) -> None:
+        """Forget the neighbour behind a face that has gone, or whose link is down."""
+        neighbour = self._neighbours.pop(face, None)
+        if neighbour is not None:
+            self._timers.cancel(neighbour)
+
+    def _look_after(self, neighbour: Neighbour, now: int) -> bool:
+        """Act on a neighbour's alarm; return whether it has died."""
+        if neighbour.pending is not None and now >= neighbour.pending_since + (
+            HELLO if neighbour.is_dead else neighbour.rtt.timeout(neighbour.tries)
+        ):
+            neighbour.tries += 1
+            if neighbour.tries >= MAX_TRIES and not neighbour.held and not neighbour.is_dead:
+                self._give_up(neighbour)
+                return False
+            if neighbour.tries >= _GIVEN_UP:
+                self._give_up(neighbour)
+                neighbour.is_dead = neighbour.is_aware = False
+                return False
+            is_dying = neighbour.tries >= MAX_TRIES and not neighbour.is_dead
+            neighbour.is_dead = neighbour.is_dead or is_dying
+            self._ask(neighbour, now)
+            if is_dying:
+                self._counters["deaths"] += 1
+            return is_dying
+        if neighbour.pending is None:
+            face = self._faces[neighbour.face]
+            packets = face.in_interests + face.in_data + face.in_nacks
+            if packets != neighbour.packets:
+                neighbour.packets = packets
+                is_silent = False
+                neighbour.heard_at = max(neighbour.heard_at, now - HELLO // 2)
+            else:
+                is_silent = now >= neighbour.heard_at + HELLO + _SLACK + neighbour.rtt.timeout()
+            is_due = neighbour.checks or neighbour.notices or now >= neighbour.renew_at
+            if is_due or (neighbour.held and is_silent):
+                self._ask(neighbour, now)
+                return False
+        if neighbour.granted and now >= neighbour.sent_at + HELLO:
+            neighbour.sent_at = now
+            self._say(neighbour, Hello(self._instance, granted=digest(neighbour.grants())))
+        return False
+
+    def _give_up(self, neighbour: Neighbour) -> None:
+        neighbour.pending = None
+        neighbour.tries = 0
+        neighbour.checks.clear()
+        neighbour.notices.clear()
+        neighbour.pending_checks.clear()
+        neighbour.pending_notices.clear()
+
+    def _ask(self, neighbour: Neighbour, now: int) -> None:
+        """Send a Hello that wants a reply, with what is to be checked and what is news."""
+        room = MOST_STANDINGS
+        _move(neighbour.checks, neighbour.pending_checks, room)
+        _move(neighbour.notices, neighbour.pending_notices, room - len(neighbour.pending_checks))
+        neighbour.number += 1
+        neighbour.pending, neighbour.pending_since = neighbour.number, now
+        neighbour.sent_at = now
+        neighbour.renews = neighbour.renews or now >= neighbour.renew_at
+        haves = tuple(map(neighbour.have, neighbour.pending_checks))
+        states = tuple(map(neighbour.state, neighbour.pending_notices))
+        held = digest(neighbour.asked()) if neighbour.renews else None
+        self._say(
+            neighbour, Hello(self._instance, neighbour.number, held=held, haves=haves, states=states)
+        )
+
+    def _say(self, neighbour: Neighbour, hello: Hello) -> None:
+        self._counters["hellos_out"] += 1
+        self._send(neighbour.face, make_hello(hello))
+
+    def _schedule(self, neighbour: Neighbour) -> None:
+        due = neighbour.due()
+        if due != neighbour.deadline:
+            self._timers.cancel(neighbour)
+            neighbour.deadline = due
+            self._timers.add(neighbour)
+
+
+def _move(waiting: dict[bytes, None], pending: dict[bytes, None], most: int) -> None:
+    """Let references no longer wait, but be pending, at most so many."""
+    for reference in list(waiting)[: max(most - len(pending), 0)]:
+        del waiting[reference]
+        pending[reference] = None

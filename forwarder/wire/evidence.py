@@ -1,0 +1,71 @@
+"""Evidence of a source: how fresh it is, and how far the source is (docs/controlled-push.md, section 6).
+
+A number that only a source of the feed advances, and the hops to that source. Every node of a feed holds
+one, and takes for its upstream only a node whose evidence is better than its own. Own evidence never gets
+worse, so the upstreams of a feed cannot form a cycle, whatever is lost, late or doubled.
+
+Encoded as one byte of hops and the number as a NonNegativeInteger.
+"""
+
+from typing import Final, NamedTuple
+
+from forwarder.wire.tlv import MalformedPacket, nni, read_nni
+
+MOST_HOPS: Final = 64
+"""Evidence from further away counts for nothing: more hops than a path has."""
+LAST_NUMBER: Final = (1 << 64) - 2
+MOST_LEAP: Final = 1 << 32
+"""A number that is further ahead than this is not believed: what a liar has said must leave room above it."""
+_MOST_FIRST: Final = 1 << 63
+
+
+class Evidence(NamedTuple):
+    """What a node knows of a source.
+
+    Attributes:
+        number: the newest that it has heard of; only a source issues a higher one.
+        hops: to the source that has issued it, at that time.
+    """
+
+    number: int
+    hops: int
+
+    def beats(self, other: "Evidence | None") -> bool:
+        """Tell whether it is strictly better: newer, or as new and from nearer; any is better than none."""
+        if other is None:
+            return True
+        return self.number > other.number or (self.number == other.number and self.hops < other.hops)
+
+    @property
+    def onward(self) -> "Evidence":
+        """What a node holds that takes its owner for upstream."""
+        return Evidence(self.number, self.hops + 1)
+
+    @property
+    def newer(self) -> "Evidence":
+        """What only evidence with a higher number beats."""
+        return Evidence(self.number, 0)
+
+    def is_believable(self, known: "Evidence | None") -> bool:
+        """Tell whether its number is no further ahead than sources get, given what is known."""
+        return self.number <= (_MOST_FIRST if known is None else known.number + MOST_LEAP)
+
+
+def better(one: Evidence | None, other: Evidence | None) -> Evidence | None:
+    """Return the better of two."""
+    return one if one is not None and one.beats(other) else other
+
+
+def encode_evidence(evidence: Evidence) -> bytes:
+    """Encode."""
+    return bytes((evidence.hops,)) + nni(evidence.number)
+
+
+def decode_evidence(value: bytes) -> Evidence:
+    """Decode; raise MalformedPacket."""
+    if len(value) not in (2, 3, 5, 9) or value[0] >= MOST_HOPS:
+        raise MalformedPacket(f"evidence of {len(value)} bytes, or from too far away")
+    number = read_nni(value[1:])
+    if number > LAST_NUMBER:
+        raise MalformedPacket("evidence with a number that leaves no room for another")
+    return Evidence(number, value[0])

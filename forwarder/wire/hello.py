@@ -1,0 +1,170 @@
+"""Hello: what two neighbours tell each other of all feeds of their link at once (docs/controlled-push.md, section 7).
+
+A field of an LpPacket without a fragment; forwarders that do not know it ignore it. A feed is named by a
+reference of 8 bytes.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from forwarder.wire.evidence import Evidence, decode_evidence, encode_evidence
+from forwarder.wire.lp import HELLO, LP_PACKET
+from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
+
+INSTANCE: Final = 0xA0
+NUMBER: Final = 0xA2
+REPLY: Final = 0xA4
+GRANTED: Final = 0xA6
+HELD: Final = 0xA8
+HAVE: Final = 0xAA
+STATE: Final = 0xAC
+NEXT: Final = 0xB0
+LIMIT: Final = 0xB2
+EVIDENCE: Final = 0xB4
+
+REFERENCE_BYTES: Final = 8
+_INSTANCE_BYTES: Final = 4
+MOST_STANDINGS: Final = 40
+"""In one Hello: some 1000 bytes, which fit into a frame."""
+
+
+class Standing(NamedTuple):
+    """Where a grant stands, as one of its two ends sees it.
+
+    Attributes:
+        reference: of the feed.
+        next: the next item to be sent, or the first that has not come; None if there is no such grant.
+        limit: the last item granted; None likewise.
+        evidence: what the upstream has offered; None if it knows no source.
+    """
+
+    reference: bytes
+    next: int | None = None
+    limit: int | None = None
+    evidence: Evidence | None = None
+
+
+class Hello(NamedTuple):
+    """A Hello.
+
+    Attributes:
+        instance: of the sender's process, 32 bits: another one has forgotten all.
+        number: to be replied to; None if no reply is wanted.
+        reply: the number of the Hello that is replied to; None if none is.
+        granted: digest of what the receiver has granted the sender, see digest(); None if absent.
+        held: digest of what the sender has granted the receiver; None if absent.
+        haves: grants of the sender, to be compared.
+        states: grants of the receiver, as they stand at the sender.
+    """
+
+    instance: int
+    number: int | None = None
+    reply: int | None = None
+    granted: bytes | None = None
+    held: bytes | None = None
+    haves: tuple[Standing, ...] = ()
+    states: tuple[Standing, ...] = ()
+
+
+def reference(feed: bytes) -> bytes:
+    """Return the reference of a feed: the first bytes of the SHA-256 of its name."""
+    return hashlib.sha256(feed).digest()[:REFERENCE_BYTES]
+
+
+def digest(standings: Iterable[Standing]) -> bytes:
+    """Return what both ends compute alike of the grants from one to the other if they agree on all of them."""
+    return hashlib.sha256(b"".join(sorted(map(_encode, standings)))).digest()[:REFERENCE_BYTES]
+
+
+def _encode(standing: Standing) -> bytes:
+    value = standing.reference
+    if standing.next is not None:
+        value += element(NEXT, nni(standing.next))
+    if standing.limit is not None:
+        value += element(LIMIT, nni(standing.limit))
+    if standing.evidence is not None:
+        value += element(EVIDENCE, encode_evidence(standing.evidence))
+    return value
+
+
+def make_hello(hello: Hello) -> bytes:
+    """Build the LpPacket."""
+    fields = [element(INSTANCE, hello.instance.to_bytes(_INSTANCE_BYTES, "big"))]
+    if hello.number is not None:
+        fields.append(element(NUMBER, nni(hello.number)))
+    if hello.reply is not None:
+        fields.append(element(REPLY, nni(hello.reply)))
+    if hello.granted is not None:
+        fields.append(element(GRANTED, hello.granted))
+    if hello.held is not None:
+        fields.append(element(HELD, hello.held))
+    fields += [element(HAVE, _encode(have)) for have in hello.haves]
+    fields += [element(STATE, _encode(state)) for state in hello.states]
+    return element(LP_PACKET, element(HELLO, b"".join(fields)))
+
+
+def parse_hello(value: bytes) -> Hello:
+    """Parse the field; raise MalformedPacket. Elements stand in the order of their types."""
+    instance: int | None = None
+    number = reply = granted = held = None
+    haves: list[Standing] = []
+    states: list[Standing] = []
+    at, end, last = 0, len(value), 0
+    while at < end:
+        kind, start, at = read_header(value, at, end)
+        if kind not in _KINDS or kind < last or (kind == last and kind not in (HAVE, STATE)):
+            check_ignorable(kind, kind in _KINDS)
+            continue
+        last = kind
+        inner = value[start:at]
+        if kind == INSTANCE:
+            if len(inner) != _INSTANCE_BYTES:
+                raise MalformedPacket(f"Instance of {len(inner)} bytes")
+            instance = int.from_bytes(inner, "big")
+        elif kind == NUMBER:
+            number = read_nni(inner)
+        elif kind == REPLY:
+            reply = read_nni(inner)
+        elif kind == GRANTED:
+            granted = _digest(inner)
+        elif kind == HELD:
+            held = _digest(inner)
+        elif kind == HAVE:
+            haves.append(_parse_standing(inner))
+        else:
+            states.append(_parse_standing(inner))
+    if instance is None:
+        raise MalformedPacket("a Hello without Instance")
+    return Hello(instance, number, reply, granted, held, tuple(haves), tuple(states))
+
+
+_KINDS: Final = (INSTANCE, NUMBER, REPLY, GRANTED, HELD, HAVE, STATE)
+
+
+def _digest(inner: bytes) -> bytes:
+    if len(inner) != REFERENCE_BYTES:
+        raise MalformedPacket(f"a digest of {len(inner)} bytes")
+    return inner
+
+
+def _parse_standing(inner: bytes) -> Standing:
+    if len(inner) < REFERENCE_BYTES:
+        raise MalformedPacket("a standing without a feed")
+    next_ = limit = evidence = None
+    at, end, last = REFERENCE_BYTES, len(inner), 0
+    while at < end:
+        kind, start, at = read_header(inner, at, end)
+        if kind not in (NEXT, LIMIT, EVIDENCE) or kind <= last:
+            check_ignorable(kind, kind in (NEXT, LIMIT, EVIDENCE))
+            continue
+        last = kind
+        if kind == NEXT:
+            next_ = read_nni(inner[start:at])
+        elif kind == LIMIT:
+            limit = read_nni(inner[start:at])
+        else:
+            evidence = decode_evidence(inner[start:at])
+    if (next_ is None) != (limit is None):
+        raise MalformedPacket("a standing with one of Next and Limit")
+    return Standing(inner[:REFERENCE_BYTES], next_, limit, evidence)
