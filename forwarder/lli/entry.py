@@ -172,7 +172,7 @@ class FeedEntry:
         self.turn = before.turn
         self.refusals = before.refusals
         self.nonces = before.nonces
-        self.last_face = before.last_face if before.face is None else before.face
+        self.last_face = before.last_face
 
     def has_sent(self, nonce: int | None) -> bool:
         """Tell whether a recent LLI of this node had a nonce."""

@@ -213,6 +213,7 @@ class Upstreams:
         for face, holder in list(entry.holders()):
             self._cancel(entry, face, holder, now)
         entry.scouts.clear()
+        entry.last_face, entry.face = entry.face, None
         entry.is_fed = False
 
     def forget(self, face: int) -> None:
