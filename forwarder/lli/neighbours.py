@@ -192,6 +192,14 @@ class Neighbours:
         neighbour = self._neighbours.get(face)
         return 0 if neighbour is None else len(neighbour.granted)
 
+    def rest(self) -> None:
+        """Leave the dead alone: nobody follows any feed."""
+        for neighbour in self._neighbours.values():
+            if neighbour.pending is not None:
+                self._give_up(neighbour)
+                neighbour.is_dead = False
+                self._schedule(neighbour)
+
     def index(self, entry: FeedEntry) -> None:
         """Take note of whom a feed was asked of, and who has granted it."""
         held, granted = entry.indexed
@@ -397,7 +405,9 @@ class Neighbours:
             else:
                 is_silent = now >= neighbour.heard_at + HELLO + _SLACK + neighbour.rtt.timeout()
             is_due = neighbour.checks or neighbour.notices or now >= neighbour.renew_at
-            if is_due or (neighbour.held and is_silent):
+            is_silent = is_silent and bool(neighbour.held)
+            if is_due or is_silent:
+                neighbour.renews = neighbour.renews or is_silent
                 self._ask(neighbour, now)
                 return False
         if neighbour.granted and now >= neighbour.sent_at + HELLO:

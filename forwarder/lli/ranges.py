@@ -222,6 +222,10 @@ class Ranges:
         """Return when the first range expires, ns; there must be a range."""
         return min(granted.expiry for granted in self._by_face.values())
 
+    def longest_lifetime(self) -> int:
+        """Return the longest lifetime that a downstream has asked for, ns; there must be a range."""
+        return max(granted.lifetime for granted in self._by_face.values())
+
     def last_expiry(self) -> int:
         """Return when the last range expires, ns; there must be a range."""
         return max(granted.expiry for granted in self._by_face.values())

@@ -485,6 +485,8 @@ class FeedTable:
             self._neighbours.index(entry)
             self._timers.cancel(entry)
             del self._entries[entry.feed]
+            if not self._entries:
+                self._neighbours.rest()
             self.store.close(entry.feed)
             self._left[entry.feed] = now, entry
             if len(self._left) > self.store.max_feeds:

@@ -33,6 +33,7 @@ IDLE_PROBE: Final = 1_000 * MS
 """First time-out of a holder that has no reason to believe that anything is missing, at most."""
 MAX_IDLE_PROBES: Final = 3
 """Doublings of that time-out at most: what looks like an idle feed may be a link that loses a lot."""
+_LEAST_GAIN: Final = 8
 _MOST_DOUBLINGS: Final = 10  # from a shorter one
 _LOSSES_REMEMBERED: Final = 64
 PULL_WINDOW: Final = 32
@@ -641,8 +642,10 @@ class Upstream:
 
     def _refresh_at(self) -> int:
         """When to repeat the LLI to outlive it: half a lifetime before the end, for there may be losses."""
-        if self.until - self.expiry < MS or self.head > self.limit or (self.is_watched and self.is_fed):
+        if self.head > self.limit or (self.is_watched and self.is_fed):
             return NEVER
+        if self.until - self.expiry < max(self.granted_ms * MS // _LEAST_GAIN, MS):
+            return NEVER  # who waits for each other would repeat it ever more often towards the end
         return (self._sent_at + self.expiry) // 2
 
     def _schedule(self) -> None:

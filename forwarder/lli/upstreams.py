@@ -88,7 +88,11 @@ class Upstreams:
             up = entry.upstream
             limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
             until = entry.ranges.last_expiry()
-            self._send_llis(entry, entry.face, up.want(limit, until, now), now)
+            lease = until
+            if entry.is_fed:
+                # Who has a source asks for as long as he is asked for. Those who wait may wait for each other.
+                lease = max(until, now + entry.ranges.longest_lifetime())
+            self._send_llis(entry, entry.face, up.want(limit, lease, now), now)
             for face, scout in list(entry.scouts.items()):
                 scout.skip(up.next)
                 self._send_llis(entry, face, scout.want(min(limit, up.next), until, now), now)
@@ -186,6 +190,7 @@ class Upstreams:
         """Ask anew whom routes, links and neighbours that have just changed make worth asking."""
         hops = self._hops(entry)
         entry.muted.clear()
+        entry.turn = None
         for face in [face for face in entry.scouts if face not in hops]:
             self.leave(entry, face, now)
         if entry.face is not None and not entry.is_fed and entry.face not in hops:
@@ -231,6 +236,7 @@ class Upstreams:
     def delivered(self, entry: FeedEntry, face: int) -> None:
         """Note that an item has come from a face: of next hops without a source it is the one to go on with."""
         entry.muted.clear()
+        entry.turn = None
         if not entry.is_fed and face in entry.scouts:
             before, holder = entry.face, entry.upstream
             entry.upstream = entry.scouts.pop(face)
@@ -289,6 +295,7 @@ class Upstreams:
         entry.refused.clear()
         entry.refusals.clear()
         self._neighbours.introduce(face, now)
+        self._neighbours.asked(face, entry.upstream.granted_ms, now)
         self._improve(entry, evidence.onward, now)
         self.ask(entry, now)
 
@@ -320,8 +327,13 @@ class Upstreams:
         entry.scouts_until = NEVER
 
     def _keeps_silent(self, entry: FeedEntry, face: int, now: int) -> None:
-        """Go on with another next hop; where all keep silent, they may be unable to push, and one is pulled from."""
+        """Pull from a next hop that does not answer: it may be unable to push. If that is in vain, from the next."""
+        is_first_time = face not in entry.muted
         entry.muted.add(face)
+        others = [hop for hop in self._hops(entry) if hop in entry.muted and hop != face]
+        if face == entry.face and (is_first_time or not others):
+            entry.upstream.assume_legacy()
+            return
         if face == entry.face:
             entry.turn = face
         self.leave(entry, face, now)
@@ -345,15 +357,15 @@ class Upstreams:
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
     def _best_hop(self, entry: FeedEntry) -> int | None:
-        """Return the cheapest next hop that may be asked; of those that all keep silent, the next in turn."""
+        """Return the next hop to be granted the credit: the cheapest; of those that keep silent, the next in turn."""
         hops = [face for face in self._hops(entry) if face not in entry.refused]
+        silent = [face for face in hops if face in entry.muted]
         speaking = [face for face in hops if face not in entry.muted]
+        if entry.turn is not None and silent:
+            return next((face for face in silent if face > entry.turn), silent[0])
         if entry.last_face in speaking:
             return entry.last_face
-        if speaking or not hops:
-            return next(iter(speaking), None)
-        after = hops.index(entry.turn) + 1 if entry.turn in hops else 0
-        return hops[after % len(hops)]
+        return next(iter(speaking or silent), None)
 
     def _new_holder(self, face: int, first: int) -> Upstream:
         neighbour = self._neighbours.of(face)
@@ -467,7 +479,7 @@ class Upstreams:
             known = entry.needed() if lli.credit else None
             if holder is not None:
                 holder.known_sent = known
-                if lli.credit:
+                if lli.credit and holder.is_fed:
                     self._neighbours.asked(face, lli.lifetime_ms, now)
             self._send(face, lli.packet(entry.feed, nonce, entry.hop_limit, known))
 

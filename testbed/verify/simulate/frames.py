@@ -4,7 +4,9 @@ import hashlib
 from typing import NamedTuple
 
 from forwarder.link import LinkService
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import split_fork, split_item
+from forwarder.wire.hello import Hello, parse_hello
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Data, parse_data, parse_interest
@@ -19,7 +21,7 @@ class Frame(NamedTuple):
     """A frame, read.
 
     Attributes:
-        kind: lli, cancel, interest, item, proof, data, nack, idle, fragment, or malformed.
+        kind: lli, cancel, interest, item, proof, data, nack, idle, hello, fragment, or malformed.
         feed: the feed's name, empty if it is of none.
         seq: the item's number; for an LLI the first one; 0 if it names none.
         credit: of an LLI, else 1.
@@ -31,6 +33,8 @@ class Frame(NamedTuple):
         wire: the Data packet.
         name: of an Interest, also a Nack's, and of Data; what an Interest allows, and its hop limit.
         is_persistent: of an Interest, also a Nack's.
+        evidence: of a FeedState, or that an LLI has to beat.
+        hello: a Hello.
     """
 
     kind: str
@@ -51,6 +55,8 @@ class Frame(NamedTuple):
     hop_limit: int | None = None
     is_persistent: bool = False
     freshness_ms: int = 0
+    evidence: Evidence | None = None
+    hello: Hello | None = None
 
     @property
     def key(self) -> Key:
@@ -88,6 +94,8 @@ def read_packet(packet: bytes) -> Frame:
     """Read a packet that is whole, bare or in an LpPacket; raise MalformedPacket."""
     lp = parse_lp(packet)
     kind = lp.fragment[:1]
+    if not kind and lp.hello is not None:
+        return Frame("hello", hello=parse_hello(lp.hello))
     if not kind:
         return _with_state("idle", lp, b"", 0, None)
     if kind[0] == INTEREST:
@@ -114,6 +122,7 @@ def read_packet(packet: bytes) -> Frame:
             must_be_fresh=interest.must_be_fresh,
             hop_limit=interest.hop_limit,
             is_persistent=interest.can_be_prefix and is_persistent(interest),
+            evidence=interest.known,
         )
     if kind[0] == DATA:
         data = parse_data(lp.fragment)
@@ -125,7 +134,7 @@ def read_packet(packet: bytes) -> Frame:
 
 
 def _with_state(kind: str, lp: LpPacket, feed: bytes, seq: int, data: Data | None) -> Frame:
-    frame = Frame(kind, feed, seq, tip=lp.tip, limit=lp.limit, mark=lp.congestion_mark)
+    frame = Frame(kind, feed, seq, tip=lp.tip, limit=lp.limit, mark=lp.congestion_mark, evidence=lp.evidence)
     if data is None:
         return frame
     return frame._replace(wire=data.wire, name=data.name, freshness_ms=data.freshness_ms)
@@ -135,9 +144,13 @@ def describe(frame: Frame) -> str:
     """Write a frame as a chart shows it."""
     state = "" if frame.tip is None else f" tip {frame.tip}/{frame.limit}"
     mark = " marked" if frame.mark else ""
+    if frame.evidence is not None:
+        state += f" ({frame.evidence.number}, {frame.evidence.hops})"
     match frame.kind:
         case "lli":
-            return f"LLI {frame.seq}+{frame.credit}"
+            return f"LLI {frame.seq}+{frame.credit}{state}"
+        case "hello" if frame.hello is not None:
+            return _describe_hello(frame.hello)
         case "cancel":
             return f"cancel {frame.seq}"
         case "interest" | "nack" | "proof":
@@ -150,6 +163,18 @@ def describe(frame: Frame) -> str:
         case "item":
             return f"item {frame.seq}{state}{mark}"
     return f"{frame.kind}{state}{mark}"
+
+
+def _describe_hello(hello: Hello) -> str:
+    words = ["hello"]
+    words += [f"no. {hello.number}"] * (hello.number is not None)
+    words += [f"to no. {hello.reply}"] * (hello.reply is not None)
+    words += ["granted"] * (hello.granted is not None) + ["held"] * (hello.held is not None)
+    for word, standings in (("have", hello.haves), ("state", hello.states)):
+        for each in standings:
+            evidence = "" if each.evidence is None else f" ({each.evidence.number}, {each.evidence.hops})"
+            words.append(f"{word} {each.next}..{each.limit}{evidence}" if each.next else f"{word} none")
+    return " ".join(words)
 
 
 def _short(name: bytes) -> str:

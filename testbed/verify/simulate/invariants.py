@@ -22,6 +22,7 @@ from forwarder.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.feedcache.items import Item
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.wire.hello import Hello
 from testbed.verify.simulate.frames import Frame
 
 MS_NS = 1_000_000
@@ -46,6 +47,7 @@ class _Grant:
         "expiry",
         "first",
         "is_open",
+        "lifetime",
         "limit",
         "may_be_over",
         "nonce",
@@ -56,6 +58,7 @@ class _Grant:
     def __init__(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> None:
         self.first = first
         self.limit = limit
+        self.lifetime = frame.lifetime_ms * MS_NS
         self.expiry = self.own_expiry = now + frame.lifetime_ms * MS_NS
         self.nonce = frame.nonce
         self.classic = classic
@@ -79,16 +82,20 @@ class Grants:
     make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the grants
     that it finds, and lasts as long as those that are open; one that lies apart from a range that is still
     open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed, and so
-    does a Nack that is sent; the duplicate of the newest LLI grants nothing while its lifetime lasts and its
+    does a Nack that is sent; a Hello with the digest of all that it has granted prolongs that, if the reply has
+    the same digest; the duplicate of the newest LLI grants nothing while its lifetime lasts and its
     range is open.
     """
 
     def __init__(self, legacy: Iterable[str]) -> None:
         self._legacy = frozenset(legacy)
         self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
+        self._held: dict[tuple[str, str], bytes] = {}
 
     def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Note a frame that `node` has received from `peer`."""
+        if frame.hello is not None:
+            self._hello(node, peer, frame.hello)
         if frame.kind not in ("lli", "interest", "cancel") or not frame.seq:
             return
         key = (node, peer, frame.feed)
@@ -112,6 +119,8 @@ class Grants:
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
+        if frame.hello is not None and frame.hello.granted is not None:
+            self._renew(node, peer, frame.hello.granted, now)
         grants = self._grants.get((node, peer, frame.feed), [])
         if frame.kind == "nack" and frame.is_lli:
             grants[:] = [grant for grant in grants if grant.classic]  # a range that is refused is gone
@@ -130,6 +139,21 @@ class Grants:
             grant.is_open = grant.is_open and frame.seq != grant.limit
         for grant in covering:
             grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
+
+    def _hello(self, node: str, peer: str, hello: Hello) -> None:
+        if hello.held is not None:
+            self._held[node, peer] = hello.held
+
+    def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
+        """Prolong all that `peer` has granted `node`, if both agree on it."""
+        if self._held.pop((node, peer), None) != granted:
+            return
+        for (granting, asking, _), grants in self._grants.items():
+            ours = [grant for grant in grants if not grant.classic]
+            if (granting, asking) == (node, peer) and ours:
+                for grant in ours:  # by the lifetime of the newest LLI
+                    if grant.expiry > now:
+                        grant.expiry = max(grant.expiry, now + ours[-1].lifetime)
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
         """Tell whether an LLI that arrives asks again for what was sent."""
