@@ -5,6 +5,7 @@ from random import Random
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.upstream import Recovery
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.lp import LpPacket
 
 
@@ -18,6 +19,7 @@ class LliSubscription:
         lifetime_ms: InterestLifetime of the LLIs.
         recovery: how the consumer asks for what is missing.
         after: the last item that the application has.
+        is_relay: it passes the feed on, as an archive does.
     """
 
     def __init__(
@@ -29,10 +31,16 @@ class LliSubscription:
         lifetime_ms: int,
         recovery: Recovery = Recovery.IN_NETWORK,
         after: int = 0,
+        is_relay: bool = False,
     ) -> None:
         self._consumer = Consumer(
-            feed, rng=rng, after=after, credit=credit, lifetime_ms=lifetime_ms, recovery=recovery
+            feed, rng=rng, after=after, credit=credit, lifetime_ms=lifetime_ms, recovery=recovery, is_relay=is_relay
         )
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What is known of a source at present."""
+        return self._consumer.evidence if self._consumer.is_fed else None
 
     @property
     def forked_at(self) -> int | None:

@@ -46,6 +46,10 @@ class FeedEntry:
         refusals: how often a face has refused since there was a source.
         upstream_first: the oldest item that the upstream can push, 0 if it has not said.
         first_until: until when that is believed, ns.
+        gone: the first and the last of items that nobody has, None if none are known.
+        gone_until: until when they are not looked for again, ns.
+        told_first: where the feed begins here, as a downstream was told. If it asks for what lies before all the
+            same, it waits for that.
         nonces: of the newest LLIs sent.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
@@ -68,6 +72,8 @@ class FeedEntry:
         "face",
         "feed",
         "first_until",
+        "gone",
+        "gone_until",
         "has_been_fed",
         "has_moved",
         "has_scouted",
@@ -87,6 +93,7 @@ class FeedEntry:
         "run",
         "scouts",
         "scouts_until",
+        "told_first",
         "turn",
         "unfed_since",
         "upstream",
@@ -116,6 +123,9 @@ class FeedEntry:
         self.refusals: dict[int, int] = {}
         self.upstream_first = 0
         self.first_until = 0
+        self.gone: tuple[int, int] | None = None
+        self.gone_until = 0
+        self.told_first: dict[int, int] = {}
         self.nonces: tuple[int, ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
