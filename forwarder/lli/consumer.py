@@ -213,6 +213,7 @@ class Consumer:
         """Skip items that nobody holds, or say that they are waited for: by asking again."""
         before, self.gap = self.gap, (self._upstream.next, first - 1)
         if before is not None and before[0] == self.gap[0]:
+            self._upstream.absent(first)
             return
         self._errors.append("gone")
         if self._skips_gaps:
@@ -220,6 +221,7 @@ class Consumer:
             self._items.skip(first)
             self._begin_anew()
         else:
+            self._upstream.absent(first)
             self._send(self._upstream.rewind(self._upstream.next, self._upstream.outstanding, now))
 
     def _hear_of_source(self, header: LpPacket, now: int) -> None:

@@ -457,8 +457,9 @@ class Upstreams:
         for face, granted in entry.ranges.items():
             if granted.wanted < first and entry.told_first.get(face, 0) < first:
                 entry.told_first[face] = first
+                wanted = granted.wanted
                 granted.skip(first)
-                self._downstreams.send_state(entry, face, granted, first)
+                self._downstreams.send_state(entry, face, granted, wanted)
                 entry.ranges.settle(face)
                 self._downstreams.serve(entry, face, now)
 
