@@ -34,7 +34,9 @@ class Archivist:
         self._items = [parse_data(message_packet(message)) for message in kept]
         relayed = None
         if isinstance(subscription, LliSubscription):
-            relayed = partial(getattr, subscription, "evidence")  # it is no source, but passes on what it gets
+            relayed = partial(
+                getattr, subscription, "evidence"
+            )  # it is no source, but passes on what it gets
         self._producer = Producer(feed, self._get, lambda: len(self._items), relayed=relayed)
         self._fresh: list[Item] = []
         self._subscriber = Subscriber({feed: _Watched(subscription, self._fresh)}, plan)

@@ -4,6 +4,7 @@ from random import Random
 
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
+from forwarder.lli.credit import AdaptiveCredit
 from forwarder.lli.upstream import Recovery
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.lp import LpPacket
@@ -15,7 +16,7 @@ class LliSubscription:
     Args:
         feed: the feed's name.
         rng: source of nonces.
-        credit: items that may be under way.
+        credit: items that may be under way; 0 for as many as the path holds and the application takes.
         lifetime_ms: InterestLifetime of the LLIs.
         recovery: how the consumer asks for what is missing.
         after: the last item that the application has.
@@ -34,7 +35,13 @@ class LliSubscription:
         is_relay: bool = False,
     ) -> None:
         self._consumer = Consumer(
-            feed, rng=rng, after=after, credit=credit, lifetime_ms=lifetime_ms, recovery=recovery, is_relay=is_relay
+            feed,
+            rng=rng,
+            after=after,
+            credit=credit or AdaptiveCredit(),
+            lifetime_ms=lifetime_ms,
+            recovery=recovery,
+            is_relay=is_relay,
         )
 
     @property

@@ -38,6 +38,8 @@ class FeedEntry:
         is_waiting: no source has been found, and downstreams are told so.
         has_scouted: all next hops have been asked since.
         scouts_until: when the scouts of a feed that has a source come back, ns.
+        reach: items that may be under way; see Upstreams.ask().
+        reach_end: the item whose arrival shows whether that was enough.
         demanded: downstreams have evidence with this number and need a newer one; None if none does.
         demand_at, demands: when that is asked for again, ns, and how often it has been.
         muted: faces that keep silent: dead, or forwarders that do not know this protocol.
@@ -87,6 +89,8 @@ class FeedEntry:
         "nonces",
         "proof_sent",
         "ranges",
+        "reach",
+        "reach_end",
         "reference",
         "refusals",
         "refused",
@@ -114,6 +118,8 @@ class FeedEntry:
         self.unfed_since = now
         self.is_waiting = self.has_scouted = False
         self.scouts_until = NEVER
+        self.reach = cache.max_items
+        self.reach_end = 0
         self.demanded: int | None = None
         self.demand_at = NEVER
         self.demands = 0

@@ -120,9 +120,7 @@ class Producer:
             self._number = known.number + 1
 
     def _tell(self, limit: int, first: int | None) -> None:
-        state = make_feed_state(
-            self.feed, tip=self._tip(), limit=limit, first=first, evidence=self.evidence
-        )
+        state = make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first, evidence=self.evidence)
         self._outputs.append(state)
 
     def _serve(self) -> bool:

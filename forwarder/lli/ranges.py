@@ -230,6 +230,9 @@ class Ranges:
         """Return when the last range expires, ns; there must be a range."""
         return max(granted.expiry for granted in self._by_face.values())
 
+    def __iter__(self) -> Iterator[Range]:
+        return iter(self._by_face.values())
+
     def __contains__(self, face: int) -> bool:
         return face in self._by_face
 

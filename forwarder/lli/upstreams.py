@@ -31,6 +31,8 @@ WAITING: Final = 1_000 * MS
 """How long a node that is new to a feed looks for a source before it tells its downstreams."""
 SCOUTING: Final = 1_000 * MS
 """How long a cheaper next hop is asked while another one is the upstream."""
+_MOST_REACH: Final = 8192
+"""Items under way at most: some 10 MB."""
 _FIRST_RETRY: Final = 250 * MS
 _LAST_RETRY: Final = 8_000 * MS
 _BELIEVED: Final = 4_000 * MS
@@ -84,9 +86,8 @@ class Upstreams:
         else:
             entry.backfill = None
         if entry.ranges and self._find_way(entry, now):
-            # The cache is the buffer: never more under way than it can hold.
             up = entry.upstream
-            limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
+            limit = min(last, up.next - 1 + self._reach(entry, last), LAST_ITEM)
             until = entry.ranges.last_expiry()
             lease = until
             if entry.is_fed:
@@ -96,6 +97,23 @@ class Upstreams:
             for face, scout in list(entry.scouts.items()):
                 scout.skip(up.next)
                 self._send_llis(entry, face, scout.want(min(limit, up.next), until, now), now)
+
+    def _reach(self, entry: FeedEntry, last: int) -> int:
+        """Return how many items may be under way.
+
+        The cache is the buffer: no more than it holds, as they may all have to wait for downstreams' links. As
+        long as they do not, it may be twice as many each time that all that were allowed have come: what the
+        path holds needs no room here. Once they do wait, it is what there is room for.
+        """
+        up, room = entry.upstream, entry.cache.max_items
+        waiting = max((lag for r in entry.ranges if (lag := up.next - r.wanted) <= room), default=0)
+        if waiting > room // 2:
+            entry.reach = room
+        elif up.next > entry.reach_end:
+            if entry.reach_end and waiting <= room // 4:
+                entry.reach = min(2 * entry.reach, _MOST_REACH)
+            entry.reach_end = up.next - 1 + entry.reach if up.next - 1 + entry.reach < last else 0
+        return max(min(entry.reach, entry.reach - waiting), 1)
 
     def wake(self, entry: FeedEntry, now: int) -> None:
         """Act on the alarm of a feed that somebody has credit for."""
