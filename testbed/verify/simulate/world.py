@@ -25,7 +25,7 @@ from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.upstream import MAX_TRIES, Recovery
 from testbed.verify.simulate.actors import US, Device, Reader, Target, inject
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS, Classic
-from testbed.verify.simulate.feeds import items_of, name_of
+from testbed.verify.simulate.feeds import items_of, name_of, signer_of
 from testbed.verify.simulate.frames import Frame, describe
 from testbed.verify.simulate.frames import Reader as FrameReader
 from testbed.verify.simulate.invariants import Delivery, Grants, Violation, check_ended, check_quiet, digest
@@ -180,7 +180,7 @@ class _World(VirtualTime):
         self._names = [name_of(feed) for feed in story.feeds]
         for index, feed in enumerate(story.feeds):
             for number, node in enumerate(feed.devices):
-                device = Device(self._names[index], items_of(feed, number))
+                device = Device(self._names[index], items_of(feed, number), signer_of(feed))
                 self._devices[index, number] = (node, device)
                 self._places[node].devices.append(device)
         self._readers: dict[str, tuple[str, Reader]] = {}
