@@ -22,10 +22,10 @@ from forwarder.lli.upstream import MAX_TRIES, NEVER
 from forwarder.timers import TimerWheel
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello
 
-HELLO: Final = 3_000 * MS
+HELLO: Final = 3_200 * MS
 """The longest silence of a neighbour that has been granted something."""
 _SLACK: Final = HELLO // 8
-_GIVEN_UP: Final = 200
+_GIVEN_UP: Final = 190
 """Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
 
 
