@@ -31,6 +31,8 @@ from testbed.verify.simulate.frames import Reader as FrameReader
 from testbed.verify.simulate.invariants import Delivery, Grants, Violation, check_ended, check_quiet, digest
 from testbed.verify.simulate.links import Cable, Wire, routes
 from testbed.verify.simulate.linkwatch import LinkWatch
+from testbed.verify.simulate.place import Place
+from testbed.verify.simulate.sources import Sources
 from testbed.verify.simulate.story import MISCHIEF, Fate, Story
 from topologies.emulator.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
 
@@ -131,20 +133,6 @@ def play(story: Story, *, record: bool = False, watch: bool = False) -> Outcome:
     return world.outcome
 
 
-class _Place:
-    """A node: its host, made anew when it restarts, and what outlives that."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.host: Host
-        self.faces: dict[str, int] = {}
-        self.peers: dict[int, str] = {}
-        self.devices: list[Device] = []
-        self.readers: list[Reader] = []
-        self.starts = 0
-        self.alarm: Alarm
-
-
 class _World(VirtualTime):
     def __init__(self, story: Story, *, record: bool, watch: bool = False) -> None:
         super().__init__()
@@ -167,7 +155,7 @@ class _World(VirtualTime):
         self._llis: Counter[tuple[str, str, bytes]] = Counter()
         self._upstreams: dict[tuple[str, bytes], str] = {}
         self._specs = {node.name: node for node in story.nodes}
-        self._places = {node.name: _Place(node.name) for node in story.nodes}
+        self._places = {node.name: Place(node.name) for node in story.nodes}
         for place in self._places.values():
             place.alarm = self._make_alarm(place)
         self._cables = {frozenset((link.a, link.b)): Cable(link) for link in story.links}
@@ -176,6 +164,7 @@ class _World(VirtualTime):
             a, b = cable.link.a, cable.link.b
             self._wires[a, b] = Wire(cable, a, b, story)
             self._wires[b, a] = Wire(cable, b, a, story)
+        self._sources = Sources(self._places, self._cables, self._count)
         self._devices: dict[tuple[int, int], tuple[str, Device]] = {}
         self._names = [name_of(feed) for feed in story.feeds]
         for index, feed in enumerate(story.feeds):
@@ -254,6 +243,7 @@ class _World(VirtualTime):
         if self._classic is not None:
             self._check_classic(self._classic)
         for place in self._places.values():
+            self._sources.ended(place.name)
             check_ended(place.name, place.host)
             for device in place.devices:
                 if device.waiting:
@@ -396,7 +386,7 @@ class _World(VirtualTime):
 
     # Nodes
 
-    def _start(self, place: _Place) -> None:
+    def _start(self, place: Place) -> None:
         """Make a node's host, from nothing."""
         spec, story = self._specs[place.name], self.story
         store = FeedStore(max_feeds=spec.cache_feeds, max_items=spec.cache_items)
@@ -424,7 +414,7 @@ class _World(VirtualTime):
         if self._classic is not None:
             self._classic.start(spec, host)
 
-    def _add_face(self, place: _Place, wire: Wire) -> None:
+    def _add_face(self, place: Place, wire: Wire) -> None:
         """Make a node's face to the far end of a wire."""
         host, link = place.host, wire.cable.link
         rate = link.rate_kbit
@@ -475,8 +465,9 @@ class _World(VirtualTime):
             report,
         )
 
-    def _settle(self, place: _Place) -> None:
+    def _settle(self, place: Place) -> None:
         """Send what a host has put out, and set its alarm."""
+        self._sources.acted(place.name, self.now)
         for face, payload, _ in place.host.take_outputs():
             if face in place.peers:  # it may just have been removed
                 self._transmit(self._wires[place.name, place.peers[face]], payload)
@@ -484,13 +475,13 @@ class _World(VirtualTime):
             self._classic.exchanges.check_settled(place.name, self.now)
         place.alarm.set(place.host.next_deadline())
 
-    def _make_alarm(self, place: _Place) -> Alarm:
+    def _make_alarm(self, place: Place) -> Alarm:
         def stuck() -> None:
             raise Violation("spin", place.name, f"wants to be woken again and again at {self.now} ns")
 
         return Alarm(self, lambda: self._prod(place), MAX_WAKES, stuck)
 
-    def _prod(self, place: _Place) -> None:
+    def _prod(self, place: Place) -> None:
         self.running = place.name
         before = self._holders(place)
         place.host.wake(self.now)
@@ -557,9 +548,11 @@ class _World(VirtualTime):
         self._carried += 1
         number = self._carried
         self._under_way[number] = (wire, text, frame.kind)
+        process = self._places[wire.a].starts
 
         def arrive() -> None:
             del self._under_way[number]
+            self._sources.heard(wire.b, wire.a, process)
             self._arrive(wire, payload, frame, text, epoch)
 
         self.at(arrival, FRAME, arrive)
@@ -592,7 +585,7 @@ class _World(VirtualTime):
         self._note_feature(place, before, kind)
         self._settle(place)
 
-    def _holders(self, place: _Place) -> tuple[str, ...]:
+    def _holders(self, place: Place) -> tuple[str, ...]:
         """Describe what a node's holders are up to, if anybody wants to know."""
         feeds = place.host.forwarder.feeds
         if not self._is_watching or feeds is None:
@@ -604,7 +597,7 @@ class _World(VirtualTime):
             for entry in feeds
         )
 
-    def _note_feature(self, place: _Place, before: tuple[str, ...], event: str) -> None:
+    def _note_feature(self, place: Place, before: tuple[str, ...], event: str) -> None:
         if self._is_watching:
             under_way = frozenset(kind for _, _, kind in self._under_way.values())
             self.outcome.features.add((before, event, self._holders(place), under_way))
@@ -683,6 +676,7 @@ class _World(VirtualTime):
         self._note(a, b, "link cut" + (", both told" if signalled else ", nobody told"), lost=True)
         if signalled:
             self._signal(a, b, up=False)
+        self._sources.changed(self.now)
 
     def _heal(self, a: str, b: str) -> None:
         cable = self._wires[a, b].cable
@@ -693,6 +687,7 @@ class _World(VirtualTime):
         self._note(a, b, "link up")
         if cable.signalled:
             self._signal(a, b, up=True)
+        self._sources.changed(self.now)
 
     def _signal(self, a: str, b: str, *, up: bool) -> None:
         for node, peer in ((a, b), (b, a)):
@@ -710,7 +705,7 @@ class _World(VirtualTime):
         if self._classic is not None:
             self._classic.exchanges.forget(node, peer)
 
-    def _renew(self, place: _Place, peer: str) -> None:
+    def _renew(self, place: Place, peer: str) -> None:
         """Let a node remove its face to a neighbour, and make another; the neighbour is not told."""
         self._count("face made anew")
         self._note(place.name, None, f"makes a new face to {peer}")
@@ -721,14 +716,16 @@ class _World(VirtualTime):
         self._add_face(place, self._wires[place.name, peer])
         self._prod(place)
 
-    def _restart(self, place: _Place, signalled: bool) -> None:
+    def _restart(self, place: Place, signalled: bool) -> None:
         self._count("restart")
         self._note(place.name, None, "restarts")
         peers = [peer for peer in place.faces if self._wires[place.name, peer].cable.up]
         self._forget(place.name)
+        self._sources.restarts(place.name, self.now)
         for device in place.devices:
             device.restart()
         self._start(place)
+        self._sources.changed(self.now)
         for reader in place.readers:
             reader.restart(self.now)
         self._prod(place)
@@ -759,6 +756,7 @@ class _World(VirtualTime):
         if payload is None:
             return
         self._count(f"injected {kind}")
+        self._sources.heard(wire.b, wire.a, 1)  # what was recorded may be of the first process
         self._note(wire.a, wire.b, f"injected: {kind}")
         if kind in MISCHIEF:
             # The attacker's LLI is an LLI.
