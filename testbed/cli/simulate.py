@@ -27,11 +27,12 @@ from testbed.verify.providers.world import play_providers
 from testbed.verify.simulate.chart import draw
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS
 from testbed.verify.simulate.classic_story import make_classic
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.exhaust import cover_all
 from testbed.verify.simulate.explore import ExplorationResult, explore_all
 from testbed.verify.simulate.search import SearchResult, play_classic, play_one, search
 from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.story import Story
 from testbed.verify.simulate.world import CATCH_UP_NS, MOST_SENT, Outcome, play
 from testbed.verify.social.world import CATCH_UP_NS as SOCIAL_CATCH_UP_NS
 from testbed.verify.social.world import play_social

@@ -9,6 +9,8 @@ from copy import copy
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from forwarder.lli.reissues import Reissues
+
 from forwarder.feedcache import cache, fork, items, resequencer
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
@@ -20,7 +22,6 @@ from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
-from forwarder.lli.reissues import Reissues
 from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import MAX_TRIES, NEVER, Recovery, State, Upstream
 from forwarder.lli.upstreams import Upstreams

@@ -11,12 +11,13 @@ nothing of it, and says so in its next Hello.
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.neighbours import HELLO
 from forwarder.lli.upstream import MAX_TRIES
+from forwarder.wire.hello import reference
+from testbed.verify.simulate.frames import Frame
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.links import Cable
 from testbed.verify.simulate.place import Place
@@ -32,11 +33,8 @@ Key = tuple[str, bytes]
 """A node, and a feed."""
 
 
-class Way(NamedTuple):
-    """An upstream: the neighbour, None if that is an application, and which of its processes."""
-
-    peer: str | None
-    process: int
+Ways = dict[str, str | None]
+"""The upstream of each node that has one, for one feed: a neighbour, None for an application."""
 
 
 class Sources:
@@ -51,14 +49,24 @@ class Sources:
         self._places = places
         self._cables = cables
         self._count = count
-        self._ways: dict[bytes, dict[str, Way]] = {}
+        self._ways: dict[bytes, Ways] = {}
         self._broken: dict[Key, int] = {}  # since when, ns, in that order
-        self._heard: dict[tuple[str, str], int] = {}
+        self._offers: dict[
+            tuple[str, str, bytes], int
+        ] = {}  # process of a neighbour that has offered evidence
+        self._renewed: set[bytes] = set()  # feeds, by reference, with other processes than before
         self._unfed: dict[Key, int] = {}  # entries that have lost their source, and when, ns
 
-    def heard(self, node: str, peer: str, process: int) -> None:
-        """Note whose frame a node is about to take in: that of the neighbour's process of that number."""
-        self._heard[node, peer] = process
+    def heard(self, node: str, peer: str, frame: Frame, process: int) -> None:
+        """Note a frame that a node is about to take in, from its neighbour's process of that number."""
+        offered = [reference(frame.feed)] if frame.evidence is not None and frame.kind != "lli" else []
+        if frame.hello is not None:
+            offered += [state.reference for state in frame.hello.states if state.evidence is not None]
+        for feed in offered:
+            key = node, peer, feed
+            if process > self._offers.get(key, 0):
+                self._offers[key] = process
+                self._renewed.add(feed)
 
     def acted(self, node: str, now: int) -> None:
         """Look at a node to which something has happened. Raises Violation."""
@@ -94,11 +102,10 @@ class Sources:
     def _size(self, node: str) -> int:
         return sum(node in ways for ways in self._ways.values())
 
-    def _look(self, node: str, entry: FeedEntry, ways: dict[str, Way], now: int) -> None:
+    def _look(self, node: str, entry: FeedEntry, ways: Ways, now: int) -> None:
         """Compare a node's upstream of one feed with what is known."""
-        before = ways.get(node)
         if not entry.is_fed or entry.face is None or entry.upstream.next > entry.upstream.limit:
-            if before is not None:
+            if node in ways:
                 del ways[node]
                 self._broken.pop((node, entry.feed), None)
                 self._trace(entry.feed, now)
@@ -108,11 +115,12 @@ class Sources:
             return
         self._unfed.pop((node, entry.feed), None)
         peer = self._places[node].peers.get(entry.face)
-        if before is not None and before.peer == peer:
+        if node in ways and ways[node] == peer and entry.reference not in self._renewed:
             return
-        ways[node] = Way(peer, self._heard.get((node, peer or ""), 1))
-        if peer is not None:
+        if peer is not None and not (node in ways and ways[node] == peer):
             self._count("adoption")
+        self._renewed.discard(entry.reference)
+        ways[node] = peer
         self._follow(node, entry.feed, ways)
         self._trace(entry.feed, now)
 
@@ -133,21 +141,21 @@ class Sources:
             if feed in live:
                 continue
             self._unfed.pop((node, feed), None)
-            if ways.pop(node, None) is not None:
+            if ways.pop(node, self) is not self:
                 self._broken.pop((node, feed), None)
                 self._trace(feed, now)
 
-    def _next(self, node: str, ways: Mapping[str, Way]) -> str | None:
+    def _next(self, node: str, feed: bytes, ways: Ways) -> str | None:
         """Return the node that a node's upstream leads to, None if there is none or the process has ended."""
-        way = ways.get(node)
-        if way is None or way.peer is None or self._places[way.peer].starts != way.process:
+        peer = ways.get(node)
+        if peer is None or self._offers.get((node, peer, reference(feed)), 0) != self._places[peer].starts:
             return None
-        return way.peer
+        return peer
 
-    def _follow(self, node: str, feed: bytes, ways: Mapping[str, Way]) -> None:
+    def _follow(self, node: str, feed: bytes, ways: Ways) -> None:
         """Check that the upstreams do not lead back to a node."""
         passed = [node]
-        while (onward := self._next(passed[-1], ways)) is not None:
+        while (onward := self._next(passed[-1], feed, ways)) is not None:
             if onward == node:
                 raise Violation(
                     "loop", node, f"its upstreams lead back to it: {' -> '.join((*passed, node))}"
@@ -168,17 +176,16 @@ class Sources:
             else:
                 self._broken.setdefault((node, feed), now)
 
-    def _is_joined(self, node: str, feed: bytes, ways: Mapping[str, Way], joined: dict[str, bool]) -> bool:
+    def _is_joined(self, node: str, feed: bytes, ways: Ways, joined: dict[str, bool]) -> bool:
         passed = []
         result = False
         while node not in joined:
             passed.append(node)
             joined[node] = False  # while it is looked at, so that a cycle is no way
-            way = ways.get(node)
-            if way is not None and way.peer is None:
+            if node in ways and ways[node] is None:
                 result = any(device.feed == feed for device in self._places[node].devices)
                 break
-            onward = self._next(node, ways)
+            onward = self._next(node, feed, ways)
             if onward is None or not self._cables[frozenset((node, onward))].up:
                 break
             node = onward
@@ -192,7 +199,9 @@ class Sources:
         if oldest is not None and now > oldest[1] + STALE_NS:
             (node, feed), since = oldest
             chain = [node]
-            while (onward := self._next(chain[-1], self._ways[feed])) is not None and onward not in chain:
+            while (
+                onward := self._next(chain[-1], feed, self._ways[feed])
+            ) is not None and onward not in chain:
                 chain.append(onward)
             seconds = (now - since) / 1e9
             raise Violation(

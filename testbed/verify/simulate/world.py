@@ -46,6 +46,8 @@ LONG_NS = 30 * SECOND_NS
 """A lifetime that nobody should have to sit out for subscriptions to end."""
 MAX_FRAMES = 10_000
 """More than any story needs: a storm. The longest of some hundreds has 2,000."""
+FRAMES_PER_READER = 100
+"""More for each subscription and link."""
 MAX_WAKES = 200
 """Alarms of one host at one instant: more is a loop."""
 
@@ -143,9 +145,11 @@ class _World(VirtualTime):
         self._record = record
         self._is_watching = watch
         self._is_well = False
+        self._late: str | None = None
         self._connected: dict[str, set[str]] = {}
         self._reached: dict[tuple[str, int], set[str]] = {}
         self._frames = 0
+        self._most_frames = MAX_FRAMES + FRAMES_PER_READER * len(story.links) * len(story.subscribers)
         self._carried = 0
         self._has_quotas = any(node.cache_feeds < len(story.feeds) for node in story.nodes)
         self._has_legacy = not all(node.push for node in story.nodes)
@@ -160,24 +164,29 @@ class _World(VirtualTime):
             place.alarm = self._make_alarm(place)
         self._cables = {frozenset((link.a, link.b)): Cable(link) for link in story.links}
         self._wires: dict[tuple[str, str], Wire] = {}
+        self._cables_at: dict[str, dict[str, Cable]] = {node.name: {} for node in story.nodes}
         for cable in self._cables.values():
             a, b = cable.link.a, cable.link.b
             self._wires[a, b] = Wire(cable, a, b, story)
             self._wires[b, a] = Wire(cable, b, a, story)
+            self._cables_at[a][b] = self._cables_at[b][a] = cable
         self._sources = Sources(self._places, self._cables, self._count)
         self._devices: dict[tuple[int, int], tuple[str, Device]] = {}
         self._names = [name_of(feed) for feed in story.feeds]
+        self._publishers: list[list[Device]] = [[] for _ in story.feeds]
         for index, feed in enumerate(story.feeds):
             for number, node in enumerate(feed.devices):
                 device = Device(self._names[index], items_of(feed, number))
                 self._devices[index, number] = (node, device)
+                self._publishers[index].append(device)
                 self._places[node].devices.append(device)
         self._readers: dict[str, tuple[str, Reader]] = {}
         for wanted in story.subscribers:
             reader = self._make_reader(wanted.name)
             self._readers[wanted.name] = (wanted.node, reader)
             self._places[wanted.node].readers.append(reader)
-        self._routes = routes(story, [feed.devices for feed in story.feeds])
+        self._origins = [feed.devices for feed in story.feeds]
+        self._routes = routes(story, self._origins)
         self._classic: Classic | None = None
         if story.is_classic:
             last = self._last()
@@ -190,7 +199,7 @@ class _World(VirtualTime):
     def _last(self) -> int:
         """Return when the last thing happens, ns."""
         story = self.story
-        times = [story.calm, *(step.at for step in story.steps)]
+        times = [story.calm + (story.converge or 0), *(step.at for step in story.steps)]
         times += [time for log in story.logs for time in log.times]
         times += [wanted.start for wanted in story.follows]
         return max(times) * US
@@ -253,7 +262,7 @@ class _World(VirtualTime):
         """Go on until nobody misses anything, or to the end."""
         while (time := self.next_time()) is not None and time <= until:
             self.step()
-            if self._is_well and not self._unsatisfied():
+            if self._is_well and not self._is_anyone_unsatisfied():
                 break
 
     def _check_classic(self, classic: Classic) -> None:
@@ -292,21 +301,39 @@ class _World(VirtualTime):
     def _unsatisfied(self) -> list[tuple[str, str]]:
         """Return the applications that still miss something, and what they have."""
         unsatisfied = [] if self._classic is None else self._classic.unsatisfied(self._connected, self.now)
-        for name, (node, reader) in self._readers.items():
-            index = reader.wanted.feed
-            if self._reached[node, index].isdisjoint(self.story.feeds[index].devices):
-                continue
-            if self._has_legacy and self.story.feeds[index].fork is not None:
-                continue  # a proof does not cross a forwarder that nobody has asked for it
-            published = min(d.published for (feed, _), (_, d) in self._devices.items() if feed == index)
-            if not reader.subscribed or reader.delivery.is_done(published):
-                continue
-            if self._has_quotas and reader.last_error is not None:
-                continue
-            if self._is_shut_out(name, unheard=True):
-                continue
-            unsatisfied.append((name, reader.delivery.progress))
-        return unsatisfied
+        late = (name for name in self._readers if self._misses_something(name))
+        return unsatisfied + [(name, self._readers[name][1].delivery.progress) for name in late]
+
+    def _is_anyone_unsatisfied(self) -> bool:
+        """Tell whether some application misses something; look at the one that did so before first."""
+        if self._classic is not None and self._classic.unsatisfied(self._connected, self.now):
+            return True
+        if self._late is not None and self._misses_something(self._late):
+            return True
+        self._late = next((name for name in self._readers if self._misses_something(name)), None)
+        return self._late is not None
+
+    def _misses_something(self, name: str) -> bool:
+        """Tell whether a reader that can have everything has not."""
+        node, reader = self._readers[name]
+        index = reader.wanted.feed
+        published = min(device.published for device in self._publishers[index])
+        if not reader.subscribed or reader.delivery.is_done(published):
+            return False
+        if self._has_quotas and reader.last_error is not None:
+            return False
+        if self._has_legacy and self.story.feeds[index].fork is not None:
+            return False  # a proof does not cross a forwarder that nobody has asked for it
+        if self._reached_from(node, index).isdisjoint(self.story.feeds[index].devices):
+            return False
+        return not self._is_shut_out(name, unheard=True)
+
+    def _reached_from(self, node: str, feed: int) -> set[str]:
+        """Return the nodes that a node's Interests for a feed get to, since all is well."""
+        reached = self._reached.get((node, feed))
+        if reached is None:
+            reached = self._reached[node, feed] = self._reachable(node, feed)
+        return reached
 
     def _is_shut_out(self, name: str, *, unheard: bool = False) -> bool:
         """Tell whether each way from a subscriber to its feed passes a forwarder that has no place for it.
@@ -346,9 +373,12 @@ class _World(VirtualTime):
         They get no further than to those that are `full`.
         """
         ways = [(node, "")] * (node not in full)
+        known = set(ways)
         for place, before in ways:  # grows as it goes
             onward = [peer for peer in self._onward(place, before, feed) if peer not in full]
-            ways += [(peer, place) for peer in onward if (peer, place) not in ways]
+            new = [(peer, place) for peer in onward if (peer, place) not in known]
+            known.update(new)
+            ways += new
         return {place for place, _ in ways}
 
     def _onward(self, place: str, before: str, feed: int | None) -> list[str]:
@@ -358,7 +388,7 @@ class _World(VirtualTime):
         keeps silent. Refused, it begins anew with the cheapest, for ever: where that leads back or has no
         other way, classic NDN finds none, either.
         """
-        cables = {b: wire.cable for (a, b), wire in self._wires.items() if a == place}
+        cables = self._cables_at[place]
         if feed is None or self._specs[place].push:
             return [peer for peer, cable in cables.items() if cable.up and peer != before]
         faces = self._places[place].faces
@@ -371,9 +401,10 @@ class _World(VirtualTime):
     def _all_is_well(self) -> None:
         """Nothing more happens: from now on subscribers have time to catch up."""
         self._is_well = True
-        self._connected = {node: self._reachable(node, None) for node in self._places}
-        feeds = range(len(self.story.feeds))
-        self._reached = {(node, feed): self._reachable(node, feed) for node in self._places for feed in feeds}
+        if self._classic is not None:
+            self._connected = {node: self._reachable(node, None) for node in self._places}
+        for node, reader in self._readers.values():
+            self._reached_from(node, reader.wanted.feed)
 
     def _begin_calm(self) -> None:
         self._note("", None, "calm")
@@ -446,6 +477,27 @@ class _World(VirtualTime):
             sending.sender_began()
             receiving.receiver_began()
 
+    def _reroute_later(self) -> None:
+        """Let routes follow what links do, after some time."""
+        if self.story.converge is not None:
+            self.at(self.now + self.story.converge * US, OBSERVER, self._reroute)
+
+    def _reroute(self) -> None:
+        down = {pair for pair, cable in self._cables.items() if not cable.up}
+        before, self._routes = self._routes, routes(self.story, self._origins, down)
+        self._note("", None, "routes converge")
+        for place in self._places.values():
+            fib = place.host.forwarder.fib
+            changed = False
+            for feed, old, new in zip(self._names, before[place.name], self._routes[place.name], strict=True):
+                for peer, _ in set(old) - set(new):
+                    fib.remove(feed, place.faces[peer])
+                for peer, cost in set(new) - set(old):
+                    fib.add(feed, place.faces[peer], cost)
+                changed = changed or old != new
+            if changed:
+                self._prod(place)
+
     def _make_reader(self, name: str) -> Reader:
         wanted = next(w for w in self.story.subscribers if w.name == name)
         feed = self.story.feeds[wanted.feed]
@@ -492,8 +544,8 @@ class _World(VirtualTime):
 
     def _transmit(self, wire: Wire, payload: bytes) -> None:
         self._frames += 1
-        if self._frames > MAX_FRAMES:
-            raise Violation("storm", wire.a, f"more than {MAX_FRAMES} frames")
+        if self._frames > self._most_frames:
+            raise Violation("storm", wire.a, f"more than {self._most_frames} frames")
         frame = wire.reader.read(payload, self.now)
         text = describe(frame)
         try:
@@ -552,16 +604,16 @@ class _World(VirtualTime):
 
         def arrive() -> None:
             del self._under_way[number]
-            self._sources.heard(wire.b, wire.a, process)
-            self._arrive(wire, payload, frame, text, epoch)
+            self._arrive(wire, payload, frame, text, epoch, process)
 
         self.at(arrival, FRAME, arrive)
 
-    def _arrive(self, wire: Wire, payload: bytes, frame: Frame, text: str, epoch: int) -> None:
+    def _arrive(self, wire: Wire, payload: bytes, frame: Frame, text: str, epoch: int, process: int) -> None:
         if wire.cable.epoch != epoch:
             self._lose(wire, text, "cut")
             return
         self._note(wire.a, wire.b, text)
+        self._sources.heard(wire.b, wire.a, frame, process)
         if wire.watch is not None:
             come = wire.watch.arrived(payload, self.now)
             if come is None or self._classic is None:
@@ -677,6 +729,7 @@ class _World(VirtualTime):
         if signalled:
             self._signal(a, b, up=False)
         self._sources.changed(self.now)
+        self._reroute_later()
 
     def _heal(self, a: str, b: str) -> None:
         cable = self._wires[a, b].cable
@@ -688,6 +741,7 @@ class _World(VirtualTime):
         if cable.signalled:
             self._signal(a, b, up=True)
         self._sources.changed(self.now)
+        self._reroute_later()
 
     def _signal(self, a: str, b: str, *, up: bool) -> None:
         for node, peer in ((a, b), (b, a)):
@@ -756,11 +810,11 @@ class _World(VirtualTime):
         if payload is None:
             return
         self._count(f"injected {kind}")
-        self._sources.heard(wire.b, wire.a, 1)  # what was recorded may be of the first process
         self._note(wire.a, wire.b, f"injected: {kind}")
         if kind in MISCHIEF:
-            # The attacker's LLI is an LLI.
-            self._grants.arrived(wire.b, wire.a, FrameReader().read(payload, self.now), self.now)
+            frame = FrameReader().read(payload, self.now)
+            self._sources.heard(wire.b, wire.a, frame, 1)  # it may have been recorded in the first process
+            self._grants.arrived(wire.b, wire.a, frame, self.now)  # the attacker's LLI is an LLI
             self._deliver(wire, payload, kind)
             return
         host = self._places[wire.b].host
