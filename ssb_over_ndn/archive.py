@@ -1,6 +1,7 @@
 """The archive of a feed: it subscribes, keeps all that comes, and serves it under the feed's own name."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from forwarder.feedcache.items import Item
 from forwarder.lli.producer import Producer
@@ -8,6 +9,7 @@ from forwarder.wire.lp import LpPacket, open_interest
 from forwarder.wire.packet import Data, parse_data
 from ssb.application import Event, Plan
 from ssb.message import Message
+from ssb_over_ndn.lli import LliSubscription
 from ssb_over_ndn.naming import message_packet
 from ssb_over_ndn.subscriber import Subscriber
 from ssb_over_ndn.subscriptions import Subscription
@@ -30,7 +32,12 @@ class Archivist:
         self, feed: bytes, subscription: Subscription, plan: Plan, kept: Sequence[Message] = ()
     ) -> None:
         self._items = [parse_data(message_packet(message)) for message in kept]
-        self._producer = Producer(feed, self._get, lambda: len(self._items))
+        relayed = None
+        if isinstance(subscription, LliSubscription):
+            relayed = partial(
+                getattr, subscription, "evidence"
+            )  # it is no source, but passes on what it gets
+        self._producer = Producer(feed, self._get, lambda: len(self._items), relayed=relayed)
         self._fresh: list[Item] = []
         self._subscriber = Subscriber({feed: _Watched(subscription, self._fresh)}, plan)
 

@@ -4,7 +4,9 @@ from random import Random
 
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
+from forwarder.lli.credit import AdaptiveCredit
 from forwarder.lli.upstream import Recovery
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.lp import LpPacket
 
 
@@ -14,10 +16,11 @@ class LliSubscription:
     Args:
         feed: the feed's name.
         rng: source of nonces.
-        credit: items that may be under way.
+        credit: items that may be under way; 0 for as many as the path holds and the application takes.
         lifetime_ms: InterestLifetime of the LLIs.
         recovery: how the consumer asks for what is missing.
         after: the last item that the application has.
+        is_relay: it passes the feed on, as an archive does.
     """
 
     def __init__(
@@ -29,10 +32,22 @@ class LliSubscription:
         lifetime_ms: int,
         recovery: Recovery = Recovery.IN_NETWORK,
         after: int = 0,
+        is_relay: bool = False,
     ) -> None:
         self._consumer = Consumer(
-            feed, rng=rng, after=after, credit=credit, lifetime_ms=lifetime_ms, recovery=recovery
+            feed,
+            rng=rng,
+            after=after,
+            credit=credit or AdaptiveCredit(),
+            lifetime_ms=lifetime_ms,
+            recovery=recovery,
+            is_relay=is_relay,
         )
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What is known of a source at present."""
+        return self._consumer.evidence if self._consumer.is_fed else None
 
     @property
     def forked_at(self) -> int | None:

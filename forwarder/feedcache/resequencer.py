@@ -49,7 +49,19 @@ class Resequencer:
         items = [self._ready.popleft() for _ in range(count)]
         if items:
             self.taken = items[-1].seq
+        if not self._ready:
+            self.taken = self.arrived  # beyond a gap, perhaps
         return items
+
+    def skip(self, first: int) -> None:
+        """Do without what lies before an item, which is taken for a new anchor.
+
+        What was signed is what it says, number and all; nothing vouches for what lies in between.
+        """
+        self.arrived = max(self.arrived, first - 1)
+        self._newest = None
+        if not self._ready:
+            self.taken = self.arrived
 
     def forget_early(self) -> None:
         """Let go of the items that came before their turn."""

@@ -34,6 +34,7 @@ class Backfill:
     Args:
         rtts: what is known of the way through each face.
         face: the next hop that had the past last time.
+        is_gone: nobody had it the last time that it was looked for: one item is asked for, once of each hop.
 
     Attributes:
         held: items that have come, by number, until every downstream has had them.
@@ -41,14 +42,15 @@ class Backfill:
         is_lost: nobody has what is asked for.
     """
 
-    __slots__ = ("_asked", "_face", "_rtts", "held", "is_lost")
+    __slots__ = ("_asked", "_face", "_rounds", "_rtts", "_window", "held", "is_lost")
 
-    def __init__(self, rtts: dict[int, Rtt], face: int | None = None) -> None:
+    def __init__(self, rtts: dict[int, Rtt], face: int | None = None, *, is_gone: bool = False) -> None:
         self.held: dict[int, Data] = {}
         self.is_lost = False
         self._asked: dict[int, _Asked] = {}
         self._face = face
         self._rtts = rtts
+        self._window, self._rounds = (1, 1) if is_gone else (WINDOW, MAX_ROUNDS)
 
     @property
     def deadline(self) -> int | None:
@@ -62,7 +64,7 @@ class Backfill:
     def want(self, first: int, last: int, hops: Sequence[int], now: int) -> list[tuple[int, int]]:
         """Want items `first` .. `last`, as far as the window goes; return (face, item) to ask for now."""
         self.held = {seq: data for seq, data in self.held.items() if seq >= first}
-        last = min(last, first + WINDOW - 1)
+        last = min(last, first + self._window - 1)
         self._asked = {seq: asked for seq, asked in self._asked.items() if first <= seq <= last}
         new = [seq for seq in range(first, last + 1) if seq not in self._asked and seq not in self.held]
         return self._ask(dict.fromkeys(new, 0), hops, now)
@@ -93,6 +95,7 @@ class Backfill:
         if asked.face == face and not asked.is_again:
             self._rtts.setdefault(face, Rtt()).sample(now - asked.sent)
         self._face = face
+        self._window, self._rounds = WINDOW, MAX_ROUNDS
         self.held[seq] = data
 
     def _ask(self, tries: dict[int, int], hops: Sequence[int], now: int) -> list[tuple[int, int]]:
@@ -102,7 +105,7 @@ class Backfill:
             return []
         face = self._face if self._face is not None and self._face in hops else hops[0]
         for seq, count in tries.items():
-            self.is_lost = self.is_lost or count >= MAX_ROUNDS * len(hops)
+            self.is_lost = self.is_lost or count >= self._rounds * len(hops)
             rounds = count // len(hops)
             timeout = self._rtts.setdefault(face, Rtt()).timeout(rounds)
             self._asked[seq] = _Asked(face, now, now + timeout, count, is_again=rounds > 0)

@@ -10,6 +10,7 @@ from forwarder.feedcache.resequencer import Resequencer
 from forwarder.lli.credit import CreditPolicy, FixedCredit
 from forwarder.lli.estimates import MS, Rtt
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import split_fork, split_item
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket
 from forwarder.wire.packet import DATA, Data, parse_interest
@@ -37,6 +38,8 @@ class Consumer:
         recovery: how to ask for what is missing; IN_NETWORK and, over a path that repairs nothing by itself,
             the other two.
         rng: source of nonces.
+        skips_gaps: go on behind items that nobody holds any more; else they are waited for.
+        is_relay: what it gets is passed on to others, who may be its own upstreams.
 
     Raises ValueError for a credit below 1.
 
@@ -44,6 +47,9 @@ class Consumer:
         rejected: packets refused, by reason.
         error: why the subscription has ended: "fork"; None while it has not.
         fork: the fork that ended it, whose packet() proves it to others; None if none did.
+        gap: the first and the last of the items that nobody holds any more, None if they are not known.
+        evidence: the best of a source so far.
+        is_fed: the network knows a source at present.
     """
 
     def __init__(
@@ -55,6 +61,8 @@ class Consumer:
         credit: int | CreditPolicy,
         lifetime_ms: int,
         recovery: Recovery = Recovery.IN_NETWORK,
+        skips_gaps: bool = False,
+        is_relay: bool = False,
     ) -> None:
         self.feed = feed
         self.lifetime_ms = lifetime_ms
@@ -72,7 +80,11 @@ class Consumer:
         self._open = False
         self._retry_at: int | None = None
         self._refusals = 0
-        self._is_fed = self._is_waiting = False
+        self.evidence: Evidence | None = None
+        self.is_fed = self._is_waiting = False
+        self.gap: tuple[int, int] | None = None
+        self._skips_gaps = skips_gaps
+        self._is_relay = is_relay
         self._unfed_since = 0
         self._outputs: list[bytes] = []
         self._errors: list[str] = []
@@ -86,7 +98,7 @@ class Consumer:
         """Subscribe, from the item after the last that has arrived."""
         if self.error is None and not self._open:
             self._open = True
-            self._is_fed = self._is_waiting = False
+            self.is_fed = self._is_waiting = False
             self._unfed_since = now
             self._begin_anew()
             self._renew(now)
@@ -121,8 +133,8 @@ class Consumer:
     def take_errors(self) -> list[str]:
         """Return what went wrong since the last call, a word each: "fork" is final, all others pass.
 
-        "waiting": the network knows no source at present; "resumed": it knows one again. "no-route", "loop",
-        "refused": what the network answered; "gone": it has newer items only. The subscription is tried
+        "waiting": the network knows no source at present; "resumed": it knows one again. "gone": nobody holds
+        the items of `gap` any more. "loop", "refused": what the network answered; the subscription is tried
         again later.
         """
         errors, self._errors = self._errors, []
@@ -143,7 +155,7 @@ class Consumer:
         if self._has_room and self.fork is None and self._policy.is_due(self._items.taken, up.limit):
             return 0
         deadline = up.deadline
-        if not self._is_fed and not self._is_waiting:
+        if not self.is_fed and not self._is_waiting:
             deadline = min(deadline, self._unfed_since + WAITING)
         return None if deadline == NEVER else deadline
 
@@ -156,7 +168,7 @@ class Consumer:
                 self._retry_at = None
                 self._renew(now)
             return
-        if not self._is_fed and not self._is_waiting and now >= self._unfed_since + WAITING:
+        if not self.is_fed and not self._is_waiting and now >= self._unfed_since + WAITING:
             self._is_waiting = True
             self._errors.append("waiting")
         self._send(self._upstream.wake(now))
@@ -194,18 +206,33 @@ class Consumer:
             self._upstream.answered(*header.feed_state, now)
             self._hear_of_source(header, now)
             if header.first is not None and header.first > self._upstream.next:
-                self._send(self._upstream.cancel(now))
-                self._wait("gone", now)
-            else:
-                self._renew(now)
+                self._meet_gap(header.first, now)
+            self._renew(now)
+
+    def _meet_gap(self, first: int, now: int) -> None:
+        """Skip items that nobody holds, or say that they are waited for: by asking again."""
+        before, self.gap = self.gap, (self._upstream.next, first - 1)
+        if before is not None and before[0] == self.gap[0]:
+            self._upstream.absent(first)
+            return
+        self._errors.append("gone")
+        if self._skips_gaps:
+            self._send(self._upstream.cancel(now))
+            self._items.skip(first)
+            self._begin_anew()
+        else:
+            self._upstream.absent(first)
+            self._send(self._upstream.rewind(self._upstream.next, self._upstream.outstanding, now))
 
     def _hear_of_source(self, header: LpPacket, now: int) -> None:
         """Take note whether the network knows a source."""
-        if header.evidence is None:
-            if self._is_fed:
-                self._is_fed, self._unfed_since = False, now
+        evidence = header.evidence
+        if evidence is None or (self._is_relay and not evidence.beats(self.evidence)):
+            if self.is_fed:
+                self.is_fed, self._unfed_since = False, now
             return
-        self._is_fed = True
+        self.evidence = evidence.onward
+        self.is_fed = True
         if self._is_waiting:
             self._is_waiting = False
             self._errors.append("resumed")
@@ -233,12 +260,14 @@ class Consumer:
             up.answered(*header.feed_state, now)
         if header.evidence is not None:
             self._hear_of_source(header, now)
-        elif not self._is_fed:
+        elif not self.is_fed:
             self._unfed_since = now
         if header.congestion_mark:
             up.congested(now)
         up.arrived(seq, now, bare=header.feed_state is None)
         self._items.put(item)
+        if self.gap is not None and self._items.arrived >= self.gap[1]:
+            self.gap = None
         if self._items.fork is not None:
             self._end(self._items.fork, now)
         else:
@@ -285,4 +314,5 @@ class Consumer:
         for lli in llis:
             nonce = self._rng.getrandbits(32)
             self._nonces.append(nonce)
-            self._outputs.append(lli.packet(self.feed, nonce))
+            known = self.evidence if self._is_relay else None
+            self._outputs.append(lli.packet(self.feed, nonce, known=known))

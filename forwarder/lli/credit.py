@@ -66,7 +66,7 @@ class AdaptiveCredit:
         smallest, largest: bounds of the step, items, powers of 2 so that steps keep coinciding.
     """
 
-    def __init__(self, smallest: int = 8, largest: int = 1024) -> None:
+    def __init__(self, smallest: int = 64, largest: int = 1024) -> None:
         for bound in (smallest, largest):
             if bound < 1 or bound & (bound - 1):
                 raise ValueError(f"credit {bound}: a bound of adaptive credit is a power of 2")

@@ -90,14 +90,17 @@ class Downstreams:
             else:
                 self.send_state(entry, face, granted)
 
-    def send_state(self, entry: FeedEntry, face: int, granted: Range, first: int | None = None) -> None:
-        """Answer an LLI by the feed's state; `first` says where the feed begins here."""
+    def send_state(self, entry: FeedEntry, face: int, granted: Range, wanted: int | None = None) -> None:
+        """Answer an LLI by the feed's state, and by where the feed begins here if that is beyond `wanted`."""
         granted.is_answered = True
+        begins = entry.told_first.get(face, 0)
+        first = begins if begins > (granted.wanted if wanted is None else wanted) else None
         granted.told = entry.claim(granted)
+        tip = entry.tip
+        if granted.wanted <= tip and entry.item(granted.wanted) is None:
+            tip = granted.wanted - 1  # it is looked for
         self._counters["states_out"] += 1
-        packet = make_feed_state(
-            entry.feed, tip=entry.tip, limit=granted.limit, first=first, evidence=granted.told
-        )
+        packet = make_feed_state(entry.feed, tip=tip, limit=granted.limit, first=first, evidence=granted.told)
         self._send(face, packet)
 
     def refuse(self, entry: FeedEntry, face: int, granted: Range, reason: int, now: int) -> None:

@@ -38,6 +38,8 @@ class FeedEntry:
         is_waiting: no source has been found, and downstreams are told so.
         has_scouted: all next hops have been asked since.
         scouts_until: when the scouts of a feed that has a source come back, ns.
+        reach: items that may be under way; see Upstreams.ask().
+        reach_end: the item whose arrival shows whether that was enough.
         demanded: downstreams have evidence with this number and need a newer one; None if none does.
         demand_at, demands: when that is asked for again, ns, and how often it has been.
         muted: faces that keep silent: dead, or forwarders that do not know this protocol.
@@ -46,6 +48,10 @@ class FeedEntry:
         refusals: how often a face has refused since there was a source.
         upstream_first: the oldest item that the upstream can push, 0 if it has not said.
         first_until: until when that is believed, ns.
+        gone: the first and the last of items that nobody has, None if none are known.
+        gone_until: until when they are not looked for again, ns.
+        told_first: where the feed begins here, as a downstream was told. If it asks for what lies before all the
+            same, it waits for that.
         nonces: of the newest LLIs sent.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
@@ -68,6 +74,8 @@ class FeedEntry:
         "face",
         "feed",
         "first_until",
+        "gone",
+        "gone_until",
         "has_been_fed",
         "has_moved",
         "has_scouted",
@@ -81,12 +89,15 @@ class FeedEntry:
         "nonces",
         "proof_sent",
         "ranges",
+        "reach",
+        "reach_end",
         "reference",
         "refusals",
         "refused",
         "run",
         "scouts",
         "scouts_until",
+        "told_first",
         "turn",
         "unfed_since",
         "upstream",
@@ -107,6 +118,8 @@ class FeedEntry:
         self.unfed_since = now
         self.is_waiting = self.has_scouted = False
         self.scouts_until = NEVER
+        self.reach = cache.max_items
+        self.reach_end = 0
         self.demanded: int | None = None
         self.demand_at = NEVER
         self.demands = 0
@@ -116,6 +129,9 @@ class FeedEntry:
         self.refusals: dict[int, int] = {}
         self.upstream_first = 0
         self.first_until = 0
+        self.gone: tuple[int, int] | None = None
+        self.gone_until = 0
+        self.told_first: dict[int, int] = {}
         self.nonces: tuple[int, ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None

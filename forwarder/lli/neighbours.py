@@ -435,9 +435,7 @@ class Neighbours:
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
         states = tuple(map(neighbour.state, neighbour.pending_notices))
         held = digest(neighbour.asked()) if neighbour.renews else None
-        self._say(
-            neighbour, Hello(self._instance, neighbour.number, held=held, haves=haves, states=states)
-        )
+        self._say(neighbour, Hello(self._instance, neighbour.number, held=held, haves=haves, states=states))
 
     def _say(self, neighbour: Neighbour, hello: Hello) -> None:
         self._counters["hellos_out"] += 1

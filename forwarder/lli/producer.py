@@ -23,6 +23,8 @@ class Producer:
         get: returns an item's packet by sequence number, None if there is no such item yet, or any more.
         tip: returns the newest item's sequence number, 0 if none.
         oldest: returns the oldest item's sequence number that is still held.
+        relayed: returns what is known of a source, None if nothing is; for who passes a feed on, such as an
+            archive. Without it this is a source itself.
         max_pending: classic Interests for future items kept at most.
     """
 
@@ -33,12 +35,14 @@ class Producer:
         tip: Callable[[], int],
         *,
         oldest: Callable[[], int] = lambda: 1,
+        relayed: Callable[[], Evidence | None] | None = None,
         max_pending: int = 1024,
     ) -> None:
         self.feed = feed
         self._get = get
         self._tip = tip
         self._oldest = oldest
+        self._relayed = relayed
         self._max_pending = max_pending
         self._number = 1
         self._ranges = Ranges()
@@ -92,8 +96,7 @@ class Producer:
         self._expire(now)
 
     def _on_lli(self, seq: int, lli: Interest, now: int) -> None:
-        if lli.known is not None and not self.evidence.beats(lli.known) and lli.known.is_believable(self.evidence):
-            self._number = lli.known.number + 1
+        self._advance(lli.known)
         again = self._ranges.grant(_FORWARDER, seq, lli, now, self._get)
         self._outputs += [data.wire for data in again]
         oldest = self._oldest()
@@ -107,14 +110,17 @@ class Producer:
             self._tell(granted.limit, None)
 
     @property
-    def evidence(self) -> Evidence:
-        """What a source knows of itself: the newest number, which it advances when it is asked for a newer."""
-        return Evidence(self._number, 0)
+    def evidence(self) -> Evidence | None:
+        """What is offered: a source's newest number, which it advances when it is asked for a newer one."""
+        return Evidence(self._number, 0) if self._relayed is None else self._relayed()
+
+    def _advance(self, known: Evidence | None) -> None:
+        own = Evidence(self._number, 0)
+        if known is not None and not own.beats(known) and known.is_believable(own):
+            self._number = known.number + 1
 
     def _tell(self, limit: int, first: int | None) -> None:
-        state = make_feed_state(
-            self.feed, tip=self._tip(), limit=limit, first=first, evidence=self.evidence
-        )
+        state = make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first, evidence=self.evidence)
         self._outputs.append(state)
 
     def _serve(self) -> bool:

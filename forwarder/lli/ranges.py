@@ -128,12 +128,12 @@ class Ranges:
         granted.is_pressing = not granted.is_answered
         if limit < granted.next:
             granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was
-            again = range(max(first, limit - _MOST_AGAIN + 1), limit + 1)
+            again = range(max(first, limit - MOST_AGAIN + 1), limit + 1)
             found = [data for data in map(get, again) if data is not None]
             if len(found) == len(again) and not set(again).intersection(granted.again):
                 granted.is_answered = True
                 return found
-            granted.again = tuple(sorted({*granted.again, *again}))[-_MOST_AGAIN:]
+            granted.again = tuple(sorted({*granted.again, *again}))[-MOST_AGAIN:]
         else:
             granted.expiry = expiry
             granted.next = min(granted.next, first)
@@ -230,6 +230,9 @@ class Ranges:
         """Return when the last range expires, ns; there must be a range."""
         return max(granted.expiry for granted in self._by_face.values())
 
+    def __iter__(self) -> Iterator[Range]:
+        return iter(self._by_face.values())
+
     def __contains__(self, face: int) -> bool:
         return face in self._by_face
 
@@ -237,5 +240,5 @@ class Ranges:
         return len(self._by_face)
 
 
-_MOST_AGAIN: Final = 64
+MOST_AGAIN: Final = 64
 """Items that one LLI can ask for again: a repair is short, and a stranger's must be."""

@@ -170,6 +170,7 @@ class Upstream:
         "_asked_first",
         "_asked_twice",
         "_begun_at",
+        "_first_there",
         "_credit",
         "_early",
         "_idle_probes",
@@ -250,6 +251,7 @@ class Upstream:
         self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
         self.granted_ms = 0
+        self._first_there = 0  # what lies before, the upstream has not
         self._begun_at = -1  # when the first LLI went out
         self._asked_first = first
         self._sample = False  # the next answer tells the round-trip time
@@ -362,7 +364,9 @@ class Upstream:
         else:
             if self._recovery is not Recovery.NONE or self.state is State.PULLING:
                 due = now + self._rtt.reorder_delay()
-                self._missing.update((lost, due) for lost in range(self.head, seq))
+                there = min(max(self._first_there, self.head), seq)
+                self._missing.update((gone, NEVER) for gone in range(self.head, there))
+                self._missing.update((lost, due) for lost in range(there, seq))
             self.head = seq + 1
         self._forget_repairs(now)
         self._look_for_gaps()
@@ -435,9 +439,9 @@ class Upstream:
             return []
         if self.state is State.PULLING:
             return self._repair(now) + self._pull_early(now) + self._pull_again(now)
-        if self._missing:
+        if self._repair_at() < NEVER:
             return self._repair(now) + (self._ask(self.head, now) if now >= self._refresh_at() else [])
-        if self.known_tip >= self.head <= self.limit and self._is_quiet(now, self._tail_timeout()):
+        if self._is_tail_known() and self._is_quiet(now, self._tail_timeout()):
             return self._tail_lost(now)
         if self._unanswered:
             self._time_out(now)
@@ -447,6 +451,8 @@ class Upstream:
             self.wants_check = self._is_checked = True
             self._schedule()
             return []
+        if self.head > self.limit or now >= self._refresh_at():
+            return self._ask(self.next, now)
         if self._is_quiet(now, self._patience()):
             self._idle_probes = min(self._idle_probes + 1, _MOST_DOUBLINGS)
         return self._ask(self.head, now)
@@ -469,6 +475,13 @@ class Upstream:
         first = self.head if self._recovery is Recovery.NONE else self.limit
         return [Lli(first, self.limit - first + 1, max(self._lifetime_ms(now), 1))]
 
+    def absent(self, first: int) -> None:
+        """Note that the upstream has nothing before an item: it is no use to ask for that ever again."""
+        self._first_there = first
+        self._missing.update((seq, NEVER) for seq in self._missing if seq < first)
+        self._look_for_gaps()
+        self._schedule()
+
     def renewed(self, now: int) -> None:
         """Note that the upstream has prolonged what was asked, as if it had been asked again."""
         self.expiry = max(self.expiry, now + self.granted_ms * MS)
@@ -484,8 +497,16 @@ class Upstream:
     def _move(self, event: Event) -> None:
         self.state = TRANSITIONS[self.state].get(event, self.state)
 
+    def _repair_at(self) -> int:
+        """When the first missing item is to be asked for, ns; NEVER if nobody has any of them."""
+        return min(self._missing.values(), default=NEVER)
+
     def _is_quiet(self, now: int, silence: int) -> bool:
         return now >= self._quiet_since + silence
+
+    def _is_tail_known(self) -> bool:
+        """Whether the upstream has said to hold what comes next."""
+        return self._first_there <= self.head <= min(self.known_tip, self.limit)
 
     def _patience(self) -> int:
         """How long a silence may be before the holder probes: a path that loses is probed sooner."""
@@ -512,7 +533,7 @@ class Upstream:
     def _look_for_gaps(self) -> None:
         if self.state is State.PULLING:
             return
-        if self._missing:
+        if self._repair_at() < NEVER:
             self._move(Event.GAP)
         elif self.state is State.REPAIRING:
             self._move(Event.FILLED)
@@ -541,7 +562,7 @@ class Upstream:
         if self.state is State.PULLING:
             llis = [Lli(seq, 1, min(lifetime_ms, PULL_LIFETIME_MS)) for seq in due]
         elif self._recovery is Recovery.GO_BACK_N:
-            due = list(self._missing)
+            due = [seq for seq, time in self._missing.items() if time < NEVER]
             llis = [Lli(min(due), self.limit - min(due) + 1, lifetime_ms)]
         elif self._recovery is Recovery.SELECTIVE or asked_in_vain:
             # By name: an upstream that has let go of an item finds it further up.
@@ -642,7 +663,7 @@ class Upstream:
 
     def _refresh_at(self) -> int:
         """When to repeat the LLI to outlive it: half a lifetime before the end, for there may be losses."""
-        if self.head > self.limit or (self.is_watched and self.is_fed):
+        if self.next > self.limit or (self.is_watched and self.is_fed and self.head <= self.limit):
             return NEVER
         if self.until - self.expiry < max(self.granted_ms * MS // _LEAST_GAIN, MS):
             return NEVER  # who waits for each other would repeat it ever more often towards the end
@@ -656,8 +677,10 @@ class Upstream:
         if self.state is State.PULLING:
             early = self._repeat_at if self.next in self._pulled else NEVER
             self.deadline = min((*self._pulled.values(), *self._missing.values(), early))
-        elif self._missing:
-            self.deadline = min(self._missing.values())
+        elif (repair := self._repair_at()) < NEVER:
+            self.deadline = repair
+        elif self.head > self.limit:
+            self.deadline = NEVER
         else:
             timeout = self._rtt.timeout(self._tries)
             if self._unanswered:
@@ -666,7 +689,7 @@ class Upstream:
                 self.deadline = NEVER
             else:
                 self.deadline = self._quiet_since + self._patience()
-            if self.known_tip >= self.head:
+            if self._is_tail_known():
                 self.deadline = min(self.deadline, self._quiet_since + self._tail_timeout())
         if self.state is not State.PULLING:
             self.deadline = min(self.deadline, self._refresh_at())

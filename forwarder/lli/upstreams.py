@@ -18,7 +18,7 @@ from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt
 from forwarder.lli.neighbours import Neighbours
-from forwarder.lli.ranges import MS
+from forwarder.lli.ranges import MOST_AGAIN, MS
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
 from forwarder.wire.evidence import MOST_HOPS, Evidence
 from forwarder.wire.feed import LAST_ITEM
@@ -31,6 +31,8 @@ WAITING: Final = 1_000 * MS
 """How long a node that is new to a feed looks for a source before it tells its downstreams."""
 SCOUTING: Final = 1_000 * MS
 """How long a cheaper next hop is asked while another one is the upstream."""
+_MOST_REACH: Final = 8192
+"""Items under way at most: some 10 MB."""
 _FIRST_RETRY: Final = 250 * MS
 _LAST_RETRY: Final = 8_000 * MS
 _BELIEVED: Final = 4_000 * MS
@@ -84,9 +86,8 @@ class Upstreams:
         else:
             entry.backfill = None
         if entry.ranges and self._find_way(entry, now):
-            # The cache is the buffer: never more under way than it can hold.
             up = entry.upstream
-            limit = min(last, up.next - 1 + entry.cache.max_items, LAST_ITEM)
+            limit = min(last, up.next - 1 + self._reach(entry, last), LAST_ITEM)
             until = entry.ranges.last_expiry()
             lease = until
             if entry.is_fed:
@@ -96,6 +97,23 @@ class Upstreams:
             for face, scout in list(entry.scouts.items()):
                 scout.skip(up.next)
                 self._send_llis(entry, face, scout.want(min(limit, up.next), until, now), now)
+
+    def _reach(self, entry: FeedEntry, last: int) -> int:
+        """Return how many items may be under way.
+
+        The cache is the buffer: no more than it holds, as they may all have to wait for downstreams' links. As
+        long as they do not, it may be twice as many each time that all that were allowed have come: what the
+        path holds needs no room here. Once they do wait, it is what there is room for.
+        """
+        up, room = entry.upstream, entry.cache.max_items
+        waiting = max((lag for r in entry.ranges if (lag := up.next - r.wanted) <= room), default=0)
+        if waiting > room // 2:
+            entry.reach = room
+        elif up.next > entry.reach_end:
+            if entry.reach_end and waiting <= room // 4:
+                entry.reach = min(2 * entry.reach, _MOST_REACH)
+            entry.reach_end = up.next - 1 + entry.reach if up.next - 1 + entry.reach < last else 0
+        return max(min(entry.reach, entry.reach - waiting), 1)
 
     def wake(self, entry: FeedEntry, now: int) -> None:
         """Act on the alarm of a feed that somebody has credit for."""
@@ -191,6 +209,7 @@ class Upstreams:
         hops = self._hops(entry)
         entry.muted.clear()
         entry.turn = None
+        entry.gone_until = 0
         for face in [face for face in entry.scouts if face not in hops]:
             self.leave(entry, face, now)
         if entry.face is not None and not entry.is_fed and entry.face not in hops:
@@ -359,6 +378,7 @@ class Upstreams:
     def _best_hop(self, entry: FeedEntry) -> int | None:
         """Return the next hop to be granted the credit: the cheapest; of those that keep silent, the next in turn."""
         hops = [face for face in self._hops(entry) if face not in entry.refused]
+        hops.sort(key=lambda face: face in entry.ranges)  # who asks here probably knows nothing better
         silent = [face for face in hops if face in entry.muted]
         speaking = [face for face in hops if face not in entry.muted]
         if entry.turn is not None and silent:
@@ -416,8 +436,13 @@ class Upstreams:
         if self._can_go_back(entry, first, now):
             self._send_llis(entry, entry.face, entry.upstream.rewind(first, entry.cache.max_items, now), now)
             return
+        is_gone = entry.gone is not None and entry.gone[0] <= first <= entry.gone[1]
+        if entry.gone is not None and is_gone and now < entry.gone_until:
+            entry.backfill = None
+            self._give_up_the_past(entry, entry.gone[1] + 1, now)
+            return
         if entry.backfill is None:
-            entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop)
+            entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop, is_gone=is_gone)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
             entry.upstream_first, entry.first_until = 1, now + _BELIEVED
@@ -427,7 +452,14 @@ class Upstreams:
         last = min(last, max(r.wanted_until for _, r in entry.ranges.items() if r.wanted <= last))
         self._fetch_all(entry, entry.backfill.want(first, last, self._past_hops(entry, first), now), now)
         if entry.backfill.is_lost:
-            self._give_up_the_past(entry, last + 1)
+            lifetime = entry.ranges.longest_lifetime()
+            entry.gone, entry.gone_until = (first, last), now + lifetime
+            entry.backfill = None
+            self._give_up_the_past(entry, last + 1, now)
+            if entry.is_fed and any(granted.wanted <= last for _, granted in entry.ranges.items()):
+                # The upstream may find what is still waited for.
+                again = Lli(first, min(last - first + 1, MOST_AGAIN), max(lifetime // MS, 1))
+                self._send_llis(entry, entry.face, [again], now)
 
     def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
         """Tell whether the upstream is to begin again at an item.
@@ -438,14 +470,16 @@ class Upstreams:
             return False
         return self._find_way(entry, now) and entry.upstream.state is not State.PULLING
 
-    def _give_up_the_past(self, entry: FeedEntry, first: int) -> None:
-        """Tell every downstream that waits for what nobody has where the feed begins here."""
-        entry.backfill = None
+    def _give_up_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
+        """Tell every downstream that asks for what nobody has where the feed begins here; who knows, waits."""
         for face, granted in entry.ranges.items():
-            if granted.wanted < first:
+            if granted.wanted < first and entry.told_first.get(face, 0) < first:
+                entry.told_first[face] = first
+                wanted = granted.wanted
                 granted.skip(first)
-                self._downstreams.send_state(entry, face, granted, first)
+                self._downstreams.send_state(entry, face, granted, wanted)
                 entry.ranges.settle(face)
+                self._downstreams.serve(entry, face, now)
 
     def _past_hops(self, entry: FeedEntry, first: int) -> list[int]:
         """Return the next hops that may have an item of the past."""

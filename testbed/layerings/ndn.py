@@ -129,8 +129,8 @@ class SyncLogParameters(FetchParameters):
 class LliParameters(FollowParameters):
     """Parameters of `lli`."""
 
-    credit: int = Field(default=64, ge=1, le=1 << 32)
-    """Items that may be under way to a subscriber, or wait for its application."""
+    credit: int = Field(default=0, ge=0, le=1 << 32)
+    """Items that may be under way to a subscriber, or wait for its application; 0: it adapts."""
     lifetime_ms: int = Field(default=60_000, ge=100, le=86_400_000)
     """How long a long-lived Interest lasts."""
 

@@ -278,8 +278,14 @@ class NdnNode:
                 return
             plan = plan._replace(start=max(plan.start, since))
         feeds = self._workload.follows[self.name]
+        is_archive = self.name == self._workload.archive and self._layering.controlled_push
         subscriptions = {
-            name: self._layering.subscription(name, rng=self._rng, **self._context.parameters)
+            name: self._layering.subscription(
+                name,
+                rng=self._rng,
+                **({"is_relay": True} if is_archive else {}),
+                **self._context.parameters,
+            )
             for name in (log_name(feed.key) for feed in feeds)
         }
         self._followed = {*subscriptions}
