@@ -1,8 +1,9 @@
 """Climbs toward slow recovery: stories are changed again and again, and the slowest are kept.
 
-Theory of operation. The measure of a story is the time from its last disturbance until every reader has everything.
-Some stories are drawn from seeds; of all, those with the greatest measure are kept, one for each measure, and
-changed a little (see explore) to make the next. A share is always new, as a climb ends on the next hill.
+Theory of operation. The measure of a story is the time from its last disturbance until every reader has
+everything. Some stories are drawn from seeds; of all, those with the greatest measure are kept, one for each
+measure, and changed a little (see explore) to make the next. A share is always new, as a climb ends on the
+next hill.
 """
 
 from collections.abc import Generator
@@ -13,21 +14,22 @@ from random import Random
 from testbed.experiment.workers import work_off
 from testbed.verify.simulate.explore import changed
 from testbed.verify.simulate.make import make_story
+from testbed.verify.simulate.promise import promise
 from testbed.verify.simulate.story import Story
-from testbed.verify.simulate.world import allowed, play
+from testbed.verify.simulate.world import play
 
 _NEW = 0.2
 """The share of stories that are made from a seed."""
 _FIRST = 20
 """Stories of a climb that are."""
 _KEPT = 16
-_PART = 200
+_PART = 300
 """Stories of one climb; the next begins with the slowest of all."""
 
 
 @dataclass
 class Climbed:
-    """What a climb has met: how many stories, the slowest with their times (ns), the slowest first; failures."""
+    """What a climb has met: how many stories; the slowest with their times, ns, in that order; failures."""
 
     stories: int = 0
     slowest: list[tuple[int, Story]] = field(default_factory=list)
@@ -56,11 +58,8 @@ def climb(task: _Task, *, is_plain: bool = True) -> Climbed:
     result = Climbed(slowest=list(task.begin))
     while result.stories < task.stories:
         is_new = not result.slowest or len(result.slowest) + result.stories < _FIRST or rng.random() < _NEW
-        if is_new:
-            story = make_story(rng.getrandbits(48))
-        else:
-            story = changed(rng.choice(result.slowest)[1], rng)
-        if is_plain and not allowed(story).is_plain:
+        story = make_story(rng.getrandbits(48)) if is_new else changed(rng.choice(result.slowest)[1], rng)
+        if is_plain and not promise(story).is_plain:
             continue
         outcome = play(story)
         result.stories += 1
@@ -72,7 +71,7 @@ def climb(task: _Task, *, is_plain: bool = True) -> Climbed:
 
 
 def climb_all(seed: int, stories: int, jobs: int, *, is_plain: bool = True) -> Generator[Climbed, None, None]:
-    """Climb in `jobs` processes, in rounds; yield what each has met. Each round begins with the slowest so far."""
+    """Climb in `jobs` processes, in rounds that begin with the slowest so far; yield what each has met."""
     work = partial(climb, is_plain=is_plain)
     best = Climbed()
     at = 0

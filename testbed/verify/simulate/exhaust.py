@@ -91,8 +91,8 @@ GRIDS = {
     "two relays, every outage of up to 6 s": (700 * MS, 6300 * MS),
     "two relays, every outage of up to 30 s": (5 * SECOND, 30 * SECOND),
 }
-"""Steps of the times when an outage begins and ends, and the last of them; us. From less than the grace to all
-tries at a neighbour that is silent."""
+"""Steps of the times when an outage begins and ends, and the last of them; us. From less than the grace to
+all tries at a neighbour that is silent."""
 
 
 def cover_all(frames: int, faults: int, jobs: int) -> Generator[ExhaustiveResult, None, None]:
@@ -137,7 +137,7 @@ _MESH = (Link("a", "b"), Link("a", "c"), Link("b", "c"), Link("c", "d"))
 
 
 def _outage(begins: int, ends: int, *, is_signalled: bool, converge: int | None = None) -> Story:
-    """Two relays, a and b, with each other for next hops; c joins them to the publisher, d, and is cut off."""
+    """Two relays, a and b, with each other for next hops; c joins them to the publisher d, and is cut off."""
     return _story(
         "abcd",
         Step(0, "subscribe", ("s1",)),

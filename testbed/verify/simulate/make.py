@@ -1,4 +1,4 @@
-"""Draws a story of controlled push from a seed: mostly a small world, since these show most; else a network."""
+"""Draws a story of controlled push from a seed: mostly a small world, as these show most; else a network."""
 
 from random import Random
 

@@ -1,10 +1,10 @@
 """Draws networks as they are built: meshes with several ways, users at their edge, and outages of all kinds.
 
 Routers form a random connected graph, a grid, a scale-free graph, or a network of the library. Publishers and
-readers sit behind access links or on the routers. Every router has each neighbour for a next hop that leads to the
-publisher without coming back; routes may follow what links do, some time later. What fails is what fails in life:
-a publisher's access link, a link in between, all links between two parts, a router; each for as long as one of
-the protocol's timers, so that a network is met before, at and after it.
+readers sit behind access links or on the routers. Every router has each neighbour for a next hop that leads to
+the publisher without coming back; routes may follow what links do, some time later. What fails is what fails in
+life: a publisher's access link, a link in between, all links between two parts, a router; each for about as
+long as one of the protocol's timers, so that a network is met before, at and after it.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ class NetworkMaker:
         self.rng = rng = Random(f"{seed} network's")
         size = rng.random()
         self.is_large = size > 0.97
-        self.is_wide = size < 0.03  # in feeds
+        self.is_wide = size < 0.015  # in feeds
         if self.is_large:
             self.topology = self._large()
         elif size > 0.85:
@@ -114,7 +114,7 @@ class NetworkMaker:
     def _feeds(self) -> tuple[Feed, ...]:
         rng = self.rng
         homes = [self._home(f"p{number}", 0.7) for number in range(rng.choice((1, 1, 2)))]
-        many = rng.choice((20, 60, 200)) if self.is_wide else rng.choice((1, 1, 1, 2, 3))
+        many = rng.choice((20, 20, 40, 40, 100, 200)) if self.is_wide else rng.choice((1, 1, 1, 2, 3))
         feeds = []
         for number in range(many):
             devices = (rng.choice(homes),)
@@ -127,12 +127,10 @@ class NetworkMaker:
         rng = self.rng
         most = len(self.routers)
         homes = [self._home(f"r{number}", 0.4) for number in range(rng.randint(1, min(max(most, 2), 12)))]
-        wanted = [
-            (home, feed)
-            for home in homes
-            for feed in range(len(feeds))
-            if rng.random() < (0.3 if self.is_wide else 0.8)
-        ] or [(homes[0], 0)]
+        share = min(0.8, 12 / len(feeds))  # a reader of many feeds reads a dozen
+        wanted = [(home, feed) for home in homes for feed in range(len(feeds)) if rng.random() < share] or [
+            (homes[0], 0)
+        ]
         credit = rng.choice((1, 2, 4, 8, 16, 64))
         pause = rng.choice((20 * MS, 200 * MS)) if rng.random() < 0.1 else 0
         subscribers = []

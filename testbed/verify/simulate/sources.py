@@ -5,11 +5,11 @@
 2. No belief without a source: a node that counts as fed is joined to a node with a publishing device by
    fed nodes and links that live; or that has ceased to be so no longer than STALE_NS ago.
 
-An upstream counts while the neighbour is the process that has offered the evidence: another at its place knows
-nothing of it, and says so in its next Hello.
+An upstream counts while the neighbour is the process that has offered the evidence: another at its place
+knows nothing of it, and says so in its next Hello.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from forwarder.lli.entry import FeedEntry
@@ -23,8 +23,8 @@ from testbed.verify.simulate.links import Cable
 from testbed.verify.simulate.place import Place
 
 STALE_NS = 2 * HELLO + (MAX_TRIES + 1) * MAX_TIMEOUT
-"""How long a node may count as fed without a source: silence is noticed, all tries at a dead neighbour are in vain,
-and those further down are told."""
+"""How long a node may count as fed without a source: silence is noticed, all tries at a dead neighbour are in
+vain, and those further down are told."""
 
 _COUNTED = ("demands", "deaths", "waits")
 """Counters of a forwarder that show this part of the protocol at work."""
@@ -50,11 +50,14 @@ class Sources:
         self._cables = cables
         self._count = count
         self._ways: dict[bytes, Ways] = {}
+        self._seen: defaultdict[str, dict[bytes, tuple[int | None, bool]]] = defaultdict(dict)
         self._broken: dict[Key, int] = {}  # since when, ns, in that order
         self._offers: dict[
             tuple[str, str, bytes], int
         ] = {}  # process of a neighbour that has offered evidence
-        self._renewed: set[bytes] = set()  # feeds, by reference, with other processes than before
+        self._renewed: set[tuple[str, bytes]] = (
+            set()
+        )  # where another process has offered some, and a feed's reference
         self._unfed: dict[Key, int] = {}  # entries that have lost their source, and when, ns
 
     def heard(self, node: str, peer: str, frame: Frame, process: int) -> None:
@@ -66,18 +69,25 @@ class Sources:
             key = node, peer, feed
             if process > self._offers.get(key, 0):
                 self._offers[key] = process
-                self._renewed.add(feed)
+                self._renewed.add((node, feed))
 
     def acted(self, node: str, now: int) -> None:
         """Look at a node to which something has happened. Raises Violation."""
         feeds = self._places[node].host.forwarder.feeds
         if feeds is None:
             return
+        seen = self._seen[node]
+        live = set()
         for entry in feeds:
-            ways = self._ways.setdefault(entry.feed, {})
-            self._look(node, entry, ways, now)
-        if self._unfed or self._broken or len(feeds) != self._size(node):
-            self._forget_ended(node, {entry.feed for entry in feeds}, now)
+            live.add(entry.feed)
+            wants = entry.upstream.next <= entry.upstream.limit
+            state = entry.face if entry.is_fed and wants else None, entry.is_fed
+            if seen.get(entry.feed) != state or (node, entry.reference) in self._renewed:
+                seen[entry.feed] = state
+                self._look(node, entry, self._ways.setdefault(entry.feed, {}), now)
+        for feed in seen.keys() - live:
+            del seen[feed]
+            self._end(node, feed, now)
         self._check_age(now)
 
     def changed(self, now: int) -> None:
@@ -89,7 +99,8 @@ class Sources:
     def restarts(self, node: str, now: int) -> None:
         """Note that a node's process is about to end."""
         self.ended(node)
-        self._forget_ended(node, set(), now)
+        for feed in self._seen.pop(node, {}):
+            self._end(node, feed, now)
 
     def ended(self, node: str) -> None:
         """Count what a node's process has done."""
@@ -98,9 +109,6 @@ class Sources:
         for name in _COUNTED:
             for _ in range(counters[name]):
                 self._count(name)
-
-    def _size(self, node: str) -> int:
-        return sum(node in ways for ways in self._ways.values())
 
     def _look(self, node: str, entry: FeedEntry, ways: Ways, now: int) -> None:
         """Compare a node's upstream of one feed with what is known."""
@@ -115,11 +123,11 @@ class Sources:
             return
         self._unfed.pop((node, entry.feed), None)
         peer = self._places[node].peers.get(entry.face)
-        if node in ways and ways[node] == peer and entry.reference not in self._renewed:
+        if node in ways and ways[node] == peer and (node, entry.reference) not in self._renewed:
             return
         if peer is not None and not (node in ways and ways[node] == peer):
             self._count("adoption")
-        self._renewed.discard(entry.reference)
+        self._renewed.discard((node, entry.reference))
         ways[node] = peer
         self._follow(node, entry.feed, ways)
         self._trace(entry.feed, now)
@@ -136,14 +144,14 @@ class Sources:
         hops = place.host.forwarder.fib.lookup(feed)
         return [place.peers[hop.face] for hop in hops if hop.face in place.peers]
 
-    def _forget_ended(self, node: str, live: set[bytes], now: int) -> None:
-        for feed, ways in self._ways.items():
-            if feed in live:
-                continue
-            self._unfed.pop((node, feed), None)
-            if ways.pop(node, self) is not self:
-                self._broken.pop((node, feed), None)
-                self._trace(feed, now)
+    def _end(self, node: str, feed: bytes, now: int) -> None:
+        """Forget what a node knew of a feed."""
+        self._unfed.pop((node, feed), None)
+        ways = self._ways[feed]
+        if node in ways:
+            del ways[node]
+            self._broken.pop((node, feed), None)
+            self._trace(feed, now)
 
     def _next(self, node: str, feed: bytes, ways: Ways) -> str | None:
         """Return the node that a node's upstream leads to, None if there is none or the process has ended."""

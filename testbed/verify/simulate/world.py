@@ -4,9 +4,9 @@ One event queue, ordered by (time, rank, order of scheduling); at one instant al
 these before steps, as in the emulator. A frame's fate depends on the story's seed, its link, its direction
 and its number there, and on nothing else.
 
-A story ends with a calm: links are up, nothing befalls frames, stalled readers read. Within CATCH_UP_NS
-every subscriber that is connected must have everything, or a named error. Then all cancel, and when the
-longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
+A story ends with a calm: links are up, nothing befalls frames, stalled readers read. Within the time that is
+promised (see promise) every subscriber that is connected must have everything, or a named error. Then all
+cancel, and when the longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
 """
 
 import hashlib
@@ -20,9 +20,7 @@ from typing import NamedTuple
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.lli.consumer import MAX_RETRY
-from forwarder.lli.estimates import MAX_TIMEOUT
-from forwarder.lli.upstream import MAX_TRIES, Recovery
+from forwarder.lli.upstream import Recovery
 from testbed.verify.simulate.actors import US, Device, Reader, Target, inject
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS, Classic
 from testbed.verify.simulate.feeds import items_of, name_of
@@ -32,14 +30,11 @@ from testbed.verify.simulate.invariants import Delivery, Grants, Violation, chec
 from testbed.verify.simulate.links import Cable, Wire, routes
 from testbed.verify.simulate.linkwatch import LinkWatch
 from testbed.verify.simulate.place import Place
+from testbed.verify.simulate.promise import QUOTA_NS, SECOND_NS, promise
 from testbed.verify.simulate.sources import Sources
 from testbed.verify.simulate.story import MISCHIEF, Fate, Story
 from topologies.emulator.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
 
-SECOND_NS = 1_000_000_000
-CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
-"""Virtual time after the last thing that happens, in which everyone catches up: a pause between two tries, or
-between two probes, which is as long; all tries at a dead hop; and a pause again, if all were refused."""
 LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
@@ -226,11 +221,11 @@ class _World(VirtualTime):
         if self._classic is not None:
             for place in self._places.values():
                 self._settle(place)
-        self._catch_up(last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS))
+        self._catch_up(last + (promise(story).within if self._classic is None else CLASSIC_CATCH_UP_NS))
         unsatisfied = self._unsatisfied() if story.dead else []
         if unsatisfied and all(self._is_shut_out(name) for name, _ in unsatisfied):
             # Around a dead link nodes ask each other in turn, each until its hop was silent for all tries.
-            self._catch_up(last + CATCH_UP_NS * len(story.nodes))
+            self._catch_up(last + QUOTA_NS * len(story.nodes))
         self._check_caught_up(last)
         lifetime = max((wanted.lifetime_ms for wanted in story.subscribers), default=0) * 1_000_000
         if lifetime == LONG_NS and all(node.push for node in story.nodes):
