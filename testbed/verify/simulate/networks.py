@@ -1,9 +1,9 @@
 """Draws networks as they are built: meshes with several ways, users at their edge, and outages of all kinds.
 
-Routers form a random connected graph, a grid, a scale-free graph, or a network of the library. Publishers and
-readers sit behind access links or on the routers. Every router has each neighbour for a next hop that leads to
-the publisher without coming back; routes may follow what links do, some time later. What fails is what fails in
-life: a publisher's access link, a link in between, all links between two parts, a router; each for about as
+Routers form a random connected graph, a grid, a scale-free graph, or a network of the library. Publishers
+and readers sit behind access links or on the routers. Every router has each neighbour for a next hop that leads
+to the publisher without coming back; routes may follow what links do, some time later. What fails is what fails
+in life: a publisher's access link, a link in between, all links between two parts, a router; each for about as
 long as one of the protocol's timers, so that a network is met before, at and after it.
 """
 
