@@ -468,12 +468,11 @@ class Upstream:
         return [] if is_known else [Lli(self.head, 0, 1)]
 
     def demand(self, now: int) -> list[Lli]:
-        """Ask for newer evidence: an LLI that makes the upstream send nothing again."""
+        """Ask for newer evidence."""
         if self.head > self.limit or self.state is State.PULLING:
             return []
-        # Who passes on what comes must not get the last item first.
-        first = self.head if self._recovery is Recovery.NONE else self.limit
-        return [Lli(first, self.limit - first + 1, max(self._lifetime_ms(now), 1))]
+        # All that is wanted: the upstream may have started anew, and would grant no more than this asks for.
+        return [Lli(self.head, self.limit - self.head + 1, max(self._lifetime_ms(now), 1))]
 
     def absent(self, first: int) -> None:
         """Note that the upstream has nothing before an item: it is no use to ask for that ever again."""

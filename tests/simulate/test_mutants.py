@@ -6,9 +6,10 @@ from itertools import chain
 import pytest
 from saved_stories import SAVED
 
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.mutants import COSTLY, MUTANTS, mutated
 from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.story import Story
 from testbed.verify.simulate.world import SECOND_NS, play
 
 WITHIN = 400

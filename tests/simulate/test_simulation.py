@@ -7,9 +7,10 @@ from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
 from testbed.verify.simulate.chart import draw
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import FORGERIES, MISCHIEF, make_story
+from testbed.verify.simulate.story import FORGERIES, MISCHIEF
 from testbed.verify.simulate.world import play
 
 pytestmark = pytest.mark.long
