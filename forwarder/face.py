@@ -61,6 +61,8 @@ class Face:
         mtu: largest frame that it takes, bytes; None if it takes any.
         expiry: when it will be closed unless something comes in, ns; None if never.
         is_up: whether its link works.
+        is_proven: whether its neighbour is known to receive what is sent there; who writes from an address may
+            have made that up.
         local_fields: whether NextHopFaceId and IncomingFaceId are in use on it.
         is_reliable: whether lost frames are sent again (NDNLPv2 link reliability).
         is_marking: whether it marks congestion.
@@ -79,6 +81,7 @@ class Face:
         "in_nacks",
         "is_local",
         "is_marking",
+        "is_proven",
         "is_reliable",
         "is_up",
         "link_type",
@@ -115,6 +118,7 @@ class Face:
         self.mtu: int | None = None
         self.expiry: int | None = None
         self.is_up = True
+        self.is_proven = True
         self.local_fields = False
         self.is_reliable = False
         self.is_marking = False

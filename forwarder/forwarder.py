@@ -600,6 +600,7 @@ class Forwarder:
                     self.cs.insert(data, now, is_unsolicited=True)
             return
         face.in_data += 1
+        face.is_proven = face.is_proven or any(entry.out_record(number) for entry in entries)
         is_lasting = may_keep and self.cs.is_lasting
         if may_keep:
             self.cs.insert(data, now)

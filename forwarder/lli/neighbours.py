@@ -24,7 +24,10 @@ from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_h
 
 HELLO: Final = 3_200 * MS
 """The longest silence of a neighbour that has been granted something."""
+_CHALLENGE_BYTES: Final = 24
 _SLACK: Final = HELLO // 8
+AMPLIFICATION: Final = 3
+"""Bytes that may go to an address for each that came from it, until it is proven (RFC 9000, section 8)."""
 _GIVEN_UP: Final = 190
 """Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
 
@@ -43,6 +46,7 @@ class Neighbour:
     """
 
     __slots__ = (
+        "challenge",
         "checks",
         "deadline",
         "face",
@@ -86,6 +90,7 @@ class Neighbour:
         self.tries = 0
         self.checks: dict[bytes, None] = {}
         self.notices: dict[bytes, None] = {}
+        self.challenge: int | None = None  # what proves its address, if it is repeated
         self.renew_at = NEVER
         self.renews = False  # the pending Hello does
 
@@ -152,6 +157,7 @@ class News:
         forgotten: feeds of which it knows nothing any more, as it has started anew.
         dropped: feeds that it has granted, and knows nothing of any more.
         renewed: feeds that it has granted, for another lifetime.
+        proven: it receives what is sent to it.
     """
 
     def __init__(self) -> None:
@@ -159,6 +165,7 @@ class News:
         self.forgotten: list[FeedEntry] = []
         self.dropped: list[FeedEntry] = []
         self.renewed: list[FeedEntry] = []
+        self.proven = False
 
 
 class Neighbours:
@@ -167,7 +174,7 @@ class Neighbours:
     Args:
         send: called with (face, packet) for everything that goes out.
         faces: all of the forwarder's.
-        instance: tells this process from others at the same address, 32 bits.
+        draw: returns 32 random bits: what tells this process from others at the same address, and challenges.
         counters: hellos_in, hellos_out, deaths.
     """
 
@@ -175,12 +182,13 @@ class Neighbours:
         self,
         send: Callable[[int, bytes], None],
         faces: Mapping[int, Face],
-        instance: int,
+        draw: Callable[[], int],
         counters: Counter[str],
     ) -> None:
         self._send = send
         self._faces = faces
-        self._instance = instance
+        self._draw = draw
+        self._instance = draw()
         self._counters = counters
         self._neighbours: dict[int, Neighbour] = {}
         self._timers: TimerWheel[Neighbour] = TimerWheel()
@@ -272,6 +280,19 @@ class Neighbours:
         if neighbour.is_aware:
             self._schedule(neighbour)
 
+    def may_send(self, face: int) -> bool:
+        """Tell whether items may be pushed to a face: its neighbour is known to receive what is sent there."""
+        return self._faces[face].is_proven
+
+    def prove(self, face: int, now: int) -> None:
+        """Ask a neighbour whose address may be made up to repeat a number that only it can know."""
+        neighbour = self.of(face)
+        if neighbour.challenge is None:
+            neighbour.challenge = self._draw()
+        at_face = self._faces[face]
+        if AMPLIFICATION * at_face.in_bytes >= at_face.out_bytes + _CHALLENGE_BYTES:
+            self._say(neighbour, Hello(self._instance, neighbour.challenge))
+
     def introduce(self, face: int, now: int) -> None:
         """Let a neighbour that has become an upstream know that this node understands Hellos."""
         neighbour = self.of(face)
@@ -327,6 +348,10 @@ class Neighbours:
         if not is_agreed:
             neighbour.checks.update(dict.fromkeys(neighbour.held))
             neighbour.renew_at = min(neighbour.renew_at, now)
+        if hello.reply is not None and hello.reply == neighbour.challenge:
+            self._faces[face].is_proven = True
+            neighbour.challenge = None
+            news.proven = True
         if neighbour.pending is not None and hello.reply == neighbour.pending:
             self._replied(neighbour, now, is_agreed=is_agreed and hello.granted is not None)
         if hello.number is not None or unknown:

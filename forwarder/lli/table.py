@@ -42,6 +42,11 @@ MOST_FEEDS_PER_FACE: Final = 512
 """Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
 
 
+def _nothing(seq: int) -> Data | None:
+    """Have no item at hand, for who may not be sent any."""
+    return None
+
+
 class Verdict(Enum):
     """What a Data packet is to the feeds of this node.
 
@@ -93,7 +98,7 @@ class FeedTable:
         self._repairs = recovery is Recovery.IN_NETWORK
         self._entries: dict[bytes, FeedEntry] = {}
         self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
-        self._neighbours = Neighbours(send, faces, rng.getrandbits(32), self.counters)
+        self._neighbours = Neighbours(send, faces, lambda: rng.getrandbits(32), self.counters)
         self._downstreams = Downstreams(send, faces, self.counters, self._neighbours)
         self._upstreams = Upstreams(
             hops, send, fetch, faces, rng, self.counters, recovery, self._downstreams, self._neighbours
@@ -132,13 +137,16 @@ class FeedTable:
             left = lli.hop_limit - 1
             entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
-        again = entry.ranges.grant(face, first, lli, now, entry.item)
+        may_push = self._faces[face].is_proven
+        again = entry.ranges.grant(face, first, lli, now, entry.item if may_push else _nothing)
         for data in again:
             self._downstreams.push(face, data.wire, now)
         granted = entry.ranges.get(face)
         if granted is not None and is_repeated:
             granted.is_answered = False
         self._downstreams.serve(entry, face, now)
+        if not may_push:
+            self._neighbours.prove(face, now)
         self._upstreams.ask(entry, now)
         self._upstreams.demand_if_needed(entry, now)
         self._downstreams.answer(entry)
@@ -171,6 +179,10 @@ class FeedTable:
         self._heard(face, now)
         news = self._neighbours.on_hello(face, hello, now)
         touched: dict[bytes, FeedEntry] = {}
+        if news.proven:
+            for entry in self._neighbours.of(face).granted.values():
+                self._downstreams.serve(entry, face, now)
+                touched[entry.feed] = entry
         for entry in news.renewed:
             granted = entry.ranges.get(face)
             if granted is not None and granted.told is not None:
