@@ -63,47 +63,6 @@ class FeedEntry:
         deadline: when the entry wants to be woken, ns.
     """
 
-    __slots__ = (
-        "backfill",
-        "cache",
-        "deadline",
-        "demand_at",
-        "demanded",
-        "demands",
-        "evidence",
-        "face",
-        "feed",
-        "first_until",
-        "gone",
-        "gone_until",
-        "has_been_fed",
-        "has_moved",
-        "has_scouted",
-        "hop_limit",
-        "indexed",
-        "is_fed",
-        "is_waiting",
-        "last_face",
-        "latest",
-        "muted",
-        "nonces",
-        "proof_sent",
-        "ranges",
-        "reach",
-        "reach_end",
-        "reference",
-        "refusals",
-        "refused",
-        "run",
-        "scouts",
-        "scouts_until",
-        "told_first",
-        "turn",
-        "unfed_since",
-        "upstream",
-        "upstream_first",
-    )
-
     def __init__(self, feed: bytes, cache: FeedCache, first: int, now: int) -> None:
         self.feed = feed
         self.reference = reference(feed)

@@ -45,32 +45,6 @@ class Neighbour:
         deadline: when it wants to be looked after, ns.
     """
 
-    __slots__ = (
-        "challenge",
-        "checks",
-        "deadline",
-        "face",
-        "granted",
-        "heard_at",
-        "held",
-        "instance",
-        "is_aware",
-        "is_dead",
-        "is_introduced",
-        "notices",
-        "number",
-        "packets",
-        "pending",
-        "pending_checks",
-        "pending_notices",
-        "pending_since",
-        "renew_at",
-        "renews",
-        "rtt",
-        "sent_at",
-        "tries",
-    )
-
     def __init__(self, face: int) -> None:
         self.face = face
         self.rtt = Rtt()
