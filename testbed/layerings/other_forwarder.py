@@ -196,7 +196,7 @@ class ForwarderNode:
     def _command(self, verb: str, wanted: ControlParameters, good: set[int]) -> ControlParameters:
         assert self._client is not None
         try:
-            answer = self._client.command(verb, wanted)
+            answer = self._client.command(verb, wanted, _BEGIN_S)
         except Unanswered as error:
             raise NotManaged(f"its forwarder does not answer {verb}") from error
         except DatasetError as error:
