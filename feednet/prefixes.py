@@ -1,6 +1,6 @@
 """An application's prefixes, registered with its forwarder over the face that it has.
 
-python-ndn's own registering takes the clock's millisecond for each command, and NFD refuses the second of two.
+python-ndn itself takes the clock's millisecond for each command, and NFD refuses the second of two.
 """
 
 from typing import Any, Final

@@ -6,7 +6,7 @@ It is RUN.partial/LAYERING/control. Requests and answers are lines of JSON:
                                         report of each node
     {"ask": "change", "change": {...}}  a testbed.scenario.sections.Change happens now
     {"ask": "node", "node": NAME}       where the node is: its namespace, home and environment
-    {"ask": "end"}                      a run that is held ends
+    {"ask": "end"}                      the run ends
 
 An answer is {"error": ...} if the request is refused. The kernel tells who listens (SO_PEERCRED), so whoever
 may open the socket finds the namespaces of the run without any list of processes.
@@ -209,6 +209,9 @@ class MininetLiveRun(LiveRun):
 
     def _apply(self, change: Change) -> None:
         self._client.ask("change", change=change.model_dump(exclude_none=True))
+
+    def _finish(self) -> None:
+        self._client.ask("end")
 
     def __enter__(self) -> Self:
         return self

@@ -49,6 +49,9 @@ class EmulatedLiveRun(LiveRun):
     def _apply(self, change: Change) -> None:
         self._emulation.apply(change)
 
+    def _finish(self) -> None:
+        self._emulation.timeline = self._emulation.timeline.ended(self._emulation.network.now)
+
 
 class Emulation:
     """The run of a layering, from virtual time 0.
@@ -195,6 +198,7 @@ def run(
             network.observe(time, observe)
         if script is not None:
             script(EmulatedLiveRun(emulation, scenario, layering, load))
+        timeline = emulation.timeline
         emulation.run(timeline.end)
         network.write_statistics()
     write_secrets(directory, emulation.take_secrets())

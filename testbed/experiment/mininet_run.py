@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -183,6 +182,7 @@ class _Nodes:
         self._control = control
         self._clock = clock
         self._is_held = is_held
+        self._is_over = False
         self._fork = multiprocessing.get_context("fork")
         self._processes: dict[str, _Process] = {}  # of a node alone, or of several, by the first of them
         self._packs = host_process.packs(scenario, layering)
@@ -222,6 +222,8 @@ class _Nodes:
             ]
             for at, due in sorted(agenda, key=lambda entry: entry[0]):
                 self._wait(at, awaited)
+                if self._is_over:
+                    break
                 if isinstance(due, Change):
                     self._apply(due, at, is_planned=True)
                 elif isinstance(due, int):
@@ -229,8 +231,8 @@ class _Nodes:
                 else:
                     self._network.reroute(due.network, due.ip)
             self._wait(timeline.end, awaited)
-            if self._is_held:
-                timeline = replace(timeline, end=self._hold(awaited))
+            if self._is_held or self._is_over:
+                timeline = timeline.ended(self._hold(awaited))
             self.programs = programs.end()
             for name in self._processes:
                 self._collect(name, self._left(timeline.end) + _GRACE_S)
@@ -258,9 +260,7 @@ class _Nodes:
     def _wait(self, until: int | None, awaited: Awaited) -> None:
         """Wait until a time, ns; let happen what is due as nodes tell what they have got, and answer those
         who ask."""
-        while until is None or until > self._clock.now():
-            if until is None and not self._is_held:
-                return
+        while not self._is_over and (until is None or until > self._clock.now()):
             names = {each.connection: name for name, each in self._processes.items()}
             quiet = [connection for connection, name in names.items() if name not in self._heard]
             seconds = None if until is None else self._left(until)
@@ -296,7 +296,7 @@ class _Nodes:
         if request["ask"] == "node":
             return self._place(request["node"])._asdict()
         if request["ask"] == "end":
-            self._is_held = False
+            self._is_over = True
             return {}
         raise UserError(f"{request['ask']}: nobody knows what that asks")
 

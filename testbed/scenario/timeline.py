@@ -1,7 +1,7 @@
 """When things happen in the run of one layering."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -78,6 +78,10 @@ class Timeline:
         stop = settle + scenario.settle_ms * MS
         drained = stop + scenario.drain_ms * MS
         return cls(start, changes, awaited, routes, first, last, settle, stop, drained)
+
+    def ended(self, time: int) -> "Timeline":
+        """Return that of a run that ends at another time, ns: subscriptions end then, if not before."""
+        return replace(self, stop=min(self.stop, time), end=time)
 
     def routes_at(self, time: int) -> Routes | None:
         """Return the routes that nodes have at a time, ns; None if they are still those of the start."""

@@ -84,6 +84,23 @@ def test_scripts_wait_and_change_the_network(tmp_path):
     assert got.time.max() <= seen["all"] * 1e9
 
 
+def test_a_script_ends_a_run_once_nothing_more_is_to_happen(tmp_path):
+    ended = []
+
+    def script(run):
+        with pytest.raises(UserError, match=r"finish: the scenario goes on until 0\.678 s; wait for that"):
+            run.finish()
+        run.wait(everything_delivered)
+        run.sleep(1)
+        run.finish()
+        ended.append(run.time_s)
+
+    results = small(settle_ms=600_000).run(tmp_path / "run", net="emulated", script=script)
+    turn = results.manifest.runs["lli"]
+    assert turn.stop_ns == turn.end_ns == round(ended[0] * 1e9) < 5e9
+    assert results.comparison().lli["delivered_share"] == 100
+
+
 def test_a_script_without_effect_leaves_the_run_as_it_is(tmp_path):
     small().run(tmp_path / "one", net="emulated")
     small().run(tmp_path / "two", net="emulated", script=lambda run: run.wait(everything_delivered))
