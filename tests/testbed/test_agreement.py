@@ -108,7 +108,7 @@ def test_over_real_tcp_the_same_messages_cross_the_links(tmp_path: Path) -> None
     crossed, latencies = [], []
     for net in NETS:
         results = wanted.run(tmp_path / net, net=net, script=until_delivered)
-        messages = results.analyze(all_tables=True).pandas("ssb")
+        messages = results.pandas("ssb")
         data = messages[messages.kind == "data"]
         crossed.append(
             Counter(zip(data.interface, data.direction, data.seq, data.payload_bytes, strict=True))

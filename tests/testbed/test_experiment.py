@@ -174,6 +174,12 @@ def test_tables(tmp_path):
         Results(tmp_path)
 
 
+def test_all_tables_of_a_run_without_ndn(tmp_path):
+    results = small(layerings=["ssb"]).run(tmp_path / "run", net="emulated").analyze(all_tables=True)
+    assert {*results.arrow("ssb")["kind"].to_pylist()} >= {"handshake", "note", "data"}
+    assert results.arrow("events").num_rows > 0
+
+
 def test_programs_and_holding_need_mininet(tmp_path):
     with pytest.raises(UserError, match=r"sleep 9 runs in real time, in Mininet only; asked for"):
         small().program("s1", "sleep 9").run(tmp_path / "run", net="emulated")
