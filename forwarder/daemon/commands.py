@@ -36,8 +36,8 @@ class Signer:
     "Signed Interest"); NFD does so for routes, even if it trusts anybody. Hence a SignatureTime is what the
     clock shows, but at least a millisecond after the last. To NFD all digests are of one key: commands of
     other programs, or of other connections, would overtake each other. Hence each connection, on which
-    commands stay in order, has a key of its own. It does not prove who signs, as a digest does not: a
-    forwarder that does not trust anybody refuses both.
+    commands stay in order, has a key of its own. It does not prove who signs: like a digest, it is for
+    forwarders that trust anybody on their machine.
 
     Args:
         clock: milliseconds since 1970.

@@ -75,7 +75,13 @@ authorizations
   authorize
   {{
     certfile any
-    privileges {{ faces fib cs strategy-choice }}
+    privileges
+    {{
+      faces
+      fib
+      cs
+      strategy-choice
+    }}
   }}
 }}
 rib {{ localhost_security {{ trust-anchor {{ type any }} }} }}
