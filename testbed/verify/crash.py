@@ -27,6 +27,7 @@ import click
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
+from ssb.store.mend import check_chains, check_structure
 from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash_tiny import TinyDrill
 from testbed.verify.killing import Fault, kill_writer
@@ -203,7 +204,7 @@ class Drill:
                     self._held = after
                     self._begun = None
             self._compare(store)
-            store.check(is_thorough=is_thorough)
+            (check_chains if is_thorough else check_structure)(store)
 
     def _matches(self, store: SqliteFeeds, held: Held) -> bool:
         return (
