@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
-from ssb.store.feeds import Appended, FeedStore, Tip
+from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Admission(FeedStore, ABC):
             try:
                 if self._is_next(message, tips.get(feed), changes.messages):
                     changes.messages.append(message)
-                    tips[feed] = self._tip_with(message)
+                    tips[feed] = max(tips.get(feed, NO_TIP), self._tip_with(message))
                 else:
                     held += 1
             except InvalidMessage as error:
@@ -139,18 +139,17 @@ class Admission(FeedStore, ABC):
         if held is not None:
             message.verify(self._hmac_key)
             raise _fork(held, message)
-        if tip is None:
-            message.follow(None)
-        elif sequence > last + 1:
+        if sequence > last + 1:
+            if tip is None:
+                message.follow(None)
             raise InvalidMessage(f"sequence {sequence} does not come after {last}")
-        elif sequence <= last:  # it was found damaged just now
-            return False
         message.verify(self._hmac_key)
-        if tip is not None and message.previous != tip.id:
-            before = self._held(feed, last) or _find(batch, feed, last)
-            if before is None:
-                raise InvalidMessage(f"message {last}, which it does not continue, is damaged here")
-            raise _fork(before, message)
+        if sequence > 1 and (tip is None or sequence <= last or message.previous != tip.id):
+            before = self._held(feed, sequence - 1) or _find(batch, feed, sequence - 1)
+            if before is None:  # it is damaged here, too, and comes first
+                return False
+            if contradicts(before, message):
+                raise _fork(before, message)
         behind = self._held(feed, sequence + 1)
         for other in [*self._out_of_order(feed, sequence), *([] if behind is None else [behind])]:
             first, second = (other, message) if other.sequence == sequence else (message, other)

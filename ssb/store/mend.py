@@ -81,10 +81,10 @@ def check_chains(store: SqliteFeeds) -> None:
     last: Message | None = None
     for stored in examined(store):
         message = stored.message
-        tip = None if last is None or last.author != message.author else last
         try:
             message.verify(store._hmac_key)
-            message.follow(tip)
+            if message.sequence - 1 not in store.damaged().get(message.author, ()):
+                message.follow(None if last is None or last.author != message.author else last)
             if store.get(message.id) != message:
                 raise InvalidMessage(f"{message.id} is not found by its id")
         except (InvalidMessage, ForkedFeed) as error:

@@ -128,6 +128,10 @@ class SqliteFeeds(Admission, FeedTable):
         of_feed = (row.number, kind) if kind else (row.number,)
         return sorted(self._page(f"feed = ?{only} AND", of_feed, _LAST, limit, "sequence DESC"))
 
+    def doubt(self, feed: str, sequence: int) -> None:
+        """Read a message that another process has found damaged, to take note of it here."""
+        self._held(feed, sequence)
+
     def forks(self) -> Mapping[str, tuple[Message, Message]]:
         """For each forked feed the two messages that prove it."""
         self._refresh()
