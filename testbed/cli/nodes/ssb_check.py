@@ -44,9 +44,13 @@ def check(settings: Settings) -> None:
         click.echo(f"damaged      {some(numbers)} of {feed}")
     damaged = sum(map(len, checked.damaged.values()))
     if damaged or blobs:
-        found = [f"{damaged:,} damaged messages"] if damaged else []
-        found += [f"{blobs:,} damaged blobs, which are deleted"] if blobs else []
-        raise UserError(f"{' and '.join(found)}: they come again from other peers while this one runs")
+        found = [_counted(damaged, "message")] if damaged else []
+        found += [_counted(blobs, "blob")] if blobs else []
+        raise UserError(f"damaged: {' and '.join(found)}; run the peer, so that others send them again")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' if number > 1 else ''}"
 
 
 def _check_blobs(path: Path) -> int:
