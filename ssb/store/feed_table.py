@@ -174,12 +174,12 @@ class FeedTable(Database):
             if row.sequence in self._damaged.get(author, ()):
                 continue
             text, start = message[4:]
-            if start != sound.start_of(row.tip):
+            is_tip_itself = isinstance(text, bytes) and _digest(text) == row.tip
+            is_of_row = is_tip_itself and sound.named(text) == (author, row.sequence)
+            if is_tip_itself != is_of_row or (not is_tip_itself and start != sound.start_of(row.tip)):
                 raise self._damage(f"the row of {author} does not name its last message")
             if not sound.is_sound(text, start, author, row.sequence, self._hmac_key):
                 self._lose(author, row.sequence)
-            elif message_digest(text) != row.tip:
-                raise self._damage(f"the row of {author} does not name its last message")
         ((last,),) = self._query("SELECT max(feed) FROM messages")
         for number in sorted(set(range(1, (last or 0) + 1)).difference(self._authors)):
             if self._query("SELECT 1 FROM messages WHERE feed = ? LIMIT 1", (number,)):
@@ -271,6 +271,13 @@ def is_tip(sequence: Any, tip: Any) -> bool:
     """Whether two columns of a row can be the number and the digest of a feed's last message."""
     is_number = isinstance(sequence, int) and sequence >= 1
     return is_number and isinstance(tip, bytes) and len(tip) == KEY_BYTES
+
+
+def _digest(text: bytes) -> bytes | None:
+    try:
+        return message_digest(text)
+    except UnicodeDecodeError:
+        return None
 
 
 def _decode(text: bytes) -> str:

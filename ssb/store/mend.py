@@ -251,9 +251,10 @@ def _replace(path: Path, new: Path) -> Path:
         kept = kept.with_name(f"{kept.name}{KEPT}")
     os.link(path, kept)
     log, kept_log = path.with_name(f"{path.name}-wal"), kept.with_name(f"{kept.name}-wal")
-    if log.exists():
-        log.replace(kept_log)  # before the new file is there, to which it does not belong
-    path.with_name(f"{path.name}-shm").unlink(missing_ok=True)
+    if log.exists() and log.stat().st_size:
+        log.replace(kept_log)
+    for suffix in ("-wal", "-shm"):  # before the new file is there, to which they do not belong
+        path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
     new.replace(path)
     return kept
 

@@ -238,7 +238,7 @@ class SqliteFeeds(Admission, FeedTable):
                 loose -= self._database.executemany("DELETE FROM out_of_order WHERE id = ?", ids).rowcount
             for feed, (first, second) in changes.forks.items():
                 proof = (feed, first.encoded, second.encoded)
-                self._database.execute("INSERT INTO forks VALUES (?, ?, ?)", proof)
+                self._database.execute("INSERT OR REPLACE INTO forks VALUES (?, ?, ?)", proof)
             if changes.out_of_order is not None:
                 loose += self._keep_out_of_order(changes.out_of_order, changes.received, loose)
         self._rows |= rows

@@ -1,12 +1,13 @@
 """Flipping bits in what a peer has stored: `python -m testbed.verify.fuzz.flips [--flips N] [--seed N]`.
 
 Theory of operation. An account holds feeds whose authors write, follow, block and name each other; one feed
-is forked, and one message is out of order. All messages are known. For each flip one byte of a copy is changed
-at random: half of the flips hit the text of a message, the others any byte of the store, or of the views beside
-it. Then all commands run that read or write. None may raise anything but an error of one line. No message may
-be shown or handed to peers but those that were stored, and no feed with a gap. What is published continues the
-account's own feed where it ended, or is refused: so nothing forks. Then `check` runs, and all messages come as
-from peers. In the end the account must hold them all, and see the same follows, blocks and names as before.
+is forked, and one message is out of order. All messages are known. For each flip one byte of a copy is
+changed at random: half of the flips hit the text of a message, the others any byte of the store, or of the
+views beside it. Then all commands run that read or write. None may raise anything but an error of one line.
+No message may be shown or handed to peers but those that were stored, and no feed with a gap. What is
+published continues the account's own feed where it ended, or is refused: so nothing forks. Then `check` runs,
+and all messages come as from peers. In the end the account must hold them all, and see the same follows,
+blocks and names as before.
 """
 
 import json
