@@ -166,14 +166,13 @@ class FeedTable(Database):
     def _check_rows(self) -> None:
         """Compare each feed's row with its last message, by the hash of which it is known."""
         joined = """
-            SELECT f.author, m.position, m.feed, m.sequence, m.received, m.text, m.id_start FROM feeds AS f
+            SELECT f.author, m.text, m.id_start FROM feeds AS f
             LEFT JOIN messages AS m ON m.feed = f.feed AND m.sequence = f.sequence
         """
-        for author, *message in self._database.execute(joined):
+        for author, text, start in self._database.execute(joined):
             row = self._rows[author]
             if row.sequence in self._damaged.get(author, ()):
                 continue
-            text, start = message[4:]
             is_tip_itself = isinstance(text, bytes) and _digest(text) == row.tip
             is_of_row = is_tip_itself and sound.named(text) == (author, row.sequence)
             if is_tip_itself != is_of_row or (not is_tip_itself and start != sound.start_of(row.tip)):
@@ -181,7 +180,10 @@ class FeedTable(Database):
             if not sound.is_sound(text, start, author, row.sequence, self._hmac_key):
                 self._lose(author, row.sequence)
         ((last,),) = self._query("SELECT max(feed) FROM messages")
-        for number in sorted(set(range(1, (last or 0) + 1)).difference(self._authors)):
+        unknown = range(1, last) if last in self._authors else [last] if last is not None else []
+        for number in unknown:
+            if number in self._authors:
+                continue
             if self._query("SELECT 1 FROM messages WHERE feed = ? LIMIT 1", (number,)):
                 raise self._damage("messages of a feed that is not in the table of feeds")
 
