@@ -136,7 +136,9 @@ class FeedTable(Database):
         self._database.execute("INSERT INTO network VALUES (?)", (self._network,))
 
     def _explain(self, error: sqlite3.Error) -> str:
-        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_CONSTRAINT")):
+        # Of our own statements SQLite only says SQLITE_ERROR if the file's schema is not ours any more.
+        damaged = ("SQLITE_CORRUPT", "SQLITE_CONSTRAINT", "SQLITE_ERROR")
+        if getattr(error, "sqlite_errorname", "").startswith(damaged):
             return f"damaged ({error}); {MEND}"
         return super()._explain(error)
 

@@ -25,6 +25,7 @@ from ssb.store.sqlite import SqliteFeeds
 KEPT: Final = ".damaged"
 """What the name of a damaged file ends with from then on."""
 
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter for names in the file
 _PAGE = 1000
 _GAP = 1_000_000  # positions that cannot be read, after which nothing more is expected
 
@@ -122,9 +123,12 @@ def write_anew(path: Path, hmac_key: bytes | None) -> Path:
         old = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)
         old.text_factory = bytes
         with closing(old), SqliteFeeds(partial, hmac_key) as new:
+            old.execute("SELECT position, received, text, id_start FROM messages LIMIT 0")  # so it is a store
             _copy(old, new)
+            if not new.end:
+                raise sqlite3.DatabaseError("no message can be read")
         return _replace(path, partial)
-    except sqlite3.Error as error:
+    except _UNREADABLE as error:
         raise StoreError(
             f"{path}: damaged beyond mending ({error}); move it away: the feeds come again from other peers"
         ) from None
@@ -187,7 +191,7 @@ def _rows(old: sqlite3.Connection) -> Iterator[tuple[int, Any, Any, Any]]:
                 page = old.execute(f"{chosen} > ? ORDER BY position LIMIT {_PAGE}", (last,)).fetchall()
                 if not page:
                     return
-        except sqlite3.DatabaseError:
+        except _UNREADABLE:
             page = []
         good = [row for row in page if row[0] > last]
         yield from good
@@ -239,7 +243,7 @@ def _try(old: sqlite3.Connection, query: str, *values: Any) -> list[Any]:
     try:
         for row in old.execute(query, values):
             found.append(row)
-    except sqlite3.DatabaseError:
+    except _UNREADABLE:
         pass
     return found
 

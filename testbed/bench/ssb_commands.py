@@ -1,10 +1,10 @@
-"""How long commands take beside a large store: `python -m testbed.bench.ssb_commands [--messages N] [--feeds N]`.
+"""How long commands take beside a large store: `python -m testbed.bench.ssb_commands [--messages N]`.
 
 It makes an account as a peer of a year holds it: nine messages in ten are posts, most others follow or block
-somebody, some give a name. The account follows fifty of the feeds. Each command then runs as users run it, in a
-process of its own; the time is by the clock on the wall, the median of several. The first status is apart: it
-makes the views of the messages (`ssb.daemon.views`), as after their loss. The peer has started when it says that
-it is ready.
+somebody, some give a name. The account follows fifty of the feeds. Each command then runs as users run it, in
+a process of its own; the time is by the clock on the wall, the median of several. The first status is apart:
+it makes the views of the messages (`ssb.daemon.views`), as after their loss. The peer has started when it
+says that it is ready.
 
 Nothing fails for being slow: a figure on the wrong side of its bar is shown as missed.
 """

@@ -216,6 +216,29 @@ def test_pages_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
         assert store.publish(BOB, POST, 9).sequence == 201
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE sqlite_schema SET sql = 'CREATE TABLE feeds (x' WHERE name = 'feeds'",
+        "UPDATE sqlite_schema SET sql = 'CREATE TABLE messages (x)' WHERE name = 'messages'",
+        "UPDATE sqlite_schema SET sql = replace(sql, 'text', CAST(x'e978' AS TEXT)) WHERE name = 'messages'",
+    ],
+)
+def test_what_is_beyond_mending_stays_as_it_is(path: Path, statement: str) -> None:
+    """Nothing takes its place: an empty store would begin the own feed anew."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA writable_schema = ON")
+        database.execute(statement)
+    before = path.read_bytes()
+    for opening in (SqliteFeeds, check_file):
+        with pytest.raises(StoreError) as error:
+            opening(path)
+        assert "damaged" in str(error.value)
+        assert "\n" not in str(error.value)
+    assert path.read_bytes() == before
+    assert not list(path.parent.glob("*.new*"))
+
+
 def test_other_files_are_not_written_anew(path: Path) -> None:
     change(path, "PRAGMA application_id = 7")
     before = path.read_bytes()
