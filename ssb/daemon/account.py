@@ -2,6 +2,7 @@
 
     secret          the identity (ssb.key_file)
     feeds.sqlite    messages (ssb.store.sqlite)
+    views           what was computed from them (ssb.daemon.views)
     blobs/          blobs, as stock peers keep them
     ebt/            how far other peers said they were, as stock peers keep it
     peers.json      peers that are known: a list of addresses
@@ -13,20 +14,23 @@ One program writes to it at a time.
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from ssb import key_file, private
 from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.daemon.views import FILE, Views
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.message import Message
+from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.sqlite import SqliteFeeds
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
-CONTACT: Final = "contact"
+STORE: Final = "feeds.sqlite"
 
 
 class Account:
@@ -50,33 +54,37 @@ class Account:
             raise StoreError(f"{self.path}: {error.strerror}") from None
         secret = self.path / "secret"
         self.identity = key_file.read(secret) if secret.exists() else key_file.create(secret)
-        self.feeds = SqliteFeeds(self.path / "feeds.sqlite", hmac_key)
-        self.blobs = DirectoryBlobs(self.path / "blobs")
+        self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         self.clocks = ClockDirectory(self.path / "ebt")
-        self.graph = Graph(self.identity.ref, hops)
-        self.blocks: set[tuple[str, str]] = set()
-        for stored in read_log(self.feeds, 0, {CONTACT}):
-            self.read(stored.message)
-        self.graph.take_changes()
+        self._hops = hops
+
+    @cached_property
+    def blobs(self) -> DirectoryBlobs:
+        """The blobs; opened when they are asked for, as all are counted."""
+        return DirectoryBlobs(self.path / "blobs")
+
+    @cached_property
+    def views(self) -> Views:
+        """What is computed from messages; opened when it is asked for."""
+        return Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
+
+    @property
+    def graph(self) -> Graph:
+        """Who follows and blocks whom."""
+        return self.views.graph
 
     def close(self) -> None:
         """Let go of the directory."""
+        if "views" in self.__dict__:
+            self.views.close()
         self.feeds.close()
-        self.blobs.close()
+        if "blobs" in self.__dict__:
+            self.blobs.close()
 
     def read(self, message: Message) -> None:
-        """Take in what a message says about whom its author follows and blocks."""
-        content = message.content
-        if not isinstance(content, dict) or content.get("type") != CONTACT:
-            return
-        self.graph.read(message)
-        contact = content.get("contact")
-        if isinstance(contact, str):
-            pair = (message.author, contact)
-            if self.graph.is_blocked(contact, by=message.author):
-                self.blocks.add(pair)
-            else:
-                self.blocks.discard(pair)
+        """Let the views take in a message, if they are open."""
+        if "views" in self.__dict__:
+            self.views.read(message)
 
     def publish(
         self, content: Mapping[str, Any], now_ms: float, recipients: list[str] | None = None
@@ -89,15 +97,12 @@ class Account:
 
     def messages(self, feed: str | None, limit: int | None, kind: str | None) -> Iterator[Stored]:
         """Yield messages as they came: of one feed or all, of one type or all, the last `limit`."""
-        found = (
-            stored
-            for stored in read_log(self.feeds, 0, None if kind is None else {kind})
-            if feed is None or stored.message.author == feed
-        )
-        if limit is None:
-            yield from found
-        else:
-            yield from list(found)[-limit:] if limit else []
+        if limit is not None:
+            yield from self.feeds.newest(limit, feed, kind)
+            return
+        for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
+            if feed is None or sound.named(stored.text) == (feed, stored.sequence):
+                yield stored
 
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers that are known by address; a damaged file counts as none."""

@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ssb.canonical import Value, parse
-from ssb.daemon.account import CONTACT, Account
+from ssb.daemon.account import Account
+from ssb.daemon.views import CONTACT
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.door import InvalidInvite
@@ -109,7 +110,7 @@ class LocalPeer:
             self._door,
             announcements,
         )
-        for author, blocked in account.blocks:
+        for author, blocked in account.graph.blocks():
             self.peer.replication.hide(author, blocked, now)
         for host, port, reference in account.known_peers():
             self.peer.add(reference, (host, port), now)
@@ -178,6 +179,10 @@ class LocalPeer:
             self._events.append(PeerEvent(now, "stored", message=message))
             self.peer.appended(message.author, now)
             self._learn(message, now)
+        for feed, sequence in self._account.feeds.take_lost():
+            detail = f"message {sequence} is damaged here, and comes again from others"
+            self._events.append(PeerEvent(now, "damaged", feed, detail))
+            self.peer.lost(feed, now)
         events = self.peer.take_events()
         self._events += events
         for event in events:
@@ -192,7 +197,7 @@ class LocalPeer:
             return
         contact = content.get("contact")
         if isinstance(contact, str):
-            if (message.author, contact) in self._account.blocks:
+            if self._account.graph.is_blocked(contact, by=message.author):
                 self.peer.replication.hide(message.author, contact, now)
                 if message.author == self._account.identity.ref:
                     self.peer.remove(contact, now)

@@ -239,6 +239,15 @@ class Peer:
                 self._stir(connection)
         self._go_on(now)
 
+    def lost(self, feed: str, now: int) -> None:
+        """Fetch messages of a feed again that the store has found damaged."""
+        self._replication.lost(feed, now)
+        for connection in self._connections.values():
+            if connection.fetches:
+                self._stir(connection)
+                self._services.fetch(connection, feed)
+        self._go_on(now)
+
     def share(self, feed: str, partner: str, now: int, *, receives: bool) -> None:
         """Exchange a feed with one peer only: see Ebt.share()."""
         self.replication.share(feed, partner, now, receives=receives)

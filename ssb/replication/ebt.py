@@ -343,6 +343,13 @@ class Ebt(Replicator):
             self._dismiss(session, feed, now)
             self._record(session, feed, session.clock.get(feed, -1))
 
+    def lost(self, feed: str, now: int) -> None:
+        """See Replication: all peers are told how far the store is now, and one that is ahead sends."""
+        for session in self._sessions.values():
+            if session.has_started and self._shares(feed, session):
+                self._note(session, feed, session.exchanges.setdefault(feed, _Exchange()), now)
+        self._find_source(feed, now)
+
     def hide(self, feed: str, peer: str, now: int) -> None:
         """Do not exchange a feed with a peer, as its author has blocked the peer."""
         self._hidden.setdefault(feed, set()).add(peer)

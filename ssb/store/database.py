@@ -138,6 +138,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise self._error(self._explain(error)) from error
+        except UnicodeDecodeError as error:  # Python cannot read what SQLite says of a name in a damaged file
+            raise self._error("damaged: a name in it is not UTF-8") from error
 
     def _error(self, reason: str) -> StoreError:
         return StoreError(f"{self.path}: {reason}")

@@ -8,7 +8,6 @@ import os
 import sys
 
 import click
-from rich.console import Console
 
 from analysis.errors import AnalysisError, of_system
 from captures.pcapng import CaptureError
@@ -18,8 +17,6 @@ from testbed.errors import UserError
 
 MENDABLE = (UserError, AnalysisError, CaptureError, OSError)
 """Errors that the user can mend."""
-
-_errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _PLACES = {
     "analyze": "testbed.cli.captures.analyze:analyze",
@@ -77,10 +74,10 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except MENDABLE as error:
-        _errors.print(f"feednet: {complaint(error)}", markup=False)
+        click.echo(f"feednet: {complaint(error)}", err=True)
         sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
-        _errors.print("feednet: interrupted")
+        click.echo("feednet: interrupted", err=True)
         sys.exit(interrupts.status())
 
 

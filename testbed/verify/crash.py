@@ -27,8 +27,10 @@ import click
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
+from ssb.store.mend import check_chains, check_structure
 from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash_tiny import TinyDrill
+from testbed.verify.crash_views import ViewsDrill
 from testbed.verify.killing import Fault, kill_writer
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
@@ -203,7 +205,7 @@ class Drill:
                     self._held = after
                     self._begun = None
             self._compare(store)
-            store.check(is_thorough=is_thorough)
+            (check_chains if is_thorough else check_structure)(store)
 
     def _matches(self, store: SqliteFeeds, held: Held) -> bool:
         return (
@@ -290,16 +292,23 @@ def _apply(store: SqliteFeeds, material: Material, held: Held, change: Change) -
             store.add_out_of_order(material.loose[number], 1.0)
 
 
+_DRILLS: dict[str, type[Drill | TinyDrill | ViewsDrill]] = {
+    "feeds": Drill,
+    "tiny": TinyDrill,
+    "views": ViewsDrill,
+}
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--kills", type=click.IntRange(min=1), default=500, show_default=True, help="How many writers.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the messages and the instants.")
 @click.option(
     "--store",
     "kind",
-    type=click.Choice(["feeds", "tiny"]),
+    type=click.Choice([*_DRILLS]),
     default="feeds",
     show_default=True,
-    help="Of classic feeds, or of tinySSB's.",
+    help="Of classic feeds, of tinySSB's, or classic ones with the views of a peer.",
 )
 def main(kills: int, seed: int, kind: str) -> None:
     """Kill processes that write to a store of SSB feeds, and check the store after each.
@@ -307,7 +316,7 @@ def main(kills: int, seed: int, kind: str) -> None:
     Exit status 1 if an acknowledged change is lost, or anything is torn or doubled.
     """
     with tempfile.TemporaryDirectory() as directory:
-        drill: Drill | TinyDrill = (Drill if kind == "feeds" else TinyDrill)(Path(directory), seed)
+        drill = _DRILLS[kind](Path(directory), seed)
         fault = ""
         try:
             drill.run(kills)

@@ -16,9 +16,11 @@ from ssb.export import InvalidExport, entry_line, read_export
 from ssb.keys import Identity, message_ref, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts, proves_fork
 from ssb.store import feeds, memory, sqlite
+from ssb.store.feed_table import APPLICATION_ID
 from ssb.store.feeds import FeedStore, StoreError, Tip, read_log
 from ssb.store.memory import MemoryFeeds
-from ssb.store.sqlite import APPLICATION_ID, SqliteFeeds
+from ssb.store.mend import check_chains
+from ssb.store.sqlite import SqliteFeeds
 from ssb.store.transfer import export_feed, import_feeds
 
 FEED = feed(ALICE, 6)
@@ -318,7 +320,7 @@ def test_it_is_all_there_after_reopening(tmp_path):
         store.add_out_of_order(feed(Identity.from_seed(bytes(32)), 3)[2], 1)
         store.append([OTHER[1]], 1)
     with SqliteFeeds(path) as store:
-        store.check()
+        check_chains(store)
         assert store.tips() == {ALICE.ref: 6, BOB.ref: 1}
         assert store.tip(BOB.ref) == Tip(1, own.id)
         assert dict(store.forks()) == {ALICE.ref: (FEED[1], OTHER[1])}
@@ -406,7 +408,7 @@ def test_damage_is_found(tmp_path):
         store.append(FEED, 1)
     change(path, "DELETE FROM messages WHERE sequence = 3")
     with SqliteFeeds(path) as store, pytest.raises(StoreError, match="damaged"):
-        store.check()
+        check_chains(store)
 
 
 # Random histories

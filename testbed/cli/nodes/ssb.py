@@ -1,24 +1,19 @@
 """`feednet ssb`: a Scuttlebutt peer, and what its user does with it."""
 
-import asyncio
 import json
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from testbed.cli.group import LazyGroup
+from testbed.cli.nodes.ssb_lines import called, message_line, some
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
-
-console = Console(highlight=False, soft_wrap=True)
 
 _LONGEST_TERM_S = 366 * 86_400
 
@@ -36,6 +31,7 @@ class Settings:
 @click.group(
     cls=LazyGroup,
     places={
+        "check": "testbed.cli.nodes.ssb_check:check",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
     },
@@ -61,7 +57,7 @@ def commands_of(settings: Settings) -> Iterator[Any]:
     """Reach the running peer, or else open its account."""
     from ssb.daemon.account import Account
     from ssb.daemon.commands import CommandError, Commands
-    from ssb.daemon.service import RunningPeer
+    from ssb.daemon.running import RunningPeer
 
     try:
         try:
@@ -139,6 +135,9 @@ def peer(
 
     Says on standard output when it is ready, and its address; events are logged to standard error.
     """
+    import asyncio
+    import logging
+
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
     from ssb.keys import InvalidRef, decode_base64
@@ -296,6 +295,8 @@ def log(
 
     options = {"limit": None if is_whole else limit, "id": feed, "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
+    if not as_json:
+        options["names"] = True
     with commands_of(settings) as commands:
         identity = key_file.read(settings.path / "secret")
         for entry in commands.stream(["createLogStream"], [options]):
@@ -304,7 +305,7 @@ def log(
                 continue
             value = entry["value"]
             said = private.unbox(value["content"], identity)
-            click.echo(_line(value, said))
+            click.echo(message_line(value, said, entry.get("name")))
 
 
 @ssb.command()
@@ -317,39 +318,39 @@ def status(settings: Settings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(state))
         return
-    console.print(f"identity     {state['id']}")
-    console.print(f"peer         {'running' if state['running'] else 'not running'}")
-    console.print(
-        f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own"
-    )
-    console.print(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
+    names = state["names"]
+    click.echo(f"identity     {called(state['id'], names)}")
+    click.echo(f"peer         {'running' if state['running'] else 'not running'}")
+    click.echo(f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own")
+    click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
     for feed in state["forked"]:
-        console.print(f"forked       {feed}")
+        click.echo(f"forked       {called(feed, names)}")
+    for feed, numbers in state["damaged"].items():
+        click.echo(f"damaged      {some(numbers)} of {called(feed, names)}; comes again from others")
     for one in state.get("connections", []):
         direction = "called" if one["called"] else "called this peer"
         way = "EBT" if one["ebt"] else "history streams"
-        console.print(
-            f"connected    {one['peer']}  {direction}, {one['seconds']} s, {way}, {one['new']} new messages"
+        click.echo(
+            f"connected    {called(one['peer'], names)}  {direction}, {one['seconds']} s, {way}, "
+            f"{one['new']} new messages"
         )
     if "gateway" in state:
         gateway = state["gateway"]
         served, followed = len(gateway["homes"]), len(gateway["follows"])
-        console.print(
-            f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed"
-        )
+        click.echo(f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed")
         for trouble, times in gateway["troubles"].items():
-            console.print(f"trouble      {times} x {trouble}")
+            click.echo(f"trouble      {times} x {trouble}")
     if "ndn" in state:
         ndn = state["ndn"]
         role = "provider" if ndn["provides"] else "customer"
-        console.print(
+        click.echo(
             f"NDN          {role}: {len(ndn['contracts'])} contracts, {ndn['prefixes']} prefixes allocated; "
             f"{ndn['pit']} PIT entries, {ndn['cached']} Data cached"
         )
         for trouble, times in ndn["troubles"].items():
-            console.print(f"trouble      {times} x {trouble}")
+            click.echo(f"trouble      {times} x {trouble}")
     for reason, times in state.get("refused", {}).items():
-        console.print(f"refused      {times} x {reason}")
+        click.echo(f"refused      {times} x {reason}")
 
 
 @ssb.group()
@@ -389,18 +390,3 @@ def accept(settings: Settings, code: str) -> None:
         commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
         commands.answer(["connect"], [str(given.address)])
     click.echo(f"followed by {pub}, and following it")
-
-
-def _line(value: dict[str, Any], said: dict[str, Any] | None) -> str:
-    """Return a message as a line for people."""
-    when = datetime.fromtimestamp(value["timestamp"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    content = said if said is not None else value["content"]
-    if isinstance(content, str):
-        text = "(private, for others)"
-    elif content.get("type") == "post":
-        text = str(content.get("text", ""))
-    else:
-        text = json.dumps(content, ensure_ascii=False)
-    mark = "  (private)" if said is not None else ""
-    shown = text.replace("\n", " ")
-    return f"{when}  {value['author'][:9]}… {value['sequence']:>5}{mark}  {shown}"
