@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -27,10 +27,11 @@ DIRECTORY = Path("~/.feednet/ssb")
 
 
 class Settings:
-    """What all commands have: the account's directory."""
+    """What all commands have: the account's directory, and whether its feed goes on without asking others."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_settled: bool) -> None:
         self.path = path.expanduser()
+        self.is_settled = is_settled
 
 
 @click.group(
@@ -47,33 +48,45 @@ class Settings:
     show_default=True,
     help="Directory of the account: its identity, messages and blobs.",
 )
+@click.option(
+    "--new-feed",
+    is_flag=True,
+    help="Nobody has messages of this identity that are not here: write on without asking other peers first. "
+    "If somebody has, its feed is forked for good.",
+)
 @click.pass_context
-def ssb(context: click.Context, path: Path) -> None:
+def ssb(context: click.Context, path: Path, new_feed: bool) -> None:
     """Run a Scuttlebutt peer, write and read messages, follow others.
 
     The commands work with the peer running or not. Never use one identity in two peers.
     """
-    context.obj = Settings(path)
+    context.obj = Settings(path, is_settled=new_feed)
 
 
 @contextmanager
 def commands_of(settings: Settings) -> Iterator[Any]:
     """Reach the running peer, or else open its account."""
-    from ssb.daemon.account import Account
+    from ssb.daemon.account import Account, refuse_stock
     from ssb.daemon.commands import CommandError, Commands
     from ssb.daemon.service import RunningPeer
 
+    refuse_stock(settings.path)  # whose socket may answer
     try:
         try:
             running = RunningPeer(settings.path)
         except ConnectionError:
             account = Account(settings.path)
             try:
-                yield Commands(account, lambda: time.time_ns() // 1_000_000)
+                commands = Commands(account, lambda: time.time_ns() // 1_000_000)
+                if settings.is_settled:
+                    commands.answer(["settle"], [])
+                yield commands
             finally:
                 account.close()
         else:
             try:
+                if settings.is_settled:
+                    running.answer(["settle"], [])
                 yield running
             finally:
                 running.close()
@@ -159,6 +172,10 @@ def peer(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     account = Account(settings.path, hops)
     try:
+        if settings.is_settled:
+            account.own.settle()
+        if account.own.doubt:
+            logging.warning("nothing is published yet: %s", account.own.why())
         surroundings = None
         if ndn is not None:
             surroundings = _gateway(account, ndn)
@@ -307,6 +324,64 @@ def log(
             click.echo(_line(value, said))
 
 
+@ssb.command("export")
+@click.argument("feed", required=False)
+@click.pass_obj
+def export_(settings: Settings, feed: str | None) -> None:
+    """Print all messages, or those of FEED, as lines that `import` and stock peers read.
+
+    They are what `ssb-server log` prints, a line a message.
+    """
+    from ssb.canonical import stringify
+
+    with commands_of(settings) as commands:
+        for entry in commands.stream(["createLogStream"], [{} if feed is None else {"id": feed}]):
+            click.echo(stringify(entry, indent=0))
+
+
+@ssb.command("import")
+@click.argument("source", type=click.Path(exists=True, path_type=Path))
+@click.pass_obj
+def import_(settings: Settings, source: Path) -> None:
+    """Take in messages: of a stock peer's directory such as ~/.ssb, or a file of lines as `export` prints them.
+
+    Of a directory the identity is taken, too, where there is none yet. Do not start its own program again.
+    """
+    from ssb import key_file
+    from ssb.daemon.account import Account
+    from ssb.daemon.importing import import_directory, import_lines
+    from ssb.daemon.service import RunningPeer
+    from ssb.daemon.stock import stock_logs
+    from ssb.export import InvalidExport
+
+    now_ms = time.time_ns() // 1_000_000
+    if not source.is_dir():
+        account = Account(settings.path)
+    elif stock_logs(source):
+        with suppress(ConnectionError):
+            RunningPeer(source).close()
+            raise UserError(f"{source}: a peer is running there; stop it first, and do not start it again")
+        account = Account(settings.path, identity=key_file.read(source / "secret"))
+    else:
+        raise UserError(
+            f"{source}: no directory of a stock peer: no flume/log.offset and no db2/log.bipf in it"
+        )
+    try:
+        done = (import_directory if source.is_dir() else import_lines)(account, source, now_ms)
+    except InvalidExport as error:
+        raise UserError(str(error)) from None
+    finally:
+        account.close()
+    click.echo(f"{done.messages:,} messages and {done.blobs:,} blobs are new")
+    click.echo(f"{account.identity.ref} is this identity; {done.own:,} messages of it are here")
+    for feed, reason in done.refused.items():
+        click.echo(f"{feed} ends early: {reason}")
+    for what, count in done.skipped.items():
+        click.echo(f"not taken, {count:,}: {what}")
+    if account.own.doubt:
+        click.echo(f"Before you publish: {account.own.why()}")
+
+
 @ssb.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_obj
@@ -323,6 +398,8 @@ def status(settings: Settings, as_json: bool) -> None:
         f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own"
     )
     console.print(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
+    if state["doubt"]:
+        console.print(f"in doubt     {state['doubt']}")
     for feed in state["forked"]:
         console.print(f"forked       {feed}")
     for one in state.get("connections", []):
