@@ -41,8 +41,8 @@ def refuse_stock(path: Path) -> None:
     """Raise StoreError for a directory that another program writes to."""
     for log in stock_logs(path):
         raise StoreError(
-            f"{path}: another program keeps messages of this identity here ({log}), and two programs with one "
-            f"identity fork its feed. Copy it to a directory of its own: `feednet ssb import {path}`"
+            f"{path}: another program keeps messages of this identity here ({log}), and two programs with "
+            f"one identity fork its feed. Copy it to a directory of its own: `feednet ssb import {path}`"
         )
 
 
@@ -96,16 +96,16 @@ class Account:
             found = key_file.read(secret)
             if identity is not None and identity.ref != found.ref:
                 raise KeyFileError(
-                    f"{secret}: holds the identity {found.ref}, not {identity.ref}; give that one a directory of "
-                    "its own (--path)"
+                    f"{secret}: holds the identity {found.ref}, not {identity.ref}; "
+                    "give that one a directory of its own (--path)"
                 )
             return found, OwnFeed(self.feeds, found, mark)
         if identity is None:
-            seen = Mark(mark).read()
+            seen = Mark(mark, self.feeds.lock_path).read()
             if self.feeds.end or (seen is not None and seen.number):
-                whose = "" if seen is None else f" of {seen.feed}"
+                whose = "a store of messages" if seen is None else f"the store of {seen.feed}"
                 raise KeyFileError(
-                    f"{secret}: there is no such file, but the messages{whose} are here. Put the identity back from a "
+                    f"{secret}: there is no such file, but {whose} is here. Put the identity back from a "
                     "backup, or move the directory away to begin as somebody else"
                 )
         made = identity or Identity.from_seed(token_bytes(32))

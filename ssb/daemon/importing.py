@@ -35,13 +35,13 @@ class Imported(NamedTuple):
     skipped: Mapping[str, int]
 
 
-def import_lines(account: Account, path: Path, now_ms: float) -> Imported:
-    """Take in an export. Raises OSError, and InvalidExport for lines that are none; what came before stays."""
+def import_lines(account: Account, source: Path, now_ms: float) -> Imported:
+    """Take in an export. Raises OSError, and InvalidExport for lines that are none: those before it stay."""
     reading = _Reading()
     own = account.own.tip
     try:
-        with path.open("rb") as file:
-            entries = ((entry.place, {"value": entry.value}) for entry in read_entries(file, str(path)))
+        with source.open("rb") as file:
+            entries = ((entry.place, {"value": entry.value}) for entry in read_entries(file, str(source)))
             messages = reading.import_to(account, entries, now_ms)
     finally:
         if reading.tips[account.own.feed] > own:
@@ -49,7 +49,7 @@ def import_lines(account: Account, path: Path, now_ms: float) -> Imported:
     return Imported(messages, account.own.tip, 0, reading.refused, reading.skipped)
 
 
-def import_directory(account: Account, directory: Path, now_ms: float) -> Imported:
+def import_directory(account: Account, source: Path, now_ms: float) -> Imported:
     """Take in what a stock peer's directory holds: messages of all feeds, blobs, addresses of peers.
 
     The account has the directory's identity. Its feed is in doubt from the start: messages of it may be
@@ -57,12 +57,12 @@ def import_directory(account: Account, directory: Path, now_ms: float) -> Import
     """
     account.own.question(IMPORTED)
     reading = _Reading()
-    messages = sum(reading.import_to(account, read_log(log), now_ms) for log in stock_logs(directory))
+    messages = sum(reading.import_to(account, read_log(log), now_ms) for log in stock_logs(source))
     account.own.question(IMPORTED, reading.tips[account.own.feed])
-    for address in addresses(directory):
+    for address in addresses(source):
         if address.peer != account.own.feed:
             account.remember(address)
-    blobs = _import_blobs(account, directory / "blobs" / "sha256", reading.skipped)
+    blobs = _import_blobs(account, source / "blobs" / "sha256", reading.skipped)
     return Imported(messages, account.own.tip, blobs, reading.refused, reading.skipped)
 
 
@@ -92,7 +92,7 @@ class _Reading:
         return account.feeds.end - before
 
     def _messages(self, entries: Iterable[tuple[str, Value]]) -> Iterator[Message]:
-        """Yield the messages of classic feeds, their signatures not checked; of a feed up to the first bad one."""
+        """Yield messages of classic feeds, of each up to the first bad one; signatures are not checked."""
         for place, entry in entries:
             value = entry.get("value") if isinstance(entry, dict) else None
             if not isinstance(entry, dict) or not isinstance(value, dict):

@@ -1,13 +1,13 @@
 """Getting one's own feed back from peers, and finding out how far it is.
 
-While the own feed is in doubt (`ssb.store.own_feed`), every peer is asked for it by `createHistoryStream`, which
-all peers answer, those that send nobody its own feed by EBT, too. What comes is signed by the user, so nobody can
-invent it. The doubt is settled when a peer that has the feed has told all that it has, all that peers claim to
-have is here, and nothing more has come for a moment, in which others may answer.
+While the own feed is in doubt (`ssb.store.own_feed`), every peer is asked for it by `createHistoryStream`.
+Nearly all peers answer that, also those that send nobody his own feed by EBT. What comes is signed by the
+user, so nobody can invent it. The doubt is settled when a peer that has the feed has told all that it has,
+all that peers claim to have is here, and nothing more has come for a moment, in which others may answer.
 
-A peer that says by EBT that it has more than is here raises the doubt: the user's identity is in use elsewhere,
-or all of the disk went back in time. If it answers and does not show what it claims, its word counts no more.
-A peer without `createHistoryStream` is taken at its word by EBT.
+A peer that says by EBT that it has more than is here raises the doubt: the identity is in use elsewhere, or
+all of the disk went back in time. If it answers and does not show what it claims, its word counts no more. A
+peer that cannot answer is taken at its word by EBT.
 """
 
 from typing import Final, TypeVar
@@ -39,9 +39,7 @@ class Recovery:
         self._peer = peer
         self._news = now
         self._best = 0  # the most that a peer has told to have, to the end
-        self._claims: dict[
-            str, tuple[int, int]
-        ] = {}  # peer -> the highest number that it claims, and since when
+        self._claims: dict[str, tuple[int, int]] = {}  # peer -> the most that it claims, since when
         self._disproved: dict[str, None] = {}  # peers whose claims were not true
         self._mute: dict[str, None] = {}  # peers that cannot answer
         self._was_sure = not own.doubt  # before a peer claimed to have more

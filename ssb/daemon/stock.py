@@ -10,7 +10,6 @@ Such a directory is only read. It stays the stock peer's: two programs that writ
 fork its feed.
 """
 
-import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +34,7 @@ class StockEntry(NamedTuple):
 
     Attributes:
         place: file and byte where it begins.
-        value: `{"key": id, "value": message, ...}` if it is one; what it is instead, as text, if it is damaged.
+        value: `{"key": id, "value": message, ...}`; or, as text, what is wrong with it.
     """
 
     place: str
@@ -66,7 +65,7 @@ def addresses(directory: Path) -> list[PeerAddress]:
 
 
 def _read_flume(file: BinaryIO, path: Path) -> Iterator[StockEntry]:
-    """An entry: its length, JSON, its length, and the file's size behind it; numbers of 32 bits, big-endian."""
+    """An entry: its length, JSON, its length, the size of the file behind it; 32 bits each, big-endian."""
     at = 0
     while before := file.read(_BEFORE.size):
         place = f"{path}, byte {at}"
@@ -85,7 +84,7 @@ def _read_db2(file: BinaryIO, path: Path) -> Iterator[StockEntry]:
     """Blocks of records: a length of 16 bits, little-endian, and BIPF; the length 0 ends a block early."""
     if path.with_name(f"{path.name}.compaction").exists():
         yield StockEntry(
-            str(path), "the log is being compacted; start its own program once, to the end of that"
+            str(path), "its compaction was interrupted; start its own program once, which ends it"
         )
     start = 0
     while block := file.read(_BLOCK):

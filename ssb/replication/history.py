@@ -31,7 +31,7 @@ def request(feed: str, after: int) -> list[Value]:
 def question(feed: str, tip: int) -> list[Value]:
     """Return the arguments that ask how far a peer has a feed, of which `tip` messages are here.
 
-    The answer begins with the last message that is here, if the peer has it, and ends with the peer's last one.
+    The answer begins with the last message that is here, if the peer has it, and ends with the peer's last.
     """
     return [{"id": feed, "seq": max(tip, 1), "live": False, "keys": False}]
 

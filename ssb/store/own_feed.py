@@ -13,7 +13,7 @@ from typing import Any, Final
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
-from ssb.store.mark import Mark, Seen, place_of
+from ssb.store.mark import Mark, Seen
 from ssb.store.sqlite import SqliteFeeds
 
 UNKNOWN: Final = "nothing here tells how many messages it has"
@@ -47,20 +47,18 @@ class OwnFeed:
     ) -> None:
         self._feeds = feeds
         self._identity = identity
-        self._mark = Mark(path)
+        self._mark = Mark(path, feeds.lock_path)
         self.feed = identity.ref
         self.doubt = doubt
         self.known = self.tip
         try:
-            self._place = place_of(feeds.lock_path, feeds.path)
             seen = self._mark.read()
         except OSError as error:
             raise StoreError(f"{path}: {error.strerror}") from None
         if not is_new:
             self._compare(seen)
-        now = Seen(self.feed, self.known, place=self._place, doubt=self.doubt)
-        if now != seen:
-            self._write(now)
+        if self._mark.is_copy or seen != Seen(self.feed, self.known, doubt=self.doubt):
+            self._write(self.known, self.doubt)
 
     @property
     def tip(self) -> int:
@@ -74,7 +72,7 @@ class OwnFeed:
         """
         self._check_process()
         if self.doubt:
-            raise UnsureFeed(f"{self._mark.path.parent}: nothing was written: {self.why()}")
+            raise UnsureFeed(f"{self._mark.path.parent}: nothing is published: {self.why()}")
         message = self._feeds.publish(self._identity, content, now_ms)
         self.advance()
         return message
@@ -82,32 +80,25 @@ class OwnFeed:
     def advance(self) -> None:
         """Take note of messages that the store has got."""
         if self.tip > self.known:
-            self._write(Seen(self.feed, self.tip, place=self._place, doubt=self.doubt))
-            self.known = self.tip
+            self._write(self.tip, self.doubt)
 
     def question(self, doubt: str, known: int = 0) -> None:
         """Publish nothing until settle(); `known` is the number of a message that was seen elsewhere."""
         known = max(self.known, known)
         if (doubt, known) != (self.doubt, self.known):
-            self._write(Seen(self.feed, known, place=self._place, doubt=doubt))
-            self.doubt, self.known = doubt, known
+            self._write(known, doubt)
 
     def settle(self) -> None:
         """Go on after the last message that is here: nobody has a later one."""
-        self._write(Seen(self.feed, self.tip, place=self._place))
-        self.doubt, self.known = "", self.tip
+        self._write(self.tip, "")
 
     def why(self) -> str:
         """Say why nothing is published, and the ways out."""
-        has = (
-            f"has {self.known}, and {self.tip} are here"
-            if self.known > self.tip
-            else f"ends with {self.tip} here"
-        )
+        here = f"{self.tip} are here" + (f" of {self.known}" if self.known > self.tip else "")
         return (
-            f"your feed may have later messages ({self.doubt}; it {has}), and to write over them would fork it. "
-            "Run `feednet ssb peer` and connect with a peer that has the feed: it is fetched, and then goes on. "
-            f"If nobody has more than {self.tip}, say so by `feednet ssb --new-feed`"
+            f"later messages of your feed may be elsewhere, and to write over them would fork it "
+            f"({self.doubt}; {here}). Run `feednet ssb peer`, and connect with a peer that has your feed: it is "
+            "fetched, and goes on. If nobody has more than is here, say so by `feednet ssb --new-feed`"
         )
 
     def _compare(self, seen: Seen | None) -> None:
@@ -117,10 +108,10 @@ class OwnFeed:
             return
         self.known = max(seen.number, self.tip)
         self.doubt = self.doubt or seen.doubt
-        if seen.place != self._place:
-            self.doubt = self.doubt or _COPIED
         if self.known > self.tip:
             self.doubt = self.doubt or _SHORT
+        if self._mark.is_copy:
+            self.doubt = self.doubt or _COPIED
 
     def _check_process(self) -> None:
         try:
@@ -128,8 +119,9 @@ class OwnFeed:
         except OSError as error:
             raise StoreError(str(error)) from None
 
-    def _write(self, seen: Seen) -> None:
+    def _write(self, known: int, doubt: str) -> None:
         try:
-            self._mark.write(seen)
+            self._mark.write(Seen(self.feed, known, doubt=doubt))
         except OSError as error:
             raise StoreError(f"{self._mark.path}: {error.strerror or error}") from None
+        self.known, self.doubt = known, doubt

@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,8 @@ class Settings:
     places={
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
+        "import": "testbed.cli.nodes.ssb_transfer:import_",
+        "export": "testbed.cli.nodes.ssb_transfer:export",
     },
 )
 @click.option(
@@ -322,64 +324,6 @@ def log(
             value = entry["value"]
             said = private.unbox(value["content"], identity)
             click.echo(_line(value, said))
-
-
-@ssb.command("export")
-@click.argument("feed", required=False)
-@click.pass_obj
-def export_(settings: Settings, feed: str | None) -> None:
-    """Print all messages, or those of FEED, as lines that `import` and stock peers read.
-
-    They are what `ssb-server log` prints, a line a message.
-    """
-    from ssb.canonical import stringify
-
-    with commands_of(settings) as commands:
-        for entry in commands.stream(["createLogStream"], [{} if feed is None else {"id": feed}]):
-            click.echo(stringify(entry, indent=0))
-
-
-@ssb.command("import")
-@click.argument("source", type=click.Path(exists=True, path_type=Path))
-@click.pass_obj
-def import_(settings: Settings, source: Path) -> None:
-    """Take in messages: of a stock peer's directory such as ~/.ssb, or a file of lines as `export` prints them.
-
-    Of a directory the identity is taken, too, where there is none yet. Do not start its own program again.
-    """
-    from ssb import key_file
-    from ssb.daemon.account import Account
-    from ssb.daemon.importing import import_directory, import_lines
-    from ssb.daemon.service import RunningPeer
-    from ssb.daemon.stock import stock_logs
-    from ssb.export import InvalidExport
-
-    now_ms = time.time_ns() // 1_000_000
-    if not source.is_dir():
-        account = Account(settings.path)
-    elif stock_logs(source):
-        with suppress(ConnectionError):
-            RunningPeer(source).close()
-            raise UserError(f"{source}: a peer is running there; stop it first, and do not start it again")
-        account = Account(settings.path, identity=key_file.read(source / "secret"))
-    else:
-        raise UserError(
-            f"{source}: no directory of a stock peer: no flume/log.offset and no db2/log.bipf in it"
-        )
-    try:
-        done = (import_directory if source.is_dir() else import_lines)(account, source, now_ms)
-    except InvalidExport as error:
-        raise UserError(str(error)) from None
-    finally:
-        account.close()
-    click.echo(f"{done.messages:,} messages and {done.blobs:,} blobs are new")
-    click.echo(f"{account.identity.ref} is this identity; {done.own:,} messages of it are here")
-    for feed, reason in done.refused.items():
-        click.echo(f"{feed} ends early: {reason}")
-    for what, count in done.skipped.items():
-        click.echo(f"not taken, {count:,}: {what}")
-    if account.own.doubt:
-        click.echo(f"Before you publish: {account.own.why()}")
 
 
 @ssb.command()
