@@ -19,7 +19,6 @@ from ssb.store import feeds, memory, sqlite
 from ssb.store.feeds import FeedStore, StoreError, Tip, read_log
 from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import APPLICATION_ID, SqliteFeeds
-from ssb.store.transfer import export_feed, import_feeds
 
 FEED = feed(ALICE, 6)
 OTHER = feed(ALICE, 6, text="another")
