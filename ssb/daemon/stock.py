@@ -97,6 +97,8 @@ def _read_db2(file: BinaryIO, path: Path) -> Iterator[StockEntry]:
                 yield StockEntry(place, "an entry that is cut off")
             elif body.strip(b"\0"):
                 yield StockEntry(place, _bipf(body))
+        if len(block) < _BLOCK or block[at:].strip(b"\0"):
+            yield StockEntry(f"{path}, byte {start + at}", "a block that is cut off or damaged")
         start += _BLOCK
 
 
