@@ -15,8 +15,9 @@ Value = None | bool | int | float | str | bytes | Sequence["Value"] | Mapping[st
 
 STRING, BYTES, INT, DOUBLE, LIST, DICT, BOOL_NONE = range(7)
 
-_DEEPEST: Final = 80
-"""As deep as the 8,192 characters of a message can be nested: indentation of 2 a level fills them before."""
+_DEEPEST: Final = 16
+_DEEPEST_MESSAGE: Final = 80
+"""Deeper than a message of 8,192 characters can be nested, as each level indents it by 2 more."""
 _MOST_INT_BYTES: Final = 8
 _MOST_VARINT_BYTES: Final = 5
 _DOUBLE: Final = struct.Struct("<d")
@@ -72,7 +73,8 @@ def encode_list(parts: Iterable[bytes]) -> bytes:
 def decode(data: bytes, *, unsigned: bool = False, undefined: bool = False) -> Value:
     """Return the value that all of the bytes stand for; integers have a sign unless `unsigned`.
 
-    Raises MalformedBipf, also for `undefined` unless it is allowed.
+    With `undefined`, they are a message's: JavaScript's value of that name is allowed, and deeper nesting.
+    Raises MalformedBipf.
     """
     value, end = _read(data, 0, len(data), 0, unsigned=unsigned, undefined=undefined)
     if end != len(data):
@@ -115,7 +117,7 @@ def _read(data: bytes, at: int, end: int, depth: int, *, unsigned: bool, undefin
     kind, stop = tag & 7, at + (tag >> 3)
     if stop > end:
         raise MalformedBipf("a value longer than what it is in")
-    if depth > _DEEPEST:
+    if depth > (_DEEPEST_MESSAGE if undefined else _DEEPEST):
         raise MalformedBipf("lists in lists without end")
     if kind in (LIST, DICT):
         parts: list[Any] = []
