@@ -60,7 +60,7 @@ class Database:
 
     @property
     def lock_path(self) -> Path:
-        """The file of the lock, which is made with the first opening and never written."""
+        """The file of the lock, which is made with the first opening and stays empty."""
         return self.path.with_name(f"{self.path.name}.lock")
 
     def close(self) -> None:

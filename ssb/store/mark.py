@@ -5,8 +5,9 @@ nothing says that a later one may exist. The log of items alone cannot tell: one
 restored from a backup looks like one that never was longer. So the mark, in a file of its own, says
 
 - the number of the last item that anybody may have seen. It is durable before the item is shown to anybody;
-- where it is itself. A copy, such as a backup that was restored, is another file, or was changed later than
-  the file beside it that is never written again. Later items may have been written since it was made;
+- where it is itself, and when the steady file beside it was last changed. Each writing changes the steady
+  file's times first. So a mark that was put back from a backup, alone or with all else, under a new inode or
+  over the old one, does not fit the steady file: later items may have been written since it was copied;
 - a *doubt*: why later items may be elsewhere, until somebody has found out.
 
 What a file system itself undoes (a snapshot of a virtual machine or a volume) leaves no trace in files.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
+_S: Final = 1_000_000_000
 _SLOT: Final = 512  # bytes: a sector, which disks write whole
 _LONGEST_DOUBT: Final = 200
 
@@ -44,11 +46,12 @@ class Mark:
     """A mark's file, for the one process that opened it.
 
     It has two slots of one sector, which are written in turn and in place: a power cut leaves one of them,
-    and a full disk does not matter.
+    and a full disk does not matter. The number of a turn is a time, too: that of the steady file, in seconds
+    since 1970. It begins with the time at which the mark is made.
 
     Args:
         path: of the file. Methods raise OSError if the disk fails.
-        steady: a file beside it that is not written again, once it is there.
+        steady: a file beside it whose content does not change, once it is there; its times are the mark's.
 
     Attributes:
         is_copy: the file that was read is a copy; it is none any more when it is written.
@@ -73,37 +76,38 @@ class Mark:
         """Return what it says; None if there is no file, or a damaged one."""
         try:
             with self.path.open("rb") as file:
-                raw, here = file.read(), self._place(file.fileno())
+                raw = file.read()
+                self._turn, place, seen = max(_slots(raw), default=(0, "", None), key=lambda slot: slot[0])
+                self.is_copy = place != "" and self._is_elsewhere(file.fileno(), place)
         except FileNotFoundError:
             return None
-        self._turn, place, seen = max(_slots(raw), default=(0, "", None), key=lambda slot: slot[0])
-        self.is_copy = place not in ("", here)
         return seen
 
     def write(self, seen: Seen) -> None:
         """Replace what it says; it is durable on return."""
         self.check_process()
-        turn = self._turn + 1
         try:
             file = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            self._create(turn, seen)
+            turn = self._create(seen)
         else:
             try:
+                turn = self._begin(file)
                 os.pwrite(file, _encode(turn, self._place(file), seen), turn % 2 * _SLOT)
-                os.fdatasync(file)
+                os.fsync(file)  # which journals the steady file's times with it
             finally:
                 os.close(file)
         self._turn, self.is_copy = turn, False
 
-    def _create(self, turn: int, seen: Seen) -> None:
-        """Make the file, whole or not at all."""
+    def _create(self, seen: Seen) -> int:
+        """Make the file, whole or not at all; return its turn."""
         partial = self.path.with_name(f".{self.path.name}.new")
         with suppress(FileNotFoundError):
             partial.unlink()
         try:
             file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             with os.fdopen(file, "wb") as out:
+                turn = self._begin(file)
                 out.write(_encode(turn, self._place(file), seen) * 2)  # both have their space on disk now
                 out.flush()
                 os.fsync(out.fileno())
@@ -112,6 +116,14 @@ class Mark:
             partial.unlink(missing_ok=True)
             raise
         sync_directory(self.path.parent)
+        return turn
+
+    def _begin(self, file: int) -> int:
+        """Begin a turn: change the steady file's times; return the turn's number."""
+        turn = (self._turn or int(os.fstat(file).st_mtime)) + 1
+        with suppress(FileNotFoundError):
+            os.utime(self._steady, ns=(turn * _S, turn * _S))
+        return turn
 
     def _place(self, file: int) -> str:
         """Return what tells a mark from a copy of it.
@@ -123,6 +135,17 @@ class Mark:
         except FileNotFoundError:
             return ""
         return f"{os.fstat(file).st_ino} {steady.st_ino} {steady.st_ctime_ns}"
+
+    def _is_elsewhere(self, file: int, place: str) -> bool:
+        """Return whether a mark is not where it was written, but for a next turn that was begun only."""
+        here = self._place(file)
+        if place == here:
+            return False
+        if not here or place.split()[:2] != here.split()[:2]:
+            return True
+        steady = self._steady.stat()
+        was_begun = steady.st_mtime_ns == (self._turn + 1) * _S
+        return not was_begun or os.fstat(file).st_ctime_ns > steady.st_ctime_ns
 
 
 def sync_directory(path: Path) -> None:

@@ -97,8 +97,8 @@ class OwnFeed:
         here = f"{self.tip} are here" + (f" of {self.known}" if self.known > self.tip else "")
         return (
             f"later messages of your feed may be elsewhere, and to write over them would fork it "
-            f"({self.doubt}; {here}). Run `feednet ssb peer`, and connect with a peer that has your feed: it is "
-            "fetched, and goes on. If nobody has more than is here, say so by `feednet ssb --new-feed`"
+            f"({self.doubt}; {here}). Run `feednet ssb peer`, and connect with a peer that has your feed: "
+            "it is fetched, and goes on. If nobody has more than is here, say so by `feednet ssb --new-feed`"
         )
 
     def _compare(self, seen: Seen | None) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 import pytest
@@ -56,6 +57,20 @@ def log_of(path: Path, *sizes: int) -> list[bytes]:
     return wires
 
 
+def next_item(path: Path, message: bytes) -> bytes:
+    """Return the item that a log would write next, and leave the log alone."""
+    with TemporaryDirectory() as place:
+        for name in WHOLE:
+            shutil.copy2(path.with_name(name), place)
+        log = Log(Path(place) / path.name, PREFIX, is_newest=True)
+        wire = log.append(message).data.wire
+        log.close()
+    return wire
+
+
+WHOLE = ("a.feed", "a.feed.key", "a.feed.mark")
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(st.integers(0, 3_000), st.sampled_from([b"", bytes(100), b"\xff" * 9]), st.booleans())
 def test_what_a_crash_has_left_half_written_is_cut_off(
@@ -63,14 +78,12 @@ def test_what_a_crash_has_left_half_written_is_cut_off(
 ) -> None:
     """The item is on disk before the mark counts it: until then nobody has seen it."""
     path = tmp_path / "a.feed"
-    for file in tmp_path.iterdir():
-        file.unlink()
+    for name in WHOLE:
+        (tmp_path / name).unlink(missing_ok=True)
     shown = log_of(path, 1, 100)
-    mark = path.with_name("a.feed.mark").read_bytes()
-    next_one = log_of(path, 1000)[2]
+    next_one = next_item(path, bytes(1000))
     kept = len(next_one) if is_whole else min(kept, len(next_one) - 1)
     path.write_bytes(b"".join(shown) + next_one[:kept] + more)
-    path.with_name("a.feed.mark").write_bytes(mark)
     again = Log(path, PREFIX)
     assert again.tip == 2 + is_whole
     assert path.read_bytes() == b"".join([*shown, *[next_one] * is_whole])
@@ -103,10 +116,7 @@ def test_an_item_that_was_shown_is_there_or_the_log_is_refused(tmp_path: Path, d
     assert len(log_of(path)) == 3
 
 
-WHOLE = ("a.feed", "a.feed.key", "a.feed.mark")
-
-
-@pytest.mark.parametrize("restored", [WHOLE, WHOLE[:2], WHOLE[:1]])
+@pytest.mark.parametrize("restored", [WHOLE, WHOLE[:2], WHOLE[:1], ("a.feed", "a.feed.mark")])
 @pytest.mark.parametrize("way", ["anew", "over", "replacing"])
 def test_a_log_that_was_restored_or_copied_is_not_written_on(
     tmp_path: Path, restored: tuple[str, ...], way: str
@@ -131,13 +141,26 @@ def test_a_log_that_was_restored_or_copied_is_not_written_on(
     assert len(log_of(path, 4)) == tip + 1
 
 
-def test_an_older_mark_takes_nothing_away(tmp_path: Path) -> None:
-    path, mark = tmp_path / "a.feed", tmp_path / "a.feed.mark"
+def test_a_crash_while_the_mark_is_written_leaves_an_original(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key has its new times by then, and the mark does not know of them."""
+    path = tmp_path / "a.feed"
     log_of(path, 1, 2)
-    old = mark.read_bytes()
-    items = log_of(path, 3)
-    mark.write_bytes(old)
-    assert log_of(path, 4)[:3] == items
+    item = next_item(path, bytes(3))
+
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object) -> NoReturn:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", kill)
+        with pytest.raises(Killed):
+            log_of(path, 3)
+    path.write_bytes(path.read_bytes() + item)  # which the log has taken back, and a kill would not
+    assert len(log_of(path, 4)) == 4
 
 
 def test_a_log_that_was_removed_is_missed(tmp_path: Path) -> None:
