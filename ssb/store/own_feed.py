@@ -98,7 +98,8 @@ class OwnFeed:
         return (
             f"later messages of your feed may be elsewhere, and to write over them would fork it "
             f"({self.doubt}; {here}). Run `feednet ssb peer`, and connect with a peer that has your feed: "
-            "it is fetched, and goes on. If nobody has more than is here, say so by `feednet ssb --new-feed`"
+            "it is fetched, and goes on. If nobody has more than is here, say so once: "
+            "`feednet ssb --new-feed status`"
         )
 
     def _compare(self, seen: Seen | None) -> None:
