@@ -400,9 +400,11 @@ def accept(settings: Settings, code: str) -> None:
     except InvalidAddress as error:
         raise UserError(str(error)) from None
     with commands_of(settings) as commands:
-        me = commands.answer(["whoami"], [])["id"]
+        state = commands.answer(["status"], [])
+        if state["doubt"]:
+            raise UserError(f"the invite is not used up: {state['doubt']}")
         try:
-            use_invite(given, me)
+            use_invite(given, state["id"])
         except GuestError as error:
             raise UserError(str(error)) from None
         host, port, pub = given.address
