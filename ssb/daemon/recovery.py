@@ -6,8 +6,9 @@ user, so nobody can invent it. The doubt is settled when a peer that has the fee
 all that peers claim to have is here, and nothing more has come for a moment, in which others may answer.
 
 A peer that says by EBT that it has more than is here raises the doubt: the identity is in use elsewhere, or
-all of the disk went back in time. If it answers and does not show what it claims, its word counts no more. A
-peer that cannot answer is taken at its word by EBT.
+all of the disk went back in time. If it does not show in time what it claims, or the user says that nobody
+has more, its word counts no more: no stranger can keep a user from writing by a number alone. A peer that
+cannot answer is taken at its word by EBT.
 """
 
 from typing import Final, TypeVar
@@ -19,7 +20,7 @@ _S: Final = 1_000_000_000
 QUIET: Final = 5 * _S
 """How long nothing more may have come before the doubt is settled, ns."""
 PATIENCE: Final = 30 * _S
-"""How long a peer may take to answer, or to show what it claims to have, ns."""
+"""How long a peer may take to answer, or to show more of what it claims to have, ns."""
 _CLAIMS: Final = 1_000  # peers whose claims are remembered
 
 _T = TypeVar("_T")
@@ -83,27 +84,27 @@ class Recovery:
     def next_deadline(self) -> int | None:
         """Return when the doubt is settled if nothing happens, ns; None if it cannot be."""
         own = self._own
-        claims = [since + PATIENCE for claim, since in self._claims.values() if claim > own.tip]
-        is_told = self._best or (self._was_sure and not claims)
+        claims = [since for claim, since in self._claims.values() if claim > own.tip]
+        is_told = self._best or self._was_sure
         if not own.doubt or not is_told or own.known > own.tip:
             return None
-        asked = [since + PATIENCE for since in self._peer.questions(own.feed)]
-        return max([self._news + QUIET, *claims, *asked])
+        waits = [max(since, self._news) + PATIENCE for since in (*claims, *self._peer.questions(own.feed))]
+        return max([self._news + QUIET, *waits])
 
     def wake(self, now: int) -> bool:
         """Settle the doubt if it is time; return whether it was."""
         due = self.next_deadline()
         if due is None or now < due:
             return False
-        for remote, (claim, _) in self._claims.items():
-            if claim > self._own.tip:
-                _remember(self._disproved, remote, None)
         self.settle()
         return True
 
     def settle(self) -> None:
-        """Have the feed go on after the last message that is here."""
+        """Have the feed go on after the last message that is here: nobody has a later one."""
         self._own.settle()
+        for remote, (claim, _) in self._claims.items():
+            if claim > self._own.tip:
+                _remember(self._disproved, remote, None)
         self._claims.clear()
         self._best = 0
         self._peer.stop_asking(self._own.feed)

@@ -392,6 +392,17 @@ def test_one_that_is_slow_is_waited_for(path: Path) -> None:
     assert home.publish() == 7
 
 
+def test_a_long_feed_may_come_slowly(path: Path) -> None:
+    home = Home(path, 6, is_sure=True)
+    slow = home.friend(GOOD, has=16, answers="error", claims=16)
+    for message in LOG[6:]:
+        home.wait(PATIENCE - 1)
+        assert home.publish() == 0
+        slow.push(compact(message))  # by EBT
+    home.wait(QUIET)
+    assert home.publish() == 17
+
+
 def test_one_without_history_is_taken_at_its_word(path: Path) -> None:
     home = Home(path, 6, is_sure=False)
     friend = home.friend(GOOD, has=16, answers="error", claims=16)
@@ -426,14 +437,21 @@ def test_a_claim_that_is_not_true_stops_it_for_a_moment_only(path: Path) -> None
     assert home.publish() == 8, "its word counts no more"
 
 
-def test_a_claim_that_nobody_shows_or_denies_needs_another_peer(path: Path) -> None:
+@pytest.mark.parametrize("by", ["time", "the user"])
+def test_a_claim_that_is_never_shown_stops_it_for_a_while_only(path: Path, by: str) -> None:
     home = Home(path, 6, is_sure=True)
-    home.friend(BAD, has=0, answers="never", claims=16)
-    home.wait(10 * PATIENCE)
-    assert home.publish() == 0
-    home.friend(GOOD, has=6)
-    home.wait(PATIENCE)
+    silent = home.friend(BAD, has=0, answers="never", claims=16)
+    if by == "time":
+        home.wait(PATIENCE - 1)
+        assert home.publish() == 0
+        home.wait(1)
+    else:
+        assert home.publish() == 0
+        home.peer.settle()  # type: ignore[attr-defined]
     assert home.publish() == 7
+    silent.say({VICTIM.ref: Note(17, True).number})
+    home.settle()
+    assert home.publish() == 8, "its word counts no more"
 
 
 def test_an_invite_is_not_used_up_in_doubt(path: Path) -> None:
