@@ -85,6 +85,7 @@ class Participant(Surrounding):
         program: the Scuttlebutt side, and
         peer, feeds: the peer in it, and its store.
         publish: (content, time, ns) -> writes a message to the identity's feed and passes it on.
+        may_say: whether the identity's feed may be written to now. What is to be said waits until it may.
         root: the identity that allocates the name space.
         forwarder: the node's, without faces.
         offer: what it grants customers as a provider; None if it is none.
@@ -116,6 +117,7 @@ class Participant(Surrounding):
         *,
         offer: Terms | None = None,
         admits: Callable[[str], bool] = lambda customer: True,
+        may_say: Callable[[], bool] = lambda: True,
         trust: Trust | None = None,
         epoch_ms: float = 0.0,
         now: int = 0,
@@ -131,6 +133,9 @@ class Participant(Surrounding):
         self._publish = publish
         self._offer = offer
         self._admits = admits
+        self._may_say = may_say
+        self._is_silent = False
+        self._has_offered = False
         self._trust = trust
         self._epoch_ms = epoch_ms
         self.answered = 0
@@ -146,6 +151,7 @@ class Participant(Surrounding):
         # Contract -> the number of the message by which its epoch was begun here.
         self._labels: dict[str, int] = {}
         self._open: dict[str, Contract] = {}  # contracts of this participant that are not over
+        self._broken: dict[str, None] = {}  # contracts that are to be ended
         self._replies: dict[str, Allowance] = {}  # customer -> what is written to this log because of it
         self._serving: int | None = None
         self._routes: set[tuple[bytes, int, int]] = set()
@@ -252,10 +258,9 @@ class Participant(Surrounding):
             self._peer.replication.forget(feed)
             self._feeds.drop(feed)
         self._peer.want(self._me, now)
-        if self._offer is not None and self.contracts.offers.get(self._me) != self._offer:
-            self._say(clause("offer", terms=self._offer), now)
+        self._say_what_waits(now)
         for contract in list(self._open.values()):
-            if contract.holds(self._ms(now)):
+            if contract.holds(self._ms(now)) and not self._is_silent:
                 self._begin(contract, contract.epoch + 1, now)
         self._follow_up(now)
 
@@ -263,6 +268,20 @@ class Participant(Surrounding):
         message = self._publish(content, now)
         self._take_message(message)
         return message
+
+    def _say_what_waits(self, now: int) -> None:
+        """Make the offer and end broken contracts, as soon as that may be said."""
+        self._is_silent = not self._may_say()
+        if self._is_silent:
+            return
+        if self._offer is not None and not self._has_offered:
+            if self.contracts.offers.get(self._me) != self._offer:
+                self._say(clause("offer", terms=self._offer), now)
+            self._has_offered = True
+        while self._broken:
+            contract = next(iter(self._broken))
+            self._say(clause("end", contract=contract), now)
+            del self._broken[contract]
 
     def _begin(self, contract: Contract, epoch: int, now: int) -> None:
         """Begin an epoch with a new transient feed, and let the other side have it."""
@@ -317,12 +336,15 @@ class Participant(Surrounding):
     def _break(self, link: _Link, reason: str, now: int) -> None:
         """End a contract whose other side does not keep to the protocol."""
         self.counters[f"line: {reason}"] += 1
-        self._say(clause("end", contract=link.contract.id), now)
+        self._broken[link.contract.id] = None
+        self._drop(link, now)
+        self._is_stale = True
 
     # What follows from logs
 
     def _update(self, now: int) -> None:
         self._is_stale = False
+        self._say_what_waits(now)
         for feed, (first, _) in self._feeds.forks().items():
             self.name_space.forked(feed, first.sequence)
         for contract in list(self._open.values()):
@@ -355,15 +377,19 @@ class Participant(Surrounding):
             if contract.has_ended or contract.is_accepted or contract.refusal is not None:
                 self._open.pop(contract.id, None)
                 self._forget_first(contract)
-            elif contract.is_requested and contract.provider == self._me:
+            elif contract.is_requested and contract.provider == self._me and not self._is_silent:
                 self._answer(contract, now)
             return
         if link is not None and link.epoch < contract.epoch:
             self._drop(link, now)
+        if contract.id in self._broken:
+            return
         mine = contract.begun.get(self._me, (-1, ""))[0]
         # Logs of others may come only after a start anew; what was begun before it is lost.
         is_old = mine >= 0 and contract.id not in self._labels
         if mine < max(contract.epoch, 0) or is_old:
+            if self._is_silent:
+                return
             self._forget_first(contract)
             if self._may_reply(contract, now):
                 self._begin(contract, max(contract.epoch + is_old, 0), now)
@@ -487,7 +513,7 @@ class Participant(Surrounding):
         """Act on what has happened until nothing more follows from it."""
         is_busy = True
         while is_busy:
-            if self._is_stale:
+            if self._is_stale or (self._is_silent and self._may_say()):
                 self._update(now)
             events = self._program.take_events()
             self._events += [event for event in events if event.event != "stored"]

@@ -1,6 +1,7 @@
 """A user's account: an identity and all that its peer keeps, in one directory.
 
     secret          the identity (ssb.key_file)
+    secret.mark     how far its feed is (ssb.store.own_feed)
     feeds.sqlite    messages (ssb.store.sqlite)
     views           what was computed from them (ssb.daemon.views)
     blobs/          blobs, as stock peers keep them
@@ -16,21 +17,37 @@ import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, Final
 
 from ssb import key_file, private
 from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.daemon.stock import stock_logs
 from ssb.daemon.views import FILE, Views
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
+from ssb.key_file import KeyFileError
+from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.feeds import Stored, StoreError, read_log
+from ssb.store.mark import Mark
+from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
 STORE: Final = "feeds.sqlite"
+IMPORTED: Final = "it was imported"
+
+
+def refuse_stock(path: Path) -> None:
+    """Raise StoreError for a directory that another program writes to."""
+    for log in stock_logs(path):
+        raise StoreError(
+            f"{path}: another program keeps messages of this identity here ({log}), and two programs with "
+            f"one identity fork its feed. Copy it to a directory of its own: `feednet ssb import {path}`"
+        )
 
 
 class Account:
@@ -40,21 +57,34 @@ class Account:
         path: of the directory; it and the identity are made if they are not there.
         hops: how far feeds are replicated: 1 for those that are followed, 2 for those that these follow.
         hmac_key: the network's 32-byte key for signatures, if it has one.
+        identity: one that was used elsewhere, and is taken in where there is none yet.
 
-    Raises OSError: KeyFileError or StoreError, with one line.
+    Raises OSError: KeyFileError or StoreError, with one line. An identity is not made where another one has
+    been lost, and a directory of a stock peer is left to it.
+
+    Attributes:
+        own: the feed of the identity.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], hops: int = DEFAULT_MAX_HOPS, hmac_key: bytes | None = None
+        self,
+        path: str | os.PathLike[str],
+        hops: int = DEFAULT_MAX_HOPS,
+        hmac_key: bytes | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self.path = Path(path)
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        secret = self.path / "secret"
-        self.identity = key_file.read(secret) if secret.exists() else key_file.create(secret)
+        refuse_stock(self.path)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
+        try:
+            self.identity, self.own = self._open_own(identity)
+        except BaseException:
+            self.feeds.close()
+            raise
         self.clocks = ClockDirectory(self.path / "ebt")
         self._hops = hops
 
@@ -73,6 +103,31 @@ class Account:
         """Who follows and blocks whom."""
         return self.views.graph
 
+    def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
+        """Read the identity; or make it, or take it in, where none has been lost."""
+        secret, mark = self.path / "secret", self.path / "secret.mark"
+        if secret.exists():
+            found = key_file.read(secret)
+            if identity is not None and identity.ref != found.ref:
+                raise KeyFileError(
+                    f"{secret}: holds the identity {found.ref}, not {identity.ref}; "
+                    "give that one a directory of its own (--path)"
+                )
+            return found, OwnFeed(self.feeds, found, mark)
+        if identity is None:
+            seen = Mark(mark, self.feeds.lock_path).read()
+            if self.feeds.end or (seen is not None and seen.number):
+                whose = "a store of messages" if seen is None else f"the store of {seen.feed}"
+                raise KeyFileError(
+                    f"{secret}: there is no such file, but {whose} is here. Put the identity back from a "
+                    "backup, or move the directory away to begin as somebody else"
+                )
+        made = identity or Identity.from_seed(token_bytes(32))
+        # The mark comes first: whoever is killed here has no identity yet, and makes one the next time.
+        doubt = "" if identity is None else IMPORTED
+        own = OwnFeed(self.feeds, made, mark, is_new=identity is None, doubt=doubt)
+        return key_file.create(secret, made), own
+
     def close(self) -> None:
         """Let go of the directory."""
         if "views" in self.__dict__:
@@ -89,9 +144,12 @@ class Account:
     def publish(
         self, content: Mapping[str, Any], now_ms: float, recipients: list[str] | None = None
     ) -> Message:
-        """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError."""
+        """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError.
+
+        UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere.
+        """
         body = private.box(content, [*recipients, self.identity.ref]) if recipients else content
-        message = self.feeds.publish(self.identity, body, now_ms)
+        message = self.own.publish(body, now_ms)
         self.read(message)
         return message
 

@@ -1,7 +1,8 @@
 """What a user's commands ask of an account, with its peer running or not.
 
 The calls have the names that they have in stock peers where these have them: whoami, publish,
-createLogStream, status, blobs.want, blobs.size, invite.create; connect takes an address, blobs.add a path.
+createLogStream, status, blobs.want, blobs.size, invite.create; connect takes an address, blobs.add a path,
+and settle says that nobody has more of the own feed than this peer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,6 +59,8 @@ class Commands:
                     return {"id": self._account.identity.ref}
                 case ("publish",), [dict() as content, *rest]:
                     return self._publish(content, rest[0] if rest else None)
+                case ("settle",), _:
+                    return self._settle()
                 case ("status",), _:
                     return self._status()
                 case ("check",), [list() as places]:
@@ -105,6 +108,11 @@ class Commands:
             message = peer.publish(content, clock(), to)
         return {"key": message.id, "value": parse(message.text), "timestamp": self._clock()}
 
+    def _settle(self) -> bool:
+        """Have the own feed go on after the last message that is here."""
+        (self._account.own if self._running is None else self._running[0]).settle()
+        return True
+
     def _connect(self, address: PeerAddress) -> None:
         if self._running is None:
             self._account.remember(address)
@@ -145,7 +153,8 @@ class Commands:
             "running": self._running is not None,
             "feeds": len(account.feeds.tips()),
             "messages": sum(account.feeds.tips().values()),
-            "own": account.feeds.tips().get(account.identity.ref, 0),
+            "own": account.own.tip,
+            "doubt": account.own.why() if account.own.doubt else "",
             "replicated": len(account.graph.replicated()),
             "forked": sorted(account.feeds.forks()),
             "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},

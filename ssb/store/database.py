@@ -44,11 +44,7 @@ class Database:
     def __init__(self, path: str | Path | None, *, read_only: bool = False) -> None:
         self.path = Path(":memory:" if path is None else path)
         self._read_only = read_only
-        self._lock = (
-            None
-            if read_only or path is None
-            else WriteLock(self.path.with_name(f"{self.path.name}.lock"), self.path)
-        )
+        self._lock = None if read_only or path is None else WriteLock(self.lock_path, self.path)
         try:
             with self._errors():
                 self._database = self._connect(path)
@@ -61,6 +57,11 @@ class Database:
             if self._lock is not None:
                 self._lock.close()
             raise
+
+    @property
+    def lock_path(self) -> Path:
+        """The file of the lock, which is made with the first opening and stays empty."""
+        return self.path.with_name(f"{self.path.name}.lock")
 
     def close(self) -> None:
         """Let go of the file and the lock."""

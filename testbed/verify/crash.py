@@ -5,7 +5,8 @@ on a pipe what it begins, and what it has been told to be done. At a random inst
 which may be while the store is made, opened, written or merged with its log. The store is opened again. It
 must hold exactly what was acknowledged, with or without the one change that had begun: as whole
 transactions, text by text, and in order of receipt. Then the next child goes on, in the same store or in a
-new one.
+new one. The own feed must never be in doubt, or its user could not write on, and its mark not below the last
+message whose writing was acknowledged.
 
 All messages follow from the seed, so that their texts are known without asking the store. A kill is not a
 power cut: what the operating system has been given stays.
@@ -27,7 +28,9 @@ import click
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
+from ssb.store.mark import Mark
 from ssb.store.mend import check_chains, check_structure
+from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash_tiny import TinyDrill
 from testbed.verify.crash_views import ViewsDrill
@@ -190,6 +193,7 @@ class Drill:
                 self.counts["messages acknowledged"] += max(0, len(after.log) - len(self._held.log))
                 self._held = after
             self._begun = change if state == "begin" else None
+        self._shown = self._held.tips()[-1]
 
     def _check(self, *, is_thorough: bool) -> None:
         """Compare the store with what it should hold, and find out whether the change under way is in it."""
@@ -205,7 +209,18 @@ class Drill:
                     self._held = after
                     self._begun = None
             self._compare(store)
+            self._check_own(store)
             (check_chains if is_thorough else check_structure)(store)
+
+    def _check_own(self, store: SqliteFeeds) -> None:
+        """Look at the mark as the kill has left it, and at what is made of it."""
+        seen = Mark(self._path / "mark", store.lock_path).read()
+        number = 0 if seen is None else seen.number
+        if number < self._shown:
+            raise Fault(f"the mark: {number} for {self._shown} messages that may have been shown")
+        if seen is not None:
+            own = OwnFeed(store, self._material.writer, self._path / "mark")
+            _same("doubts of the own feed", own.doubt, "")
 
     def _matches(self, store: SqliteFeeds, held: Held) -> bool:
         return (
@@ -245,10 +260,12 @@ def _write(path: Path, opening: Opening, material: Material, held: Held, rng: Ra
     """Be the child: change the store until the kill."""
     try:
         store = opening(path)
+        mark = path.with_name("mark")
+        own = OwnFeed(store, material.writer, mark, is_new=not mark.exists())
         while True:
             change = _next_change(held, rng)
             os.write(say, change.line("begin"))
-            _apply(store, material, held, change)
+            _apply(store, own, material, held, change)
             os.write(say, change.line("done"))
             held = held.after(change)
     except BaseException as error:
@@ -275,11 +292,11 @@ def _next_change(held: Held, rng: Random) -> Change:
     return Change("append", tuple(min(_LENGTH, tips[feed] + rng.randint(0, most)) for feed in range(_FEEDS)))
 
 
-def _apply(store: SqliteFeeds, material: Material, held: Held, change: Change) -> None:
+def _apply(store: SqliteFeeds, own: OwnFeed, material: Material, held: Held, change: Change) -> None:
     tips = held.tips()
     match change:
         case Change("publish", (sequence,)):
-            store.publish(material.writer, *own_content(sequence))
+            own.publish(*own_content(sequence))
         case Change("append", ends):
             ranges = [(feed, range(tips[feed] + 1, end + 1)) for feed, end in enumerate(ends)]
             messages = [material.get(feed, sequence) for feed, places in ranges for sequence in places]

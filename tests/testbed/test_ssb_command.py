@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from ssb.daemon.account import Account
 from ssb.keys import Identity
+from ssb.transport.address import Invite, PeerAddress
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 
@@ -173,5 +174,12 @@ def test_an_account_that_another_program_has_open_is_one_line(tmp_path: Path) ->
 
 def test_a_stock_identity_is_taken_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(STOCK)
-    ssb(tmp_path, "publish", "x")
-    assert status(tmp_path)["id"] == OTHER.ref
+    with pytest.raises(OSError, match="nothing is published: later messages of your feed may be elsewhere"):
+        ssb(tmp_path, "publish", "x")
+    code = str(Invite(PeerAddress("127.0.0.1", 9, OTHER.ref), bytes(32)))
+    with pytest.raises(UserError, match="the invite is not used up: later messages of your feed"):
+        ssb(tmp_path, "invite", "accept", code)
+    assert (status(tmp_path)["id"], status(tmp_path)["own"]) == (OTHER.ref, 0)
+    ssb(tmp_path, "--new-feed", "publish", "x")
+    ssb(tmp_path, "publish", "y")
+    assert status(tmp_path)["own"] == 2

@@ -22,10 +22,11 @@ DIRECTORY = Path("~/.feednet/ssb")
 
 
 class Settings:
-    """What all commands have: the account's directory."""
+    """What all commands have: the account's directory, and whether its feed goes on without asking others."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_settled: bool) -> None:
         self.path = path.expanduser()
+        self.is_settled = is_settled
 
 
 @click.group(
@@ -34,6 +35,8 @@ class Settings:
         "check": "testbed.cli.nodes.ssb_check:check",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
+        "import": "testbed.cli.nodes.ssb_transfer:import_",
+        "export": "testbed.cli.nodes.ssb_transfer:export",
     },
 )
 @click.option(
@@ -43,33 +46,45 @@ class Settings:
     show_default=True,
     help="Directory of the account: its identity, messages and blobs.",
 )
+@click.option(
+    "--new-feed",
+    is_flag=True,
+    help="Nobody has messages of this identity that are not here: write on without asking other peers first. "
+    "If somebody has, its feed is forked for good.",
+)
 @click.pass_context
-def ssb(context: click.Context, path: Path) -> None:
+def ssb(context: click.Context, path: Path, new_feed: bool) -> None:
     """Run a Scuttlebutt peer, write and read messages, follow others.
 
     The commands work with the peer running or not. Never use one identity in two peers.
     """
-    context.obj = Settings(path)
+    context.obj = Settings(path, is_settled=new_feed)
 
 
 @contextmanager
 def commands_of(settings: Settings) -> Iterator[Any]:
     """Reach the running peer, or else open its account."""
-    from ssb.daemon.account import Account
+    from ssb.daemon.account import Account, refuse_stock
     from ssb.daemon.commands import CommandError, Commands
     from ssb.daemon.running import RunningPeer
 
+    refuse_stock(settings.path)  # whose socket may answer
     try:
         try:
             running = RunningPeer(settings.path)
         except ConnectionError:
             account = Account(settings.path)
             try:
-                yield Commands(account, lambda: time.time_ns() // 1_000_000)
+                commands = Commands(account, lambda: time.time_ns() // 1_000_000)
+                if settings.is_settled:
+                    commands.answer(["settle"], [])
+                yield commands
             finally:
                 account.close()
         else:
             try:
+                if settings.is_settled:
+                    running.answer(["settle"], [])
                 yield running
             finally:
                 running.close()
@@ -158,6 +173,10 @@ def peer(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     account = Account(settings.path, hops)
     try:
+        if settings.is_settled:
+            account.own.settle()
+        if account.own.doubt:
+            logging.warning("nothing is published yet: %s", account.own.why())
         surroundings = None
         if ndn is not None:
             surroundings = _gateway(account, ndn)
@@ -323,6 +342,8 @@ def status(settings: Settings, as_json: bool) -> None:
     click.echo(f"peer         {'running' if state['running'] else 'not running'}")
     click.echo(f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own")
     click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
+    if state["doubt"]:
+        click.echo(f"in doubt     {state['doubt']}")
     for feed in state["forked"]:
         click.echo(f"forked       {called(feed, names)}")
     for feed, numbers in state["damaged"].items():
@@ -380,9 +401,11 @@ def accept(settings: Settings, code: str) -> None:
     except InvalidAddress as error:
         raise UserError(str(error)) from None
     with commands_of(settings) as commands:
-        me = commands.answer(["whoami"], [])["id"]
+        state = commands.answer(["status"], [])
+        if state["doubt"]:
+            raise UserError(f"the invite is not used up: {state['doubt']}")
         try:
-            use_invite(given, me)
+            use_invite(given, state["id"])
         except GuestError as error:
             raise UserError(str(error)) from None
         host, port, pub = given.address
