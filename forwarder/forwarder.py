@@ -191,7 +191,7 @@ class Forwarder:
             self._forget(face, now)
 
     def _forget(self, face: int, now: int) -> None:
-        for entry in list(self.pit):
+        for entry in self.pit.take_face(face):
             was_waiting = bool(entry.in_records)
             entry.drop_in_record(face)
             gone = was_waiting and not entry.in_records
@@ -334,6 +334,7 @@ class Forwarder:
             expiry = now + _FETCH_MS * MS
             entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
             entry.set_out_record(OutRecord(face, nonce, now, expiry))
+            self.pit.note_face(entry, face)
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._send(face, wire)
@@ -425,6 +426,7 @@ class Forwarder:
             self.counters.pit_full += 1
             self._send_nack(face, interest.wire, CONGESTION, token)
             return
+        self.pit.note_face(entry, face.number)
         if persistent:
             entry.begin_passing(now)
         self._forward(entry, face, interest, ends, header, expiry, now)
@@ -557,6 +559,7 @@ class Forwarder:
                     self.dead_nonces.add(entry.key[0], sent.nonce, now)  # it may still go round a loop
                 entry.drop_out_record(out)
         entry.out_records.append(OutRecord(out, nonce, now, expiry))
+        self.pit.note_face(entry, out)
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if mark or face.local_fields or entry.tags is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from forwarder.lengths import Lengths
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
 from forwarder.wire.packet import Data, Interest
 
@@ -22,6 +22,9 @@ _PASSED: Final = 1024
 
 _MOST_COPIES: Final = 4
 """Times that one nonce may come again from one face: more than links duplicate; a ring soon ends."""
+
+_SPARE: Final = 16
+"""Entries that are over and that the index of a face may hold, beyond one for each that is live."""
 
 
 class InRecord:
@@ -84,6 +87,7 @@ class PitEntry:
         key: (name, CanBePrefix, MustBeFresh).
         in_records, out_records: at most one a face.
         deadline: the latest expiry that an Interest for it has had, ns; -1 before the first.
+        is_live: whether it is in the table.
         passed: names of Data that have passed a persistent Interest, oldest first; None if there is none.
         strategy: what decides about it.
         notes: whatever the strategy wants to remember with it.
@@ -93,6 +97,7 @@ class PitEntry:
     __slots__ = (
         "deadline",
         "in_records",
+        "is_live",
         "key",
         "notes",
         "out_records",
@@ -106,6 +111,7 @@ class PitEntry:
         self.in_records: list[InRecord] = []
         self.out_records: list[OutRecord] = []
         self.deadline = -1
+        self.is_live = True
         self.passed: dict[bytes, None] | None = None
         self.strategy: Any = None
         self.notes: Any = None
@@ -201,17 +207,33 @@ class PitEntry:
         self.out_records = [r for r in self.out_records if r.face != face]
 
 
-class Pit:
-    """The table, with the entries' expiry in a timer wheel."""
+class _Touched:
+    """The live entries that have had a record of one face, and about as many at most that are over."""
 
-    __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "timers")
+    __slots__ = ("entries", "limit")
+
+    def __init__(self) -> None:
+        self.entries: list[PitEntry] = []
+        self.limit = _SPARE
+
+    def tidy(self) -> None:
+        """Remove entries that are over, and repetitions."""
+        self.entries = list(dict.fromkeys([each for each in self.entries if each.is_live]))
+        self.limit = 2 * len(self.entries) + _SPARE
+
+
+class Pit:
+    """The table, with timers of the entries' expiry, and an index of entries by faces of their records."""
+
+    __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "_touched", "timers")
 
     def __init__(self) -> None:
         self._entries: dict[Key, PitEntry] = {}
         self._prefixes = Lengths()  # of the names of entries with CanBePrefix
         self._digests = 0  # entries whose name ends with an implicit digest
         self._loose = 0  # entries that Data of another name may satisfy, counted twice if both
-        self.timers: TimerWheel[PitEntry] = TimerWheel()
+        self.timers: Timers[PitEntry] = Timers()
+        self._touched: dict[int, _Touched] = {}  # by face
 
     def find(self, interest: Interest) -> PitEntry | None:
         """Return the entry for an Interest."""
@@ -229,23 +251,38 @@ class Pit:
             self._loose += 1
         return entry
 
+    def note_face(self, entry: PitEntry, face: int) -> None:
+        """Note that a live entry has got a record of a face: take_face() finds it from now on."""
+        touched = self._touched.get(face)
+        if touched is None:
+            touched = self._touched[face] = _Touched()
+        entries = touched.entries
+        entries.append(entry)
+        if len(entries) > touched.limit:
+            touched.tidy()
+
+    def take_face(self, face: int) -> list[PitEntry]:
+        """Return the live entries that have had a record of a face, for the records to be dropped."""
+        touched = self._touched.pop(face, None)
+        if touched is None:
+            return []
+        touched.tidy()
+        return touched.entries
+
     def extend(self, entry: PitEntry, expiry: int) -> None:
         """Keep an entry until `expiry` (ns) at least."""
         if expiry > entry.deadline:
-            if entry.deadline >= 0:
-                self.timers.cancel(entry)
             entry.deadline = expiry
-            self.timers.add(entry)
+            self.timers.set(entry, expiry)
 
     def expire_at(self, entry: PitEntry, deadline: int) -> None:
         """Let a live entry expire at `deadline` (ns), even if that is sooner."""
-        self.timers.cancel(entry)
         entry.deadline = deadline
-        self.timers.add(entry)
+        self.timers.set(entry, deadline)
 
     def remove(self, entry: PitEntry) -> None:
         """Remove a live entry and its timer."""
-        self.timers.cancel(entry)
+        self.timers.set(entry, None)
         self._forget(entry)
 
     def expire(self, now: int) -> list[PitEntry]:
@@ -257,6 +294,7 @@ class Pit:
 
     def _forget(self, entry: PitEntry) -> None:
         del self._entries[entry.key]
+        entry.is_live = False
         if not self._loose:
             return
         if entry.key[1]:
