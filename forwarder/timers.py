@@ -12,6 +12,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 _SPARE: Final = 64  # removed deadlines that the heap may hold, beyond one for each that counts
 
+MANY: Final = 1 << 30
+
 K = TypeVar("K")
 
 
@@ -60,11 +62,11 @@ class Timers(Generic[K]):
                 heappop(heap)
         return None
 
-    def expire(self, now: int) -> list[K]:
-        """Remove the deadlines that are not after `now`; return their keys, the earliest first."""
+    def expire(self, now: int, most: int = MANY) -> list[K]:
+        """Remove the deadlines that are not after `now`, `most` at most; return the keys, earliest first."""
         due: list[K] = []
         heap = self._heap
-        while heap and heap[0][0] <= now:
+        while heap and heap[0][0] <= now and len(due) < most:
             _, number, key = heappop(heap)
             found = self._set.get(key)
             if found is not None and found[1] == number:

@@ -231,6 +231,7 @@ class Ebt(Replicator):
         self._clocks = clocks
         self._limits = limits
         self._sessions: dict[int, _Session] = {}
+        self._of_remote: dict[str, dict[int, _Session]] = {}
         self._sources: dict[str, int] = {}
         self._hidden: dict[str, set[str]] = {}
         self._partners: dict[str, str] = {}
@@ -309,8 +310,8 @@ class Ebt(Replicator):
         None if the peer is not connected, or has not said that it replicates the feed. One that had all of it
         when it was here last does not ask for the feed again before it hears of a new message.
         """
-        for session in self._sessions.values():
-            if session.remote == partner and session.clock.get(feed, -1) >= 0:
+        for session in self._of_remote.get(partner, {}).values():
+            if session.clock.get(feed, -1) >= 0:
                 exchange = session.exchanges.get(feed)
                 has = session.clock[feed] if exchange is None else exchange.sent
                 return self._tips.get(feed, 0) - has
@@ -354,10 +355,9 @@ class Ebt(Replicator):
     def hide(self, feed: str, peer: str, now: int) -> None:
         """Do not exchange a feed with a peer, as its author has blocked the peer."""
         self._hidden.setdefault(feed, set()).add(peer)
-        for number, session in self._sessions.items():
-            if session.remote == peer:
-                self._dismiss(session, feed, now)
-                self._replace_source(number, feed, now)
+        for number, session in self._of_remote.get(peer, {}).items():
+            self._dismiss(session, feed, now)
+            self._replace_source(number, feed, now)
 
     def hides(self, feed: str, peer: str) -> bool:
         """See Replication."""
@@ -365,14 +365,13 @@ class Ebt(Replicator):
 
     def left(self, feed: str, peer: str) -> None:
         """Take note that a peer replicates a feed no more, as stock peers do not tell by themselves."""
-        for session in self._sessions.values():
-            if session.remote == peer:
-                self._record(session, feed, -1)
-                session.ready.pop(feed, None)
-                exchange = session.exchanges.get(feed)
-                if exchange is not None and exchange.sends:
-                    exchange.sends = False
-                    session.left.add(feed)
+        for session in self._of_remote.get(peer, {}).values():
+            self._record(session, feed, -1)
+            session.ready.pop(feed, None)
+            exchange = session.exchanges.get(feed)
+            if exchange is not None and exchange.sends:
+                exchange.sends = False
+                session.left.add(feed)
 
     def returned(self, feed: str, peer: str, now: int) -> None:
         """Take note that a peer replicates a feed again that it had left; stock peers may not tell it."""
@@ -380,8 +379,8 @@ class Ebt(Replicator):
         if clock.get(feed) == -1:
             del clock[feed]
             self._clocks.set_remote_clock(peer, clock)
-        for number, session in self._sessions.items():
-            if session.remote != peer or (session.clock.get(feed) != -1 and feed not in session.left):
+        for number, session in self._of_remote.get(peer, {}).items():
+            if session.clock.get(feed) != -1 and feed not in session.left:
                 continue
             session.clock.pop(feed, None)
             exchange = session.exchanges.get(feed)
@@ -451,6 +450,7 @@ class Ebt(Replicator):
         self._sessions[number] = session = _Session(
             number, self._stirred, self._silences, remote, clock, self._limits.notes_burst, now
         )
+        self._of_remote.setdefault(remote, {})[number] = session
         for feed, sequence in list(session.clock.items()):
             if sequence != -1:  # it has said so when it was here last, and does not say so again
                 self._hear_wish(session, feed, now)
@@ -463,6 +463,9 @@ class Ebt(Replicator):
         """End with a connection."""
         session = self._sessions.pop(number)
         self._silences.set(number, None)
+        del self._of_remote[session.remote][number]
+        if not self._of_remote[session.remote]:
+            del self._of_remote[session.remote]
         self._clocks.set_remote_clock(session.remote, session.clock)
         for feed, exchange in session.exchanges.items():
             if self._sources.get(feed) == number:
