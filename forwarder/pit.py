@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forwarder.face import SPARE, Face
 from forwarder.lengths import Lengths
 from forwarder.timers import Timers
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
@@ -22,9 +23,6 @@ _PASSED: Final = 1024
 
 _MOST_COPIES: Final = 4
 """Times that one nonce may come again from one face: more than links duplicate; a ring soon ends."""
-
-_SPARE: Final = 16
-"""Entries that are over and that the index of a face may hold, beyond one for each that is live."""
 
 
 class InRecord:
@@ -207,25 +205,17 @@ class PitEntry:
         self.out_records = [r for r in self.out_records if r.face != face]
 
 
-class _Touched:
-    """The live entries that have had a record of one face, and about as many at most that are over."""
-
-    __slots__ = ("entries", "limit")
-
-    def __init__(self) -> None:
-        self.entries: list[PitEntry] = []
-        self.limit = _SPARE
-
-    def tidy(self) -> None:
-        """Remove entries that are over, and repetitions."""
-        self.entries = list(dict.fromkeys([each for each in self.entries if each.is_live]))
-        self.limit = 2 * len(self.entries) + _SPARE
+def tidy(face: Face) -> list[PitEntry]:
+    """Remove entries that are over, and repetitions, from what a face touches; return the rest."""
+    face.touches = list(dict.fromkeys([each for each in face.touches if each.is_live]))
+    face.most_touches = 2 * len(face.touches) + SPARE
+    return face.touches
 
 
 class Pit:
-    """The table, with timers of the entries' expiry, and an index of entries by faces of their records."""
+    """The table, with timers of the entries' expiry."""
 
-    __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "_touched", "timers")
+    __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "timers")
 
     def __init__(self) -> None:
         self._entries: dict[Key, PitEntry] = {}
@@ -233,7 +223,6 @@ class Pit:
         self._digests = 0  # entries whose name ends with an implicit digest
         self._loose = 0  # entries that Data of another name may satisfy, counted twice if both
         self.timers: Timers[PitEntry] = Timers()
-        self._touched: dict[int, _Touched] = {}  # by face
 
     def find(self, interest: Interest) -> PitEntry | None:
         """Return the entry for an Interest."""
@@ -250,24 +239,6 @@ class Pit:
             self._digests += 1
             self._loose += 1
         return entry
-
-    def note_face(self, entry: PitEntry, face: int) -> None:
-        """Note that a live entry has got a record of a face: take_face() finds it from now on."""
-        touched = self._touched.get(face)
-        if touched is None:
-            touched = self._touched[face] = _Touched()
-        entries = touched.entries
-        entries.append(entry)
-        if len(entries) > touched.limit:
-            touched.tidy()
-
-    def take_face(self, face: int) -> list[PitEntry]:
-        """Return the live entries that have had a record of a face, for the records to be dropped."""
-        touched = self._touched.pop(face, None)
-        if touched is None:
-            return []
-        touched.tidy()
-        return touched.entries
 
     def extend(self, entry: PitEntry, expiry: int) -> None:
         """Keep an entry until `expiry` (ns) at least."""
