@@ -100,7 +100,7 @@ def fitting(name: str) -> str:
         return name
     digest = f"~{sha256(octets).hexdigest()[:8]}"
     head = name[:_LONGEST_NAME]
-    while _escaped(head) > _LONGEST_NAME - len(digest):
+    while _escaped(head) + _escaped(digest) > _LONGEST_NAME:
         head = head[:-1]
     return head + digest
 

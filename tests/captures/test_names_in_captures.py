@@ -1,4 +1,4 @@
-"""What captures call things: names of any length become directories, link types that are not read are named."""
+"""Names in captures: one of any length becomes a directory, a link type that is not read is named."""
 
 import struct
 from pathlib import Path
@@ -81,10 +81,19 @@ def test_a_link_type_that_is_not_read_is_named_with_a_remedy(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("number", "name"),
-    [(0, "NULL"), (10, "FDDI"), (50, "PPP_HDLC"), (127, "IEEE802_11_RADIOTAP"), (162, "USER15"),
-     (163, "IEEE802_11_AVS"), (195, "IEEE802_15_4_WITHFCS"), (252, "WIRESHARK_UPPER_PDU"), (276, "LINUX_SLL2"),
-     (304, "DECT_NR_TAP")],
-)  # fmt: skip
+    [
+        (0, "NULL"),
+        (10, "FDDI"),
+        (50, "PPP_HDLC"),
+        (127, "IEEE802_11_RADIOTAP"),
+        (162, "USER15"),
+        (163, "IEEE802_11_AVS"),
+        (195, "IEEE802_15_4_WITHFCS"),
+        (252, "WIRESHARK_UPPER_PDU"),
+        (276, "LINUX_SLL2"),
+        (304, "DECT_NR_TAP"),
+    ],
+)
 def test_numbers_are_those_of_the_registry(number: int, name: str) -> None:
     assert not_read(number) == f"link type {number} ({name}) is not read"
 
