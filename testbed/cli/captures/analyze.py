@@ -151,7 +151,8 @@ def _utf_8(path: Path) -> None:
 
 def _captures(texts: Sequence[str]) -> list["Capture"]:
     """Return the captures that are meant."""
-    from analysis.decode.reader import fitting, stem
+    from analysis.decode.reader import stem
+    from analysis.decode.reference import fitting
     from analysis.pipelines.captures import Capture
     from analysis.spark.parquet import NO_VALUE
 
