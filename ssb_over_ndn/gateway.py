@@ -330,7 +330,11 @@ class _NdnSide:
         packet = segment_packet(self._blobs.store, blob, number)
         if packet is not None:
             self._outputs.append(packet)
-        elif blob not in self._blobs.wanted and len(self._waiting) < _WAITING:
+        elif (
+            blob not in self._blobs.wanted
+            and len(self._waiting) < _WAITING
+            and self._blobs.store.size(blob) is None
+        ):
             # A peer at home may have it; who asks for it asks again.
             self._waiting.set(blob, now + _BLOB_PATIENCE)
             self._peer.want_blob(blob, now)
@@ -340,16 +344,15 @@ class _NdnSide:
         for blob in blobs.take_gone():
             if blob not in blobs.wanted:
                 self._fetches.drop(blob)
+                self._waiting.set(blob, None)
         for blob in blobs.take_news():
             if blob not in self._waiting:
                 self._fetches.want(blob, now)
         self._fetches.start(now)
         for blob in self._fetches.take_complete():
             self._peer.added_blob(blob, now)
-        for blob in [blob for blob in self._waiting if blobs.store.size(blob) is not None]:
-            self._waiting.set(blob, None)
         for blob in self._waiting.expire(now):
-            if blobs.is_asked_for(blob):
+            if blobs.is_asked_for(blob) and blobs.store.size(blob) is None:
                 self._fetches.want(blob, now)
             else:
                 blobs.unwant(blob)
