@@ -99,6 +99,7 @@ def _pit(count: int, world: World) -> Work:
 def _faces(count: int, world: World, leave: Callable[[Forwarder, int], None]) -> Work:
     node = _node(count)
     for face in range(count):
+        node.fib.add(from_uri(f"/of/{face}"), face + 1)
         node.receive(face + 1, _interest(face), world.zero)
 
     def work() -> None:
@@ -195,8 +196,8 @@ def _pcap(count: int, world: World) -> Work:
 CASES: Final = (
     Case("Timers: set, next and cancelled at one moment", _timers),
     Case("PIT: Interests of one moment", _pit),
-    Case("Forwarder.remove_face, each with an Interest", _removed_faces),
-    Case("Forwarder.set_face down, each with an Interest", _faces_down),
+    Case("Forwarder.remove_face, each with an Interest and a route", _removed_faces),
+    Case("Forwarder.set_face down, each with an Interest and a route", _faces_down),
     Case("Host: a packet on each reliable link", _reliable_links),
     Case("RIB: routes that end together", _routes),
     Case("PitModel: Data for Interests with digests", _digests),
