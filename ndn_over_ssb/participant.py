@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
+from forwarder.timers import Timers
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.packet import Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
@@ -66,7 +67,7 @@ class _Link:
         line: to the other side.
         face: of the forwarder.
         allowance: what the customer may send.
-        held_until: nothing is received from the customer before this time, ns.
+        reads: feeds by which the line is found.
     """
 
     contract: Contract
@@ -74,7 +75,7 @@ class _Link:
     line: Line
     face: int
     allowance: Allowance
-    held_until: int | None = None
+    reads: tuple[str, ...] = ()
 
 
 class Participant(Surrounding):
@@ -148,10 +149,14 @@ class Participant(Surrounding):
         self._read: dict[str, int] = {}
         self._links: dict[str, _Link] = {}
         self._by_face: dict[int, _Link] = {}
+        self._by_feed: dict[str, _Link] = {}
+        self._unflushed: dict[str, _Link] = {}  # links whose lines may have something to write
+        self._held: Timers[str] = Timers()  # of when customers that sent too much are received again
         # Contract -> the number of the message by which its epoch was begun here.
         self._labels: dict[str, int] = {}
         self._open: dict[str, Contract] = {}  # contracts of this participant that are not over
         self._broken: dict[str, None] = {}  # contracts that are to be ended
+        self._ends: Timers[str] = Timers()  # of those of them that are accepted
         self._replies: dict[str, Allowance] = {}  # customer -> what is written to this log because of it
         self._serving: int | None = None
         self._routes: set[tuple[bytes, int, int]] = set()
@@ -220,21 +225,21 @@ class Participant(Surrounding):
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        due = [self._program.next_deadline(), self.host.next_deadline()]
-        due += [link.held_until for link in self._links.values()]
-        due += [self._ns(contract.until) for contract in self._open.values() if contract.is_accepted]
+        due = [
+            self._program.next_deadline(),
+            self.host.next_deadline(),
+            self._held.next_deadline(),
+            self._ends.next_deadline(),
+        ]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
         self.host.wake(now)
-        for link in self._links.values():
-            if link.held_until is not None and now >= link.held_until:
-                link.held_until = None
-                link.line.release(now)
-        for contract in list(self._open.values()):
-            if contract.is_accepted and self._ms(now) >= contract.until:
-                self._is_stale = True
+        for id_ in self._held.expire(now):
+            self._links[id_].line.release(now)
+        if self._ends.expire(now):
+            self._is_stale = True
         super().wake(now)
 
     def settle(self, now: int) -> None:
@@ -307,6 +312,7 @@ class Participant(Surrounding):
         for contract in self.contracts.read(message):
             if self._me in (contract.customer, contract.provider):
                 self._open[contract.id] = contract
+                self._ends.set(contract.id, self._ns(contract.until) if contract.is_accepted else None)
             self._is_stale = True
 
     def _take_event(self, event: PeerEvent, now: int) -> None:
@@ -322,16 +328,27 @@ class Participant(Surrounding):
         if not isinstance(content, dict) or content.get("type") != PACKETS:
             self._take_message(message)
             return
-        for link in list(self._links.values()):
-            if message.author in link.line.reads:
-                try:
-                    packets = link.line.take(message, now, self._ms(now))
-                except LineError as error:
-                    self._break(link, str(error), now)
-                    return
-                for packet in packets:
-                    self._receive(link, packet, now)
+        link = self._by_feed.get(message.author)
+        if link is not None:
+            try:
+                packets = link.line.take(message, now, self._ms(now))
+            except LineError as error:
+                self._break(link, str(error), now)
                 return
+            finally:
+                self._note(link)
+            for packet in packets:
+                self._receive(link, packet, now)
+
+    def _note(self, link: _Link) -> None:
+        """Find a link by the feeds that its line reads now, and see whether it has something to write."""
+        for feed in link.reads:
+            if self._by_feed.get(feed) is link:
+                del self._by_feed[feed]
+        link.reads = link.line.reads
+        for feed in link.reads:
+            self._by_feed.setdefault(feed, link)
+        self._unflushed[link.contract.id] = link
 
     def _break(self, link: _Link, reason: str, now: int) -> None:
         """End a contract whose other side does not keep to the protocol."""
@@ -375,7 +392,7 @@ class Participant(Surrounding):
             if link is not None:
                 self._drop(link, now)
             if contract.has_ended or contract.is_accepted or contract.refusal is not None:
-                self._open.pop(contract.id, None)
+                self._close(contract)
                 self._forget_first(contract)
             elif contract.is_requested and contract.provider == self._me and not self._is_silent:
                 self._answer(contract, now)
@@ -398,10 +415,14 @@ class Participant(Surrounding):
         elif mine == contract.begun.get(contract.other(self._me), (-1, ""))[0] and link is None:
             self._link(contract, now)
 
+    def _close(self, contract: Contract) -> None:
+        self._open.pop(contract.id, None)
+        self._ends.set(contract.id, None)
+
     def _answer(self, contract: Contract, now: int) -> None:
         customer = contract.customer
         if not self._may_reply(contract, now):
-            self._open.pop(contract.id)
+            self._close(contract)
             return
         reason = ""
         if self._offer is None:
@@ -460,9 +481,13 @@ class Participant(Surrounding):
         burst = terms.rate if contract.provider == self._me else terms.rate / 2
         link = _Link(contract, contract.epoch, line, face.number, Allowance(terms.rate, burst, now))
         self._links[contract.id] = self._by_face[face.number] = link
+        self._note(link)
 
     def _drop(self, link: _Link, now: int) -> None:
         link.line.close()
+        self._note(link)
+        self._unflushed.pop(link.contract.id, None)
+        self._held.set(link.contract.id, None)
         self._routes = {route for route in self._routes if route[1] != link.face}
         self.host.remove_face(link.face, now)
         del self._links[link.contract.id], self._by_face[link.face]
@@ -522,8 +547,10 @@ class Participant(Surrounding):
             outputs = self.host.take_outputs()
             for face, packet, _ in outputs:
                 self._send(face, packet, now)
-            for link in self._links.values():
+            for link in sorted(self._unflushed.values(), key=lambda link: link.face):
                 link.line.flush(now, self._ms(now))
+                if not link.line.is_waiting:
+                    del self._unflushed[link.contract.id]
             is_busy = bool(events or outputs or self._is_stale)
 
     def _send(self, face: int, packet: bytes, now: int) -> None:
@@ -541,7 +568,7 @@ class Participant(Surrounding):
             return
         if asks and not link.allowance.take(now):
             self.counters["Interests above the rate"] += 1
-        elif link.line.put(packet, now):
+        elif self._put(link, packet, now):
             return
         else:
             self.counters["no room on the line"] += 1
@@ -592,15 +619,19 @@ class Participant(Surrounding):
         if link.contract.provider != self._me:
             return True
         may_send = link.allowance.take(now, in_debt=True)
-        if link.held_until is None and link.allowance.debt_s > _PATIENCE_S:
-            link.held_until = now + int(link.allowance.debt_s * _S)
+        if link.contract.id not in self._held and link.allowance.debt_s > _PATIENCE_S:
+            self._held.set(link.contract.id, now + int(link.allowance.debt_s * _S))
             link.line.hold_back(now)
         return may_send
 
     def _nack(self, link: _Link, packet: bytes, interest: Interest, reason: int, now: int) -> None:
         """Answer a customer's Interest with a Nack, without the forwarder."""
         token = parse_lp(packet).pit_token
-        link.line.put(make_lp(interest.wire, nack_reason=reason, pit_token=token), now)
+        self._put(link, make_lp(interest.wire, nack_reason=reason, pit_token=token), now)
+
+    def _put(self, link: _Link, packet: bytes, now: int) -> bool:
+        self._unflushed[link.contract.id] = link
+        return link.line.put(packet, now)
 
     def _ms(self, now: int) -> float:
         return self._epoch_ms + now / 1e6

@@ -204,9 +204,6 @@ def _at_most(manifest: Manifest) -> Iterator[str]:
     for name in ("loss_burst", "loss_good_percent", "reorder_percent", "duplicate_percent"):
         if values := [value for link in manifest.topology.links if (value := getattr(link, name))]:
             yield LINK_PARAMETERS[name].words.format(max(values))
-    thresholds = [link.mark_threshold for link in manifest.topology.links if link.mark_threshold]
-    if thresholds:
-        yield LINK_PARAMETERS["mark_threshold"].words.format(min(thresholds))
     for name in sorted({link.jitter_distribution for link in manifest.topology.links if link.jitter_ms}):
         if name != "uniform":
             yield LINK_PARAMETERS["jitter_distribution"].words.format(name)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from captures.key_log import Secret
+from forwarder.timers import Timers
 from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.connection import Connection
@@ -20,7 +21,6 @@ from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.replication.replication import Replication
 from ssb.store.feeds import FeedStore
-from ssb.timers import Timers
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
@@ -349,7 +349,7 @@ class Peer:
             self._announces_at,
             self._replication.next_deadline(),
             self._scheduler.next_deadline(),
-            self._timers.next(),
+            self._timers.next_deadline(),
         )
         return min((time for time in deadlines if time is not None), default=None)
 
@@ -358,7 +358,7 @@ class Peer:
         if self._announces_at is not None and now >= self._announces_at:
             self._announces_at = now + self._options.announce
             self._outputs += [(port, text, None) for port, text in self._announcements.items()]
-        for number in self._timers.take_due(now):
+        for number in self._timers.expire(now):
             connection = self._connections.get(number)
             if connection is None:  # it was closed a moment ago
                 continue

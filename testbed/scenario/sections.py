@@ -203,7 +203,7 @@ class TopologySpec(Section):
                 raise TopologyError(f"{place}: radio must be a table, or false")
             own = fields
             if radio is not None:  # a rate that links have is not meant for it
-                own = {"bw_mbit": None, "mark_threshold": None, **fields}
+                own = {"bw_mbit": None, **fields}
             whole = {**own, "members": _in_topology(place, members), "radio": radio}
             media.append(self._made(Medium, whole, has))
         joined = [node for link in links for node in (link.a, link.b)]
@@ -461,8 +461,6 @@ class Change(Section):
         for name, value in (self.set or {}).items():
             if name not in LINK_PARAMETERS:
                 raise TopologyError(f"link {link}: it has no {name}; it has {', '.join(LINK_PARAMETERS)}")
-            if name == "mark_threshold":
-                raise TopologyError(f"link {link}: mark_threshold stays as it is during a run")
             wanted = str if LINK_PARAMETERS[name].choices else float
             if not isinstance(value, wanted):
                 raise TopologyError(

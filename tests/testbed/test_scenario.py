@@ -161,10 +161,6 @@ BAD = [
         GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { delay_ms = "long" }',
         r"number 1: link pub:r1: delay_ms must be a finite number from 0, not 'long'",
     ),
-    (
-        GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { mark_threshold = 3 }',
-        r"number 1: link pub:r1: mark_threshold stays as it is during a run",
-    ),
     (GOOD + '[routing]\nmetric = "luck"', r"routing\.metric: .*delay"),
     (GOOD + '[routing]\npaths = "k-shortest"\nk = 0', r"routing\.k: .*at least 1 \(got 0\)"),
     (

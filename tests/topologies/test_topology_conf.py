@@ -20,7 +20,7 @@ sw: _
 A:b delay=10ms bw=100 loss=0.5 jitter=250us max_queue_size=50
   b:c   delay=1.5s use_tbf=True
 c:a _
-sw:b delay=2ms loss=4 loss_burst=3 loss_bad=50 jitter=1ms jitter_distribution=pareto mark_threshold=9
+sw:b delay=2ms loss=4 loss_burst=3 loss_bad=50 jitter=1ms jitter_distribution=pareto
 [faces]
 a:b cost=42
 b:c _
@@ -45,7 +45,6 @@ def test_a_full_file():
                 loss_bad_percent=50,
                 jitter_ms=1,
                 jitter_distribution="pareto",
-                mark_threshold=9,
             ),
         ),
         switches=("sw",),
@@ -142,7 +141,7 @@ LOSS = "loss must be a number from 0 to 100, in percent, without a sign"
 LINK = "a link must be written `a:b key=value ...`"
 KEYS = (
     "bw, delay, jitter, jitter_distribution, loss, loss_burst, loss_bad, loss_good, reorder, duplicate,"
-    " max_queue_size, mark_threshold"
+    " max_queue_size"
 )
 QUEUE = "max_queue_size must be a whole number of packets, at least 1"
 

@@ -11,8 +11,8 @@ since all must have a feed from its first entry on. So members do not change: fo
 
 from random import Random
 
+from forwarder.timers import Timers
 from ssb.keys import Identity
-from ssb.timers import Timers
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.evidence import FORGED, UNPROVEN, Evidence, is_signed, sign_feed

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import NamedTuple
 
+from forwarder.timers import Timers
 from ssb.keys import Identity
-from ssb.timers import Timers
 from ssb.tiny.entry import DEMUX, PACKET, InvalidEntry
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
@@ -193,11 +193,11 @@ class BaseParty(Party, ABC):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        return self._timers.next()
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for id_ in self._timers.take_due(now):
+        for id_ in self._timers.expire(now):
             contract = self.contracts[id_]
             contract.wake(now)
             if contract.is_over:

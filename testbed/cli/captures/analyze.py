@@ -152,6 +152,7 @@ def _utf_8(path: Path) -> None:
 def _captures(texts: Sequence[str]) -> list["Capture"]:
     """Return the captures that are meant."""
     from analysis.decode.reader import stem
+    from analysis.decode.reference import fitting
     from analysis.pipelines.captures import Capture
     from analysis.spark.parquet import NO_VALUE
 
@@ -165,7 +166,7 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         _utf_8(path.resolve())
         if not path.exists():
             raise UserError(f"{shown(name)}: no such file")
-        run, named = run or (path.resolve().name if path.is_dir() else stem(name)), run
+        run, named = fitting(run or (path.resolve().name if path.is_dir() else stem(name))), run
         if run == NO_VALUE:
             raise UserError(
                 f"{shown(text)}: {NO_VALUE} stands for none in tables: name it, RUN={shown(name)}"
@@ -192,7 +193,8 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         keys = [(path.resolve().parent, stem(path.name)) for path in paths]
         names = _called(run, set(keys))
         captures += [
-            Capture(run, path, names[key], path in named_files) for path, key in zip(paths, keys, strict=True)
+            Capture(run, path, fitting(names[key]), path in named_files)
+            for path, key in zip(paths, keys, strict=True)
         ]
     return captures
 
@@ -230,6 +232,7 @@ def _local(text: str) -> tuple[str, str]:
 def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> str:
     """Say in a few lines what was found in a capture."""
     from analysis.decode.protocols.protocol import NDN
+    from captures.link_types import remedy
 
     lines = [f"{report.run}: {report.frames} frames" + (f" in {shown(report.path)}" if with_path else "")]
     if report.kinds:
@@ -241,6 +244,8 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
         if rest := counted[MOST_REASONS:]:
             said.append(f"{sum(count for _, count in rest)} for {len(rest)} other reasons (summary.json)")
         lines.append("  problems " + ", ".join(said))
+        if advice := remedy(list(report.problems)):
+            lines.append(f"  advice   {advice}")
     if local:
         ends = sorted(set(local.values()))
         lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")
