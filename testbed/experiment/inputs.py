@@ -34,11 +34,8 @@ def keep(table: dict[str, Any], directory: Path) -> None:
         shutil.copyfile(inner[key], directory / INPUTS / f"{number}-{Path(inner[key]).name}")
 
 
-def scenario_of(run: Path, *, has_code: bool = True) -> Scenario:
-    """Return the scenario of a run, with the files that the run has kept. Raises UserError.
-
-    To read a scenario executes its strategy files; without `has_code` it has neither them nor strategies.
-    """
+def scenario_of(run: Path) -> Scenario:
+    """Return the scenario of a run, with the files that the run has kept. Raises UserError."""
     try:
         table = json.loads((run / SCENARIO).read_bytes())
         for number, (inner, key) in enumerate(_places(table), start=1):
@@ -47,8 +44,6 @@ def scenario_of(run: Path, *, has_code: bool = True) -> Scenario:
                 inner[key] = str(kept.resolve())
         if table["workload"].get("feed"):
             table["workload"]["feed"] = str((run / FEED).resolve())
-        if not has_code:
-            table |= {"strategy_files": [], "strategies": {}}
         return Scenario.model_validate(table)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = str(error).splitlines()[0]

@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple, cast
 from captures.clock import Clock
 from captures.key_log import Secret
 from testbed.errors import UserError
+from testbed.experiment import code
 from testbed.experiment.control import ControlServer
 from testbed.experiment.files import (
     CAPTURE,
@@ -77,6 +78,7 @@ def run(
 ) -> None:
     """Run a layering; raises RunError, or OSError from bringing the network up."""
     scenario = Scenario.model_validate_json((directory / SCENARIO).read_text(encoding="utf-8"))
+    code.load(scenario)
     load = workload.load(scenario)
     output = directory / layering
     clock = Clock.from_now(dilation)

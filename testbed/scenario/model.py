@@ -8,10 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from forwarder import strategies
 from forwarder.forwarder import Forwarder
+from forwarder.wire.name import from_uri
 from testbed.errors import known
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
@@ -131,15 +132,20 @@ class Scenario(Section):
 
     @field_validator("strategy_files")
     @classmethod
-    def _load_strategies(cls, files: tuple[str, ...]) -> tuple[str, ...]:
+    def _are_python(cls, files: tuple[str, ...]) -> tuple[str, ...]:
         for file in files:
-            strategies.load(Path(file))
+            strategies.check(Path(file))
         return files
 
     @field_validator("strategies")
     @classmethod
-    def _known_strategies(cls, chosen: dict[str, str]) -> dict[str, str]:
-        choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
+    def _known_strategies(cls, chosen: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if not info.data.get("strategy_files"):
+            choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
+        for (
+            prefix
+        ) in chosen:  # which strategies files have, only their execution tells: testbed.experiment.code
+            from_uri(prefix)
         return chosen
 
     @cached_property

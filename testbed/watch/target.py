@@ -58,7 +58,7 @@ class Target:
             path = directory / SCENARIO
             try:
                 self.since = path.stat().st_mtime
-                scenario = scenario_of(directory, has_code=False)
+                scenario = scenario_of(directory)
             except FileNotFoundError:
                 if directory == self.run and directory.is_dir():
                     raise UserError(f"{path}: missing: not the directory of a run") from None

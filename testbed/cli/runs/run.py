@@ -22,6 +22,7 @@ from testbed.cli.progress import counted, staged
 from testbed.cli.runs.dry_run import tell_run, tell_sweep
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
+from testbed.experiment import code
 from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
 from testbed.experiment.sweep_directory import Job, opened
@@ -113,6 +114,11 @@ console = Console(highlight=False, soft_wrap=True)
 @click.option("--repeat", type=click.IntRange(min=1), default=1, help="Number of seeds for each run.")
 @click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
 @click.option("--on-spark", is_flag=True, help="Run a sweep as one Spark job; OUT is to be shared.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Also run code from outside SCENARIO's directory, or from a bundle: strategies and programs.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be run, how long, how large; write nothing.")
 def run(
     scenario: str,
@@ -140,6 +146,7 @@ def run(
     repeat: int,
     jobs: int | None,
     on_spark: bool,
+    trust: bool,
     dry_run: bool,
 ) -> None:
     """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report.
@@ -192,6 +199,10 @@ def run(
         if dry_run:
             tell_sweep(console, planned, where, dilation, workers, directory, not no_report)
             return
+        if not trust:
+            code.admit(*scenarios.read(scenario))
+        for job in planned if chosen.strategy_files else ():
+            code.load(scenarios.load(job.scenario, **job.options))
         _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
         return
     experiment = Experiment.load(scenario, **options)
@@ -230,6 +241,7 @@ def run(
             dilation=dilation,
             command=shlex.join([*_words({"net"}), "--net", where]),
             is_held=hold,
+            is_trusted=trust,
             progress=lambda name: stage(
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
                 seconds * dilation if where == "mininet" else None,
@@ -253,6 +265,7 @@ _HOW = {
     "repeat",
     "jobs",
     "on_spark",
+    "trust",
     "dry_run",
 }
 """Parameters of `run` that say how it is run, and not what."""
