@@ -14,6 +14,7 @@ from testbed.artifact import rerun as reruns
 from testbed.artifact.differences import first_difference
 from testbed.errors import UserError
 from testbed.experiment import provenance
+from testbed.experiment.code import SUMS
 
 _FEWEST = 3
 """Repetitions over Mininet, unless somebody says so: the fewest whose interval says anything."""
@@ -96,6 +97,6 @@ def open_(file: Path, out: Path | None) -> None:
     click.echo(
         f"run       {manifest.scenario}, seed {manifest.seed}, {manifest.net}, feednet {manifest.feednet}"
     )
-    click.echo(f"checked   every file is what {bundles.SUMS} says")
+    click.echo(f"checked   every file is what {SUMS} says")
     click.echo(f"report    {run.directory / 'report.html'}")
     click.echo(f"          feednet rerun {run.directory} repeats it")
