@@ -14,8 +14,9 @@ engine_option = click.option(
     type=click.Choice(_ENGINES),
     default="auto",
     show_default=True,
-    help="What analyses captures: Spark, or Sail (pip install 'feednet[sail]'), which takes seconds where"
-    " Spark takes half a minute; auto: Sail if it is installed and captures are small, and without --master.",
+    help="What analyses captures: Spark, or Sail (`feednet doctor` tells how to install it), which takes"
+    " seconds where Spark takes half a minute; auto: Sail if it is installed and captures are small, without"
+    " --master.",
 )
 
 all_tables_option = click.option(

@@ -319,7 +319,8 @@ class _Nodes:
         if node not in self._scenario.network.nodes:
             known = ", ".join(self._scenario.network.nodes)
             raise UserError(f"{node}: there is no such node; there are {known}")
-        return surroundings(self._homes / node, node, self._network.netns(node))
+        network = self._scenario.network
+        return surroundings(network, node, self._network.netns(node), self._homes / node)
 
     def _start(self, name: str) -> None:
         """Fork a node's process, or a pack's, which says that it is ready and waits for a timeline."""

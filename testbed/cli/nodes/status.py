@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from forwarder.daemon.datasets import Client, DatasetError, default_socket, snapshot
+from forwarder.daemon.datasets import Client, DatasetError, default_socket, snapshot, with_name
 from testbed.cli.usage import require
 from testbed.errors import UserError
 
@@ -148,7 +148,7 @@ def _faces(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Table:
             for what in _COUNTED
         ]
         kind = "local" if face.get("scope") == "local" else face.get("persistency", "")
-        table.add_row(str(face["face"]), escape(face["remote"]), f"[dim]{kind}[/]", *cells)
+        table.add_row(str(face["face"]), escape(with_name(face["remote"])), f"[dim]{kind}[/]", *cells)
     return table
 
 
