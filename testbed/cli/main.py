@@ -8,18 +8,18 @@ import os
 import sys
 
 import click
-from rich.console import Console
 
 from analysis.errors import AnalysisError, of_system
 from captures.pcapng import CaptureError
 from testbed.cli import interrupts
+from testbed.cli.console import plain_console
 from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
 
 MENDABLE = (UserError, AnalysisError, CaptureError, OSError)
 """Errors that the user can mend."""
 
-_errors = Console(stderr=True, highlight=False, soft_wrap=True)
+_errors = plain_console(stderr=True)
 
 _PLACES = {
     "analyze": "testbed.cli.captures.analyze:analyze",
@@ -77,7 +77,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except MENDABLE as error:
-        _errors.print(f"feednet: {complaint(error)}", markup=False)
+        _errors.print(f"feednet: {complaint(error)}")
         sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
         _errors.print("feednet: interrupted")

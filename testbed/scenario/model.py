@@ -38,6 +38,9 @@ from testbed.scenario.sections import (
 from topologies.model import Topology
 from topologies.ranges import expand_ranges
 
+MOST_SEED = 2**63 - 1
+"""What a column of a table holds."""
+
 OTHER = "others"
 """The group of scenarios that name none."""
 
@@ -59,7 +62,7 @@ class Scenario(Section):
     """What it asks, and what to look at. Left out: the comment at the beginning of the file."""
     layerings: tuple[str, ...]
     """The layerings that are compared, in this order: `feednet list` has their names."""
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, le=MOST_SEED)
     """Seed of all that is drawn at random, but for a generator's own."""
     topology: TopologySpec
     """The network."""

@@ -7,16 +7,16 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
-from rich.console import Console
+from rich.text import Text
 
+from analysis.report.numbers import several
 from testbed.cli import interrupts
+from testbed.cli.console import console
 from testbed.errors import UserError
 from testbed.watch.loop import LOOK_S, follow, serve_to_the_end
 from testbed.watch.page import LivePage, lag_text
 from testbed.watch.server import served
 from testbed.watch.target import Target, find_target
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -66,7 +66,7 @@ def _watch(
 
         def status(text: str) -> None:
             if spinner is not None:
-                spinner.update(text)
+                spinner.update(Text(text))
 
         spark = spark_session(master, small=True)
         begun = time.monotonic()
@@ -99,7 +99,7 @@ def _watch(
         finally:
             query.stop()
     frames = sum(capture.frames for capture in query.captures.values())
-    console.print(f"watched   {frames} frames{lag_text(query.lags)}")
+    console.print(f"watched   {several(frames, 'frame')}{lag_text(query.lags)}")
 
 
 @contextmanager

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
-from rich.console import Console
 
+from testbed.cli.console import console
 from testbed.cli.progress import counted
 from testbed.errors import UserError
 from testbed.scenario.sections import FollowGraph
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 class Runs(NamedTuple):

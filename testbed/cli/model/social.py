@@ -8,9 +8,9 @@ from typing import Any
 import click
 from rich.table import Table as Shown
 
+from testbed.cli.console import console
 from testbed.cli.model.runs import (
     command_line,
-    console,
     follow_graph,
     graph,
     made_directory,

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
+from testbed.cli.console import console
 from testbed.cli.group import LazyGroup
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
-
-console = Console(highlight=False, soft_wrap=True)
 
 _LONGEST_TERM_S = 366 * 86_400
 

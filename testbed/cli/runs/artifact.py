@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from analysis.export.text import aligned, number
+from analysis.report.numbers import several
 from testbed.api import Results
 from testbed.artifact import bundle as bundles
 from testbed.artifact import rerun as reruns
@@ -54,7 +55,7 @@ def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
         sys.exit(1)
     if out is None:
         shutil.rmtree(target)
-    click.echo(f"the same  {len(was.manifest.files)} files, byte for byte")
+    click.echo(f"the same  {several(len(was.manifest.files), 'file')}, byte for byte")
 
 
 def _rerun_over_mininet(was: Results, target: Path, repeat: int) -> None:

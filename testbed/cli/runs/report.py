@@ -4,13 +4,11 @@ from datetime import datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from testbed.cli.console import console, result
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.progress import staged
 from testbed.errors import UserError
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -51,7 +49,7 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
     click.echo(study_text(compared))
     if agreement := agreement_text(compared):
         click.echo(agreement)
-    console.print(f"[bold green]page[/]      {out}")
+    result("page", str(out))
 
 
 @click.command()
@@ -83,8 +81,8 @@ def write_report(directory: Path, master: str | None, engine: str, all_tables: b
             engine,
             all_tables=all_tables,
         )
-    console.print(headlines(read_comparison(directory)), markup=False, end="")
-    console.print(f"[bold green]report[/]    {page}")
+    console.print(headlines(read_comparison(directory)), end="")
+    result("report", str(page))
 
 
 def check_analysis(engine: str, master: str | None, way_out: str = "") -> None:

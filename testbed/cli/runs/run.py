@@ -13,10 +13,11 @@ from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 
+from analysis.report.numbers import several
 from testbed.api import Experiment
 from testbed.cli import completion as completing
+from testbed.cli.console import console, result, timed
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.progress import counted, staged
 from testbed.cli.runs.dry_run import tell_run, tell_sweep
@@ -28,8 +29,6 @@ from testbed.experiment import sweep as sweeping
 from testbed.experiment.sweep_directory import Job, opened
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -215,13 +214,15 @@ def run(
     if dry_run:
         tell_run(console, chosen, load, where, why, dilation, directory, not no_report)
         return
-    console.print(f"[bold]{chosen.title}[/]")
+    console.print(chosen.title, style="bold")
     slower = f", {dilation} seconds for each second of the run" if dilation > 1 else ""
     console.print(f"network   {where} ({why}){slower}")
     made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
     source = chosen.workload.feed or made
     following = len(chosen.subscribers)
-    console.print(f"workload  {load.items} messages of {source}, {following} subscribers")
+    console.print(
+        f"workload  {several(load.items, 'message')} of {source}, {several(following, 'subscriber')}"
+    )
     others = len(chosen.network.nodes) - len(chosen.sources)
     if topology_file and subscribers is None and following < others:
         console.print(
@@ -307,10 +308,10 @@ def _sweep(
         opened(planned, directory, "mininet" if boxed else "emulated") as left,
         counted(console, "sweep") as show,
     ):
-        console.print(f"[bold]{title}[/]")
-        console.print(f"sweep     {len(planned)} runs {where}")
+        console.print(title, style="bold")
+        console.print(f"sweep     {several(len(planned), 'run')} {where}")
         if len(left) < len(planned):
-            console.print(f"kept      {len(planned) - len(left)} runs that are there already")
+            console.print(f"kept      {several(len(planned) - len(left), 'run')} from before")
         since = time.monotonic()
         if boxed is not None and left:
             boxed(left, directory, progress=show)
@@ -318,15 +319,15 @@ def _sweep(
             sweeping.emulate_on_spark(left, directory, master, show)
         elif left:
             sweeping.emulate_all(left, directory, workers, show)
-        console.print(f"ran       {len(left)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
+        console.print(timed(f"ran       {several(len(left), 'run')}", time.monotonic() - since))
         if no_report:
             console.print(f"captures  {directory}")
             return
         since = time.monotonic()
         command = shlex.join(["feednet", *sys.argv[1:]])
         page = sweeping.measure(planned, directory, command, master, engine, show)
-        console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
-    console.print(f"[bold green]page[/]      {page}")
+        console.print(timed("analysis  measuring", time.monotonic() - since))
+    result("page", str(page))
 
 
 def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
