@@ -50,7 +50,7 @@ _MESSAGES = ("layering", "node", "interface", "direction", "time", "kind", "ndn_
 
 
 def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Path]:
-    """Write the traces of an analysed run into the new directory `target`, one for each layering in it; return
+    """Write the traces of an analysed run into the new directory `target`, one for each layering; return
     the files.
 
     Raises AnalysisError if the run has not been analysed, or `target` is there or cannot be written.

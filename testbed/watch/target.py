@@ -49,6 +49,24 @@ class Target:
         """What names the node of an interface."""
         return "interface" if self.run else "auto"
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the run, or one of the captures, has begun."""
+        if self.run is None:
+            return any(Path(path).exists() for paths in self.captures.values() for path in paths)
+        return self.begin()
+
+    def check(self) -> None:
+        """Raise UserError if what is there to be read is no capture."""
+        from captures.growing import START, Growing
+        from captures.pcapng import CaptureError
+
+        for paths in self.captures.values():
+            try:
+                Growing(paths).pieces(START, most=1)
+            except CaptureError as error:
+                raise UserError(str(error)) from error
+
     def begin(self) -> bool:
         """Learn what is run, if the run has begun; return whether it has. Raises UserError."""
         if self.captures or self.run is None:

@@ -162,6 +162,10 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         run, equals, name = text.partition("=")
         if not equals or "/" in run:
             run, name = "", text
+        elif not run:
+            raise UserError(
+                f"{shown(text)}: RUN has no name: write RUN={shown(name)}, or ./{shown(text)} for a file"
+            )
         path = Path(name)
         _utf_8(path.resolve())
         if not path.exists():

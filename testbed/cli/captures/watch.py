@@ -60,6 +60,9 @@ def _watch(
     from analysis.live.query import LiveQuery, warm_up
     from analysis.spark.session import spark_session
 
+    if idle is not None:  # Spark takes longer to start
+        _await(target, idle)
+    target.check()
     is_begun = target.begin()
     live = console.status("starting Spark") if console.is_terminal else nullcontext()
     with live as spinner:
@@ -69,14 +72,11 @@ def _watch(
                 spinner.update(Text(text))
 
         spark = spark_session(master, small=True)
-        begun = time.monotonic()
         if not is_begun:
             console.print(f"waiting   for {target.run} to begin")
             warm_up(spark)
         while not (is_begun or target.begin()):
             status(f"waiting for {target.run} to begin")
-            if idle is not None and time.monotonic() - begun >= idle:
-                raise UserError(f"{target.run}: no run has begun within {idle:g} s")
             time.sleep(LOOK_S)
         query = LiveQuery(spark, target.captures, target.breaks, target.rule, every)
         page = LivePage(target, query, path, is_served=port is not None)
@@ -100,6 +100,16 @@ def _watch(
             query.stop()
     frames = sum(capture.frames for capture in query.captures.values())
     console.print(f"watched   {several(frames, 'frame')}{lag_text(query.lags)}")
+
+
+def _await(target: Target, idle: float) -> None:
+    """Wait for the first of what is watched. Raises UserError if there is none after `idle` seconds."""
+    begun = time.monotonic()
+    while not target.is_there:
+        if time.monotonic() - begun >= idle:
+            what = "run" if target.run else "capture"
+            raise UserError(f"{target.run or target.title}: no {what} has begun within {idle:g} s")
+        time.sleep(LOOK_S)
 
 
 @contextmanager
