@@ -39,6 +39,7 @@ WORDS = {
     "topology.generator": Words("shape of the network"),
     "topology.file": Words("topology file"),
     "topology.library": Words("network of the library"),
+    "topology.replaced": Words("parameters of links that replace the network's own"),
     "topology.links": Words("links"),
     "topology.attributes": Words("attributes of nodes"),
     "topology.media": Words("broadcast media"),

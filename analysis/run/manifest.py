@@ -79,12 +79,15 @@ class Medium(LinkParameters):
 
 
 class Topology(BaseModel):
-    """The network of the run."""
+    """The network of the run: `source` describes it, if the scenario does not, and `replaced` are the
+    parameters of all links that replace what that says, by name."""
 
     nodes: list[Node] = Field(min_length=1)
     links: list[Link]
     media: list[Medium] = []
     metric: str = "delay"
+    source: str = ""
+    replaced: dict[str, Any] = {}
 
     @property
     def neighbours(self) -> Iterator[tuple[str, str, LinkParameters]]:

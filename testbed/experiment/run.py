@@ -263,6 +263,8 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
             "links": _links(scenario.network, timeline),
             "metric": scenario.routing.metric,
+            "source": _source_of(scenario),
+            "replaced": scenario.topology.replacing,
             "media": _media(scenario.network),
         },
         "software": {"python": platform.python_version()},
@@ -283,6 +285,12 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "root": os.geteuid() == 0,
         }
     return manifest
+
+
+def _source_of(scenario: Scenario) -> str:
+    """Return what describes a run's network if the scenario does not: a file, or the library's name."""
+    described = scenario.topology
+    return Path(described.file).name if described.file else described.library or ""
 
 
 def _links(network: Topology, timeline: Timeline) -> list[dict[str, Any]]:

@@ -117,13 +117,31 @@ class TopologySpec(Section):
     """What is said of single nodes, such as their coordinates. It also puts them in another order than that
     in which links name them, which decides on addresses."""
     link: LinkParameters = LinkParameters()
-    """What all links and media are like. It replaces what a GraphML file or the library says of links."""
+    """What all links and media are like. It replaces what a file or the library says of links."""
+    replaced: tuple[str, ...] | None = None
+    """The parameters of `link` that do so. Left out: those that `link` names."""
     users: Users | None = None
     """Nodes that are added to the network, as users are to a backbone."""
 
     radio: Radio | None = None
     """What makes all media radio cells, but those that say `radio = false`; one whose `radio` is a table has
     what differs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_what_is_replaced(cls, table: Any) -> Any:
+        if isinstance(table, dict) and (table.get("file") or table.get("library")):
+            link = table.get("link")
+            return {"replaced": [*link] if isinstance(link, dict) else None, **table}
+        return table
+
+    @field_validator("replaced")
+    @classmethod
+    def _are_parameters(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in names or ():
+            if name not in LINK_PARAMETERS:
+                raise ValueError(f"{name!r} is no parameter of links; {known(name, LINK_PARAMETERS)}")
+        return names
 
     @field_validator("radio", mode="before")
     @classmethod
@@ -138,6 +156,11 @@ class TopologySpec(Section):
         media = [_differing(asdict(medium), plain) for medium in topology.media]
         attributes = {node: dict(topology.attributes.get(node, {})) for node in topology.nodes}
         return {"links": links, "media": media, "attributes": attributes}
+
+    @property
+    def replacing(self) -> dict[str, Any]:
+        """The parameters of links that replace what a file or the library says, by name."""
+        return {name: getattr(self.link, name) for name in self.replaced or ()}
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
@@ -158,17 +181,13 @@ class TopologySpec(Section):
             raise TopologyError("[topology.radio]: there are no media that could be radio cells")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
-        changed = {
-            key: value for key, value in asdict(self.link).items() if value != getattr(LinkParameters(), key)
-        }
+        changed = self.replacing
         if self.library:
             return library.build(self.library, **changed)
         if self.file and is_graphml(self.file):
             return read_graphml(self.file, **changed)
         if self.file:
-            if changed:
-                raise TopologyError("[topology.link]: the topology file says itself what its links are like")
-            return read_conf(self.file)
+            return read_conf(self.file, **changed)
         if self.links or self.media:
             return self._listed()
         assert self.generator is not None
