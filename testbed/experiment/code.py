@@ -78,6 +78,7 @@ def load(scenario: Scenario) -> None:
     try:
         for file in scenario.strategy_files:
             strategies.load(Path(file))
-        choose_strategies(Forwarder(rng=Random(0), controlled_push=False), scenario.strategies)
+        for chosen in (scenario.strategies, *(change.choice for change in scenario.events)):
+            choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
     except ValueError as error:
         raise UserError(f"strategies: {error}") from error

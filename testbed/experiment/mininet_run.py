@@ -285,6 +285,8 @@ class _Nodes:
             return {"time_ns": time_ns, "dilation": self._clock.dilation, "nodes": self._state()}
         if request["ask"] == "change":
             change = Change.model_validate(request["change"])
+            if change.strategy is not None:
+                raise UserError("strategy: it is for [[events]], not for a run that goes on")
             if change.node is not None and self._packs.get(change.node, ()) is not None:
                 raise UserError(
                     f"{change.event}: {change.node} is packed into a process with others; set hosts = "
@@ -349,6 +351,8 @@ class _Nodes:
         """Let a change happen; if it is not planned, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
         name = change.node
+        if change.strategy is not None:
+            return  # nodes go by the timeline
         if change.membership is not None:
             interface = self._scenario.network.attachment_of(*change.membership)
             self._network.set_present(interface, change.join is not None)

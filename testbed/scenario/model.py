@@ -25,6 +25,7 @@ from testbed.scenario.sections import (
     Change,
     CrossTraffic,
     Fork,
+    ForwardersSpec,
     Mobility,
     NodeSpec,
     PlanSpec,
@@ -109,6 +110,8 @@ class Scenario(Section):
     strategies: dict[str, str] = Field(default_factory=dict)
     """The forwarding strategies of all nodes: name prefix to strategy and parameters, such as
     "/" = "asf" or "random/seed~3"."""
+    forwarders: ForwardersSpec = ForwardersSpec()
+    """What NDN's forwarders hold at most."""
     warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
     """Time from the run's start, when subscribers subscribe, to the first item."""
     settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from forwarder.wire.name import from_uri
 from testbed.errors import known
+from testbed.layerings.node import USUAL, Limits
 from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
@@ -284,6 +285,34 @@ class NodeSpec(Section):
     that are not over NDN."""
 
 
+class ForwardersSpec(Section):
+    """What NDN's forwarders hold at most, at each node.
+
+    A forwarder that is a program of its own has bounds of its own.
+    """
+
+    cs_packets: int = Field(default=USUAL.cs_packets, ge=0, le=10_000_000)
+    """Data packets in a content store; 0 switches it off."""
+    cs_policy: Literal["lru", "priority_fifo"] = "lru"
+    """Which of them goes first: the one that was used least recently; or, in this order, one that nobody had
+    asked for, one that is stale, the oldest."""
+    pit_entries: int = Field(default=USUAL.pit_entries, ge=1, le=100_000_000)
+    """Interests that are pending. What would be more is refused: a Nack says Congestion."""
+    feeds: int = Field(default=USUAL.feeds, ge=1, le=1_000_000)
+    """Feeds whose items forwarders cache that push them."""
+    feed_items: int = Field(default=USUAL.feed_items, ge=1, le=1_000_000)
+    """Items of each such feed."""
+    feed_bytes: int = Field(default=USUAL.feed_bytes, ge=1, le=1 << 40)
+    """Bytes of each such feed's packets."""
+    feeds_bytes: int = Field(default=USUAL.feeds_bytes, ge=1, le=1 << 40)
+    """Bytes of all such packets."""
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds, for a node."""
+        return Limits(**self.model_dump())
+
+
 class ProgramSpec(Section):
     """A program of the user's own on a node, in Mininet only.
 
@@ -408,6 +437,13 @@ class Change(Section):
     """A member of a medium comes into its reach: "node medium"."""
     leave: str | None = None
     """A member of a medium goes out of its reach: "node medium"."""
+    strategy: str | None = None
+    """From now on nodes forward names under `prefix` by this strategy: its name and parameters, as in
+    [strategies]."""
+    prefix: str | None = None
+    """The names for which they do, which belongs to `strategy`. Left out: "/"."""
+    on: str | None = None
+    """The nodes that do, with spaces between; belongs to `strategy`. Left out: all."""
     set: dict[str, float | str] | None = None
     """Parameters of the link, as in [topology.link]; belongs to `link_change`."""
     signalled: bool | None = None
@@ -427,6 +463,13 @@ class Change(Section):
         breaks = name in ("link_down", "link_up", "partition", "heal")
         if self.signalled is not None and not breaks:
             raise ValueError("signalled belongs to link_down, link_up, partition and heal")
+        for key in ("prefix", "on"):
+            if getattr(self, key) is not None and name != "strategy":
+                raise ValueError(f"{key} belongs to strategy")
+        if self.prefix is not None:
+            from_uri(self.prefix)
+        if self.on is not None and not self.on.split():
+            raise ValueError("on must name a node; leave it out for all")
         if (self.set is None) == (name == "link_change"):
             raise ValueError("set belongs to link_change, and says what the link is like from then on")
         if name.startswith("link_") and len(getattr(self, name).split()) != 2:
@@ -442,8 +485,17 @@ class Change(Section):
 
     @property
     def node(self) -> str | None:
-        """The node that starts anew, stops or starts; None if it is about links or media."""
+        """The node that starts anew, stops or starts; None if it is about something else."""
         return self.restart or self.stop or self.start
+
+    @property
+    def choice(self) -> dict[str, str]:
+        """The strategy that is chosen, by its prefix; empty if it is about something else."""
+        return {} if self.strategy is None else {self.prefix or "/": self.strategy}
+
+    def chooses(self, node: str) -> bool:
+        """Tell whether a node forwards by another strategy from then on."""
+        return self.strategy is not None and (self.on is None or node in self.on.split())
 
     @property
     def ends_programs(self) -> bool:
@@ -496,7 +548,7 @@ class Change(Section):
 
 _EVENTS = (
     *("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal"),
-    *("join", "leave"),
+    *("join", "leave", "strategy"),
 )
 """The keys of a Change that say what happens."""
 

@@ -195,6 +195,9 @@ def _changes(timeline: Timeline, network: Topology) -> Iterator[tuple[int, str]]
     told = [*timeline.changes]
     for time, group in groupby(told[:_MOST_CHANGES], key=lambda entry: entry[0]):
         for event, changes in _by_event(change for _, change in group):
+            if event == "strategy":
+                yield from ((time, _choice(change)) for change in changes)
+                continue
             where = listed([place(change, network) for change in changes])
             said = (
                 _EVENTS[event]
@@ -210,6 +213,13 @@ def _changes(timeline: Timeline, network: Topology) -> Iterator[tuple[int, str]]
     if len(told) > _MOST_CHANGES:
         more, last = len(told) - _MOST_CHANGES, told[-1][0]
         yield told[_MOST_CHANGES][0], f"{more} more changes of links and nodes, until {last / 1e9:.1f} s"
+
+
+def _choice(change: Change) -> str:
+    """Say who forwards what by which strategy."""
+    who = listed(change.on.split()) if change.on else "all nodes"
+    ((prefix, strategy),) = change.choice.items()
+    return f"from now on {who} forward {prefix} by {strategy}"
 
 
 def _by_event(changes: Iterable[Change]) -> Iterator[tuple[str, list[Change]]]:
