@@ -24,6 +24,8 @@ _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
 _FULL = os.strerror(errno.ENOSPC)
+_FEW = 40
+"""Letters of a name at either end, if it is longer than a file system takes."""
 
 
 class AnalysisError(ValueError):
@@ -52,7 +54,12 @@ def of_system(error: OSError) -> str:
     why = error.strerror or str(error)
     if error.errno and os.strerror(error.errno) in why:  # Arrow says more
         why = os.strerror(error.errno)
-    return why if error.filename is None else f"{error.filename}: {why}"
+    if error.filename is None:
+        return why
+    place = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    if error.errno == errno.ENAMETOOLONG:
+        place = f"{place[:_FEW]}...{place[-_FEW:]}"
+    return f"{place}: {why}"
 
 
 def install_command(extra: str) -> str:

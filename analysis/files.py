@@ -77,7 +77,7 @@ def whole_directory(
     making the same directory.
     """
     partial = partial_of(path)
-    with locked(partial, path):
+    with _parents(partial), locked(partial, path):
         try:
             for each in partial.iterdir():
                 if each.name != _LOCK:
@@ -93,6 +93,20 @@ def whole_directory(
             if isinstance(error, OSError) and error.errno in _OF_WRITING and error.filename is None:
                 error.filename = str(path)  # Python says where of what it opens, not of what it writes to
             raise
+
+
+@contextmanager
+def _parents(path: Path) -> Iterator[None]:
+    """Make the directories that a path lacks, and remove those that are still empty if the block fails."""
+    lacking = [each for each in path.parents if not each.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):  # not empty
+            for each in lacking:
+                each.rmdir()
+        raise
 
 
 def _give_place(partial: Path, path: Path) -> None:

@@ -18,6 +18,7 @@ from rich.table import Table
 from analysis.files import write_whole
 from analysis.report.numbers import several
 from testbed.cli.console import console as _console
+from testbed.cli.options import MOST, jobs_option
 from testbed.cli.progress import counted
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
@@ -73,10 +74,12 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 
 
 @click.command()
-@click.option("--seeds", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many.")
-@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first of them.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes; default one a core.")
-@click.option("--seed", type=click.IntRange(min=0), help="Play this one seed.")
+@click.option("--seeds", type=click.IntRange(1, MOST), default=10_000, show_default=True, help="How many.")
+@click.option(
+    "--first", type=click.IntRange(0, MOST), default=0, show_default=True, help="The first of them."
+)
+@jobs_option
+@click.option("--seed", type=click.IntRange(0, MOST), help="Play this one seed.")
 @click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
 @click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
 @click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
@@ -88,7 +91,9 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 @click.option("--save", type=click.Path(path_type=Path), help="Write the failing story to this file.")
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
 @click.option("--keep-going", is_flag=True, help="Play all seeds, and list those that fail.")
-@click.option("--explore", type=click.IntRange(min=1), help="Play so many stories that lead to what is new.")
+@click.option(
+    "--explore", type=click.IntRange(1, MOST), help="Play so many stories that lead to what is new."
+)
 @click.option("--exhaustive", is_flag=True, help="Play short exchanges under every schedule of faults.")
 @click.option(
     "--frames",
@@ -99,7 +104,7 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 )
 @click.option(
     "--faults",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST_SENT),
     default=2,
     show_default=True,
     help="Faults at a time, of --exhaustive.",

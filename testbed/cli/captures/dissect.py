@@ -20,7 +20,7 @@ from captures.files import secrets_in
 from captures.key_log import Secrets
 from captures.pcapng import CaptureError
 from testbed.cli.console import console
-from testbed.cli.options import keys_option, read_keys
+from testbed.cli.options import MOST, keys_option, read_keys
 from testbed.cli.usage import exclude, require
 from testbed.errors import UserError, shown
 
@@ -44,7 +44,7 @@ _STYLES = {
 @click.command()
 @click.argument("capture", required=False, type=click.Path(path_type=Path))
 @click.option("--filter", "filter_text", metavar="EXPR", help="Show what matches, e.g. 'ndn.type == LLI'.")
-@click.option("--packet", type=click.IntRange(min=1), metavar="N", help="Show frame N in full.")
+@click.option("--packet", type=click.IntRange(1, MOST), metavar="N", help="Show frame N in full.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a packet, for programs.")
 @click.option("--fields", "field_names", metavar="NAMES", help="Print these fields, e.g. ndn.name,ndn.type.")
 @keys_option

@@ -12,6 +12,7 @@ from rich.text import Text
 from analysis.report.numbers import several
 from testbed.cli import interrupts
 from testbed.cli.console import console
+from testbed.cli.options import Number
 from testbed.errors import UserError
 from testbed.watch.loop import LOOK_S, follow, serve_to_the_end
 from testbed.watch.page import LivePage, lag_text
@@ -25,13 +26,13 @@ from testbed.watch.target import Target, find_target
 )
 @click.option("--master", help="Spark master; default local.")
 @click.option(
-    "--every", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds between batches."
+    "--every", type=Number(0.1, 3600), default=1.0, show_default=True, help="Seconds between batches."
 )
 @click.option("--page", "page", type=click.Path(path_type=Path), help="Page to write; default RUN.live.html.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Serve the page on this port of 127.0.0.1; 0: any."
 )
-@click.option("--idle", type=click.FloatRange(0.1), help="End after so many seconds without growth.")
+@click.option("--idle", type=Number(0.1, 86_400), help="End after so many seconds without growth.")
 def watch(
     targets: tuple[Path, ...],
     master: str | None,

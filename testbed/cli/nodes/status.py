@@ -15,6 +15,7 @@ from rich.text import Text
 
 from forwarder.daemon.datasets import Client, DatasetError, default_socket, snapshot, with_name
 from testbed.cli.console import plain_console
+from testbed.cli.options import Number
 from testbed.cli.usage import require
 from testbed.errors import UserError
 
@@ -30,7 +31,7 @@ _UNITS = ("", "k", "M", "G", "T")
 @click.option("--json", "as_json", is_flag=True, help="For programs; with --watch one line a time.")
 @click.option("--watch", is_flag=True, help="Go on until interrupted, with rates.")
 @click.option(
-    "--interval", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds between looks."
+    "--interval", type=Number(0.1, 86_400), default=1.0, show_default=True, help="Seconds between looks."
 )
 @click.option(
     "--socket",

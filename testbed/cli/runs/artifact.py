@@ -26,7 +26,9 @@ _FEWEST = 3
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Directory for the new run; default RUN-rerun-TIME."
 )
-@click.option("--repeat", type=click.IntRange(min=2), help=f"Over Mininet: repetitions; default {_FEWEST}.")
+@click.option(
+    "--repeat", type=click.IntRange(2, 10_000), help=f"Over Mininet: repetitions; default {_FEWEST}."
+)
 @click.option("--trust", is_flag=True, help="Also run code that comes with RUN: strategies and programs.")
 def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
     """Repeat a RUN from its directory, and compare.

@@ -88,7 +88,7 @@ def _check_place(directory: Path) -> Path:
     partial = partial_of(directory)
     try:
         for place in (partial, *partial.absolute().parents):
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, NotADirectoryError):
                 found = os.stat(place)
                 break
         if not stat.S_ISDIR(found.st_mode):

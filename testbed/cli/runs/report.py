@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from testbed.cli.console import console, result
-from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.options import Number, all_tables_option, engine_option
 from testbed.cli.progress import staged
 from testbed.errors import UserError
 
@@ -56,7 +56,7 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
 @click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["ndnsim"]), required=True, help="Format of the traces.")
 @click.option(
-    "--period", type=click.FloatRange(0.001), default=0.5, show_default=True, help="Of rates, seconds."
+    "--period", type=Number(0.001, 86_400), default=0.5, show_default=True, help="Of rates, seconds."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; default RUN/FORMAT.")
 def export(directory: Path, form: str, period: float, out: Path | None) -> None:

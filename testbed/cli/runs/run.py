@@ -18,7 +18,7 @@ from analysis.report.numbers import several
 from testbed.api import Experiment
 from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed
-from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.options import MOST, Number, all_tables_option, engine_option, jobs_option
 from testbed.cli.progress import counted, staged
 from testbed.cli.runs.dry_run import tell_run, tell_sweep
 from testbed.cli.runs.report import check_analysis, write_report
@@ -34,8 +34,8 @@ from testbed.scenario import reader as scenarios
 @click.command()
 @click.argument("scenario", shell_complete=completing.scenario)
 @click.option("--feed", type=click.Path(path_type=Path), help="Feed export to publish (ssb-server log).")
-@click.option("--items", type=click.IntRange(min=1), help="Items of the generated feed.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.")
+@click.option("--items", type=click.IntRange(1, MOST), help="Items of the generated feed.")
+@click.option("--seed", type=click.IntRange(0, MOST), help="Seed of everything random.")
 @click.option(
     "--net",
     type=click.Choice(["auto", "emulated", "mininet"]),
@@ -57,7 +57,7 @@ from testbed.scenario import reader as scenarios
     show_default=True,
     help="Seconds of the machine for each second of a run in Mininet; gives nodes more processor time.",
 )
-@click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
+@click.option("--loss", type=Number(0, 100), help="Share of frames that every link loses, percent.")
 @click.option(
     "--topology",
     "topology_file",
@@ -110,8 +110,10 @@ from testbed.scenario import reader as scenarios
     help="Run once for each value of loss, items, seed, strategy, LAYERING.PARAMETER or a key path"
     " (repeatable).",
 )
-@click.option("--repeat", type=click.IntRange(min=1), default=1, help="Number of seeds for each run.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
+@click.option(
+    "--repeat", type=click.IntRange(1, sweeping.MOST_RUNS), default=1, help="Number of seeds for each run."
+)
+@jobs_option
 @click.option("--on-spark", is_flag=True, help="Run a sweep as one Spark job; OUT is to be shared.")
 @click.option(
     "--trust",
