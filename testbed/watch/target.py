@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.files import partial_of
+from analysis.errors import of_system
+from analysis.files import named, partial_of
 from testbed.errors import UserError
 from testbed.experiment.files import CAPTURE, SCENARIO
 from testbed.experiment.inputs import scenario_of
@@ -110,7 +111,11 @@ def find_target(paths: Sequence[Path]) -> Target:
     from captures.files import is_compressed
 
     first = paths[0]
-    run = first.with_name(first.name.removesuffix(".partial"))
+    try:
+        run = named(first)
+    except OSError as error:
+        raise UserError(of_system(error)) from error
+    run = run.with_name(run.name.removesuffix(".partial") or run.name)
     if len(paths) == 1 and not first.is_file() and (first.is_dir() or first.suffix not in _CAPTURES):
         return Target(run, run, run.name)
     found: dict[str, list[str]] = {}

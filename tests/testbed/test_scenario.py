@@ -119,7 +119,7 @@ BAD = [
     (GOOD + "[arrivals]\nfrom_ms = 5", r"arrivals\.to_ms: is missing"),
     (
         GOOD + "[[events]]\nat_ms = 1",
-        r"\[\[events\]\] number 1: give one of link_down, link_up, .* and leave",
+        r"\[\[events\]\] number 1: give one of link_down, link_up, .* and strategy",
     ),
     (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"\[\[events\]\] number 1: at_ms: .*(finite|less)"),
     (

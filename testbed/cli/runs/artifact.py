@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from analysis.export.text import aligned, number
+from analysis.files import named
 from analysis.report.numbers import several
 from testbed.api import Results
 from testbed.artifact import bundle as bundles
@@ -45,7 +46,7 @@ def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
     then, now = was.manifest.commit, provenance.commit()
     if then != now:
         click.echo(f"note      it was made by commit {then or 'unknown'}, and this is {now or 'unknown'}")
-    target = out or run.absolute().with_name(f"{run.absolute().name}-rerun-{datetime.now():%Y%m%d-%H%M%S}")
+    target = out or _beside(run, f"-rerun-{datetime.now():%Y%m%d-%H%M%S}")
     if not is_emulated:
         _rerun_over_mininet(was, target, repeat or _FEWEST)
         return
@@ -58,6 +59,12 @@ def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
     if out is None:
         shutil.rmtree(target)
     click.echo(f"the same  {several(len(was.manifest.files), 'file')}, byte for byte")
+
+
+def _beside(run: Path, suffix: str) -> Path:
+    """Return the neighbour of a run that has this after its name."""
+    run = named(run.absolute())
+    return run.with_name(run.name + suffix)
 
 
 def _rerun_over_mininet(was: Results, target: Path, repeat: int) -> None:
@@ -83,7 +90,7 @@ def _rerun_over_mininet(was: Results, target: Path, repeat: int) -> None:
 def bundle(run: Path, out: Path | None) -> None:
     """Make one file of a RUN for a paper's artifact: scenario, seed, versions, captures, tables, report,
     checksums."""
-    file = out or run.absolute().with_name(run.absolute().name + bundles.SUFFIX)
+    file = out or _beside(run, bundles.SUFFIX)
     bundles.write(run, file)
     click.echo(f"bundle    {file}  {file.stat().st_size / 1e6:.1f} MB")
     click.echo(f"          feednet open {file.name} unpacks it and checks every file")
