@@ -290,7 +290,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
 def _source_of(scenario: Scenario) -> str:
     """Return what describes a run's network if the scenario does not: a file, or the library's name."""
     described = scenario.topology
-    return Path(described.file).name if described.file else described.library or ""
+    return inputs.own_name(described.file) if described.file else described.library or ""
 
 
 def _links(network: Topology, timeline: Timeline) -> list[dict[str, Any]]:
