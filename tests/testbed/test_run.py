@@ -126,7 +126,7 @@ def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:
     assert "3 subscribers" in result.output
     events = [json.loads(line) for line in (tmp_path / "all" / "lli" / "events.jsonl").open()]
     assert {each["node"] for each in events if each["event"] == "published"} == {"c"}
-    assert {each["node"] for each in events if each["event"] == "delivered"} == {"a_1", "b", "d"}
+    assert {each["node"] for each in events if each["event"] == "delivered"} == {"A_1", "b", "d"}
 
 
 def test_the_manifest_says_what_was_run_and_where(tmp_path: Path) -> None:
