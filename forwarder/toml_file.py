@@ -73,7 +73,7 @@ def problem_of(error: "ValidationError") -> tuple[tuple[str, ...], str]:
 
 def shown(value: Any) -> str:
     """Return what the user gave, as far as a line has room for it."""
-    if isinstance(value, str) and len(value) <= _ROOM and value.isprintable():
+    if isinstance(value, str) and value and len(value) <= _ROOM and value.isprintable():
         return value
     short = Repr()
     short.maxstring = short.maxother = short.maxlong = _ROOM

@@ -37,8 +37,8 @@ _FIRST_NODE = int(ipaddress.IPv4Address("10.255.0.1"))
 NODE_NETWORK = "10.255.0.0/16"
 """Where the nodes' own addresses are."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_NAMES = "a name is a lower-case letter, then lower-case letters, digits, - or _"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_NAMES = "a name is a letter, then letters, digits, - or _"
 
 
 class TopologyError(ValueError):

@@ -20,6 +20,7 @@ from analysis.report.findings import findings, unranked
 from analysis.report.numbers import NARROW_SPACE, duration, pretty
 from analysis.report.page import page
 from analysis.report.ranks import alike, rank
+from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.samples import TAILS
 from analysis.tables.values import ALL, OUTCOMES
@@ -174,6 +175,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         times=_times(manifest),
         titles=manifest.titles,
         strategy=_strategy(manifest),
+        replaced=_replaced(manifest),
         faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
         drawing=drawing,
         at_most=list(_at_most(manifest)),
@@ -365,6 +367,15 @@ def _times(manifest: Manifest) -> str:
         f"{whole} a layering: {publishing} of publishing after {since}{more}, "
         f"{settling} to settle, {draining} to drain"
     )
+
+
+def _replaced(manifest: Manifest) -> str:
+    """Say what of links is not as the network's file has it; "" if all is."""
+    said = []
+    for name, value in manifest.topology.replaced.items():
+        what, unit = words(f"topology.link.{name}")
+        said.append(f"{what} {value_words(f'topology.link.{name}', value)} {unit}".strip())
+    return f"{', '.join(said)}, in place of what {manifest.topology.source} says" if said else ""
 
 
 def _strategy(manifest: Manifest) -> str:

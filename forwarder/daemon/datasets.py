@@ -31,6 +31,8 @@ from forwarder.wire.packet import (
 from forwarder.wire.tlv import MalformedPacket, elements, nni, read_header, read_nni
 
 TIMEOUT_S = 4.0
+NEIGHBOURS = "FEEDNET_NEIGHBOURS"
+"""The variable that names what is behind addresses, ADDRESS=NAME ..., on nodes of a testbed."""
 _PLACES = ("/run/nfd/nfd.sock", "/run/nfd.sock", "{XDG_RUNTIME_DIR}/nfd/nfd.sock", "{HOME}/.ndn/nfd/nfd.sock")
 _LARGEST = 1 << 16
 _HEADER = 10  # no longer is that of an element this large
@@ -49,6 +51,13 @@ def default_socket() -> Path:
 class _Environment(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return os.environ.get(key, "/nowhere")
+
+
+def with_name(uri: str) -> str:
+    """Return a FaceUri, followed by the neighbour that it leads to if NEIGHBOURS tells."""
+    names = dict(each.partition("=")[::2] for each in os.environ.get(NEIGHBOURS, "").split())
+    host = uri.rpartition("//")[2].partition(":")[0]
+    return f"{uri} ({names[host]})" if host in names else uri
 
 
 class DatasetError(Exception):

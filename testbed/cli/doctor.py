@@ -61,7 +61,7 @@ def _python() -> Finding:
 
 
 def _analysis() -> Finding:
-    from analysis.errors import AnalysisError
+    from analysis.errors import AnalysisError, install_command
     from analysis.spark.session import check_java
 
     has_sail = importlib.util.find_spec("pysail") is not None
@@ -82,7 +82,7 @@ def _analysis() -> Finding:
         "Java",
         "less",
         f"{java}; reports {sail}: they take half a minute longer",
-        f"{sys.executable} -m pip install 'feednet[sail]'",
+        install_command("sail"),
     )
 
 

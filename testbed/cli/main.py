@@ -4,6 +4,7 @@ Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 13
 (143 by SIGTERM).
 """
 
+import io
 import os
 import sys
 
@@ -58,20 +59,42 @@ def feednet() -> None:
 
 
 def complaint(error: BaseException | None) -> str:
-    """Return the line that a command ends with after one of MENDABLE."""
+    """Return the line that a command ends with after one of MENDABLE, or wrong usage."""
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        see = f" (feednet {_words_of(context)}--help)" if context is not None else ""
+        return _one_line(error.format_message()) + see
     assert isinstance(error, MENDABLE), error
-    return of_system(error) if isinstance(error, OSError) else str(error)
+    return _one_line(of_system(error) if isinstance(error, OSError) else str(error))
+
+
+def _words_of(context: click.Context) -> str:
+    """Return the names of the command that a context is of, each with a space after it."""
+    words = context.command_path.split()[1:]
+    return "".join(f"{word} " for word in words)
+
+
+def _one_line(text: str) -> str:
+    """Return a text in one line, without what would move a terminal's cursor, whoever has written it."""
+    words = " ".join(text.split())
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in words)
 
 
 def main() -> None:
     """Run the command; errors that the user can mend are one line and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):  # a name may be no text, and a terminal not know all letters
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # Nothing that we start takes modules from the user's directory.
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         with interrupts.stopping():
             feednet.main(prog_name="feednet", standalone_mode=False)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        click.echo(f"feednet: {complaint(error)}", err=True)
         sys.exit(error.exit_code)
     except MENDABLE as error:
         click.echo(f"feednet: {complaint(error)}", err=True)

@@ -26,6 +26,7 @@ from typing import Any, Self
 from analysis.files import partial_of
 from testbed.errors import UserError
 from testbed.experiment.live import LiveRun, State, state_of
+from testbed.hosts.surroundings import Surroundings
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -227,9 +228,9 @@ def command_on(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line and the environment that run a program on a node of a run, in a directory, by
     default the node's home. Raises UserError."""
-    place = client.ask("node", node=node)
-    command = entering(client.pid, place["netns"], argv, directory or place["home"])
-    return command, {**os.environ, **place["environment"]}
+    place = Surroundings(**client.ask("node", node=node))
+    command = entering(client.pid, place.netns, argv, directory or place.home)
+    return command, place.all_environment()
 
 
 def wait_for(directory: Path, is_running: Callable[[], bool]) -> ControlClient:

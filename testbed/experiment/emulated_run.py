@@ -17,7 +17,7 @@ from testbed.experiment.files import (
 )
 from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
 from testbed.hosts.context import build
-from testbed.layerings.node import AppState, Rerouted, report_of, sample
+from testbed.layerings.node import AppState, Choosing, Rerouted, report_of, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
@@ -141,6 +141,12 @@ class Emulation:
         self._events.append(change_row(change, topology, now))
         if change.membership is not None:
             self.network.set_present(topology.attachment_of(*change.membership), change.join is not None)
+            return
+        if change.strategy is not None:
+            for name, node in self.nodes.items():
+                if change.chooses(name) and isinstance(node, Choosing):
+                    for prefix, strategy in change.choice.items():
+                        node.choose_strategy(prefix, strategy)
             return
         if change.node is None:
             link = topology.link_between(*change.ends)

@@ -27,6 +27,7 @@ from typing import Any, Literal, NamedTuple, cast
 from captures.clock import Clock
 from captures.key_log import Secret
 from testbed.errors import UserError
+from testbed.experiment import code
 from testbed.experiment.control import ControlServer
 from testbed.experiment.files import (
     CAPTURE,
@@ -76,6 +77,7 @@ def run(
 ) -> None:
     """Run a layering; raises RunError, or OSError from bringing the network up."""
     scenario = Scenario.model_validate_json((directory / SCENARIO).read_text(encoding="utf-8"))
+    code.load(scenario)
     load = workload.load(scenario)
     output = directory / layering
     clock = Clock.from_now(dilation)
@@ -283,6 +285,8 @@ class _Nodes:
             return {"time_ns": time_ns, "dilation": self._clock.dilation, "nodes": self._state()}
         if request["ask"] == "change":
             change = Change.model_validate(request["change"])
+            if change.strategy is not None:
+                raise UserError("strategy: it is for [[events]], not for a run that goes on")
             if change.node is not None and self._packs.get(change.node, ()) is not None:
                 raise UserError(
                     f"{change.event}: {change.node} is packed into a process with others; set hosts = "
@@ -317,7 +321,8 @@ class _Nodes:
         if node not in self._scenario.network.nodes:
             known = ", ".join(self._scenario.network.nodes)
             raise UserError(f"{node}: there is no such node; there are {known}")
-        return surroundings(self._homes / node, node, self._network.netns(node))
+        network = self._scenario.network
+        return surroundings(network, node, self._network.netns(node), self._homes / node)
 
     def _start(self, name: str) -> None:
         """Fork a node's process, or a pack's, which says that it is ready and waits for a timeline."""
@@ -346,6 +351,8 @@ class _Nodes:
         """Let a change happen; if it is not planned, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
         name = change.node
+        if change.strategy is not None:
+            return  # nodes go by the timeline
         if change.membership is not None:
             interface = self._scenario.network.attachment_of(*change.membership)
             self._network.set_present(interface, change.join is not None)

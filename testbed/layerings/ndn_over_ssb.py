@@ -131,7 +131,15 @@ class NdnOverSsbNode:
             peer.appended(own.ref, time)
             return message
 
-        forwarder = Forwarder(rng=random, controlled_push=False, observable=True)
+        limits = context.limits
+        forwarder = Forwarder(
+            rng=random,
+            cs_capacity=limits.cs_packets,
+            cs_policy=limits.cs_policy,
+            pit_capacity=limits.pit_entries,
+            controlled_push=False,
+            observable=True,
+        )
         choose_strategies(forwarder, context.strategies)
         self._is_provider = self.name in self._providers
         parameters = context.parameters
@@ -247,6 +255,10 @@ class NdnOverSsbNode:
         return objects.segment_packet(found.message, whole, make_data)
 
     # The node
+
+    def choose_strategy(self, prefix: str, strategy: str) -> None:
+        """See Choosing."""
+        choose_strategies(self._participant.host.forwarder, {prefix: strategy})
 
     def take_events(self) -> list[dict[str, Any]]:
         """See Node: what applications report, and the journeys of first segments."""

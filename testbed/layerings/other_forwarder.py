@@ -169,8 +169,7 @@ class ForwarderNode:
                 lasting = ControlParameters(face=made.face, persistency=Persistency.PERMANENT)
                 self._command("faces/update", lasting, {_OK})
         for prefix, strategy in self._twin.strategies().items():
-            chosen = ControlParameters(name=from_uri(prefix), strategy=from_uri(strategy))
-            self._command("strategy-choice/set", chosen, {_OK})
+            self._choose(prefix, strategy)
         self._set_routes()
         self._until_routes_stand(check)
 
@@ -179,6 +178,16 @@ class ForwarderNode:
         self._twin.reroute(network, routing)
         if self._client is not None:
             self._set_routes()
+
+    def choose_strategy(self, prefix: str, strategy: str) -> None:
+        """See Choosing. The program is not told the parameters."""
+        self._twin.choose_strategy(prefix, strategy)
+        if self._client is not None:
+            self._choose(prefix, self._twin.strategies()[prefix])
+
+    def _choose(self, prefix: str, strategy: str) -> None:
+        chosen = ControlParameters(name=from_uri(prefix), strategy=from_uri(strategy))
+        self._command("strategy-choice/set", chosen, {_OK})
 
     def routes(self) -> dict[str, dict[str, int]]:
         """See Routed: those that the program has been told."""

@@ -1,6 +1,7 @@
 """Who may do what: keys, certificates, rules, replays."""
 
 import base64
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -317,3 +318,19 @@ def test_any_bytes_for_a_certificate_are_one_or_none(wire: bytes, changes: list[
     for candidate in (wire, spoilt):
         with suppress(ValueError):
             assert parse_certificate(candidate).verify(b"", b"") is False
+
+
+def test_the_rules_in_the_document(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "management.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "keys").mkdir()
+    for name, key in (("alice", ALICE), ("neighbour", BOB)):
+        (tmp_path / "keys" / f"{name}.ndncert").write_bytes(base64.encodebytes(key.certificate()))
+    node = Node(rules(tmp_path, block))
+    neighbour = node.faces.add("udp4://192.0.2.9:6363", local=False).number
+    site = parameters(named("/site/a"))
+    assert code(node, signed_command("rib/register", REGISTER, ALICE)) == 200
+    assert code(node, signed_command("rib/register", REGISTER, BOB)) == 403
+    for wanted, status in ((site, 200), (REGISTER, 403)):
+        command = signed_command("rib/register", wanted, BOB, prefix="/localhop/nfd", time=NOW + status)
+        assert code(node, command, face=neighbour) == status

@@ -1,6 +1,7 @@
 """`feednet doctor`: what it says where something is missing, and the command that it gives."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,11 @@ def test_java_and_sail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n")
     java.chmod(0o755)
-    assert of("Java").mend.endswith("-m pip install 'feednet[sail]'")
+    install = shlex.split(of("Java").mend)
+    assert install[:4] == [sys.executable, "-m", "pip", "install"]
+    done = subprocess.run([*install, "--dry-run"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, "all of it is here, so that no index is asked"
+    assert not [word for word in install[4:] if "feednet" in word], "which no index has"
 
 
 def test_an_old_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
+from analysis.report.numbers import several
 from testbed.cli.options import engine_option, keys_option, read_keys
 from testbed.errors import UserError, shown
 
@@ -162,6 +163,10 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         run, equals, name = text.partition("=")
         if not equals or "/" in run:
             run, name = "", text
+        elif not run:
+            raise UserError(
+                f"{shown(text)}: RUN has no name: write RUN={shown(name)}, or ./{shown(text)} for a file"
+            )
         path = Path(name)
         _utf_8(path.resolve())
         if not path.exists():
@@ -234,7 +239,10 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
     from analysis.decode.protocols.protocol import NDN
     from captures.link_types import remedy
 
-    lines = [f"{report.run}: {report.frames} frames" + (f" in {shown(report.path)}" if with_path else "")]
+    lines = [
+        f"{report.run}: {several(report.frames, 'frame')}"
+        + (f" in {shown(report.path)}" if with_path else "")
+    ]
     if report.kinds:
         counted = sorted(report.kinds.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
@@ -250,9 +258,13 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
         ends = sorted(set(local.values()))
         lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")
     if report.directions.get("unknown"):
-        lines.append(f"  direction unknown of {report.directions['unknown']} frames (--local may tell)")
+        lines.append(
+            f"  direction unknown of {several(report.directions['unknown'], 'frame')} (--local may tell)"
+        )
     if report.gaps or report.skipped:
-        lines.append(f"  streams  {report.gaps} gaps, {report.skipped} bytes that belong to no packet")
+        lines.append(
+            f"  streams  {several(report.gaps, 'gap')}, {report.skipped} bytes that belong to no packet"
+        )
     damaged = Counter(reason for _, _, reason in report.damages)
     for reason, count in damaged.items():
         places = [each for each in report.damages if each[2] == reason]

@@ -106,7 +106,11 @@ def commands_of(settings: Settings) -> Iterator[Any]:
 )
 @click.option("--network", metavar="BASE64", help="Key of another network than the main one.")
 @click.option(
-    "--connections", type=click.IntRange(1), default=200, show_default=True, help="Most connections at once."
+    "--connections",
+    type=click.IntRange(1, 65_535),
+    default=200,
+    show_default=True,
+    help="Most connections at once.",
 )
 @click.option(
     "--ndn",
@@ -300,7 +304,11 @@ def connect(settings: Settings, address: str) -> None:
 @ssb.command()
 @click.argument("feed", required=False)
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Newest messages at most."
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Newest messages at most.",
 )
 @click.option("--all", "is_whole", is_flag=True, help="All messages.")
 @click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
@@ -380,7 +388,9 @@ def invite() -> None:
 
 
 @invite.command()
-@click.option("--uses", type=click.IntRange(1), default=1, show_default=True, help="How often it works.")
+@click.option(
+    "--uses", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How often it works."
+)
 @click.pass_obj
 def create(settings: Settings, uses: int) -> None:
     """Make an invite: whoever uses it is followed by this peer, which must be running."""

@@ -49,8 +49,9 @@ def tiny(path: Path, isp: str | None, unproven: bool, interfaces: tuple[str, ...
     from ssb.tiny.daemon.customer import Customer
     from ssb.tiny.daemon.hall import Hall
 
+    key = None if isp is None else _read(typed, isp)
+
     def desk(account: Any, node: Any, now: int) -> Any:
-        key = None if isp is None else typed(isp)
         provider = account.provider(key)
         if provider is not None:
             return Customer(account, node, provider, now, takes_unproven=unproven)
@@ -84,13 +85,23 @@ def isp(
 
     terms = Terms(term=None if days is None else days * _DAY_NS)
 
+    keys = [_read(typed, each) for each in allowed]
+
     def desk(account: Any, node: Any, now: int) -> Any:
         counter = Counter(account, node, terms, now)
-        for each in allowed:
-            counter.allow(typed(each), now)
+        for key in keys:
+            counter.allow(key, now)
         return counter
 
     _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
+
+
+def _read(typed: Callable[[str], bytes], key: str) -> bytes:
+    """Return a key that was typed, before anything is written. Raises UserError."""
+    try:
+        return typed(key)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, ends_with_lines: bool) -> None:
