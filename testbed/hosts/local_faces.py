@@ -8,11 +8,11 @@ import asyncio
 import time
 from pathlib import Path
 
-from forwarder.daemon.config import Config
 from forwarder.daemon.daemon import attach_management
 from forwarder.faces import unix
 from forwarder.faces.system import Faces
 from forwarder.host import Host
+from forwarder.management import Authorisation
 from topologies.sockets import Sockets
 
 FORWARDER = "nfd.sock"
@@ -48,7 +48,7 @@ class LocalFaces:
         for face in self._host.links():
             driver.transports[face] = _Way(self._sockets, self._host, face)
         self._sockets.hand_over(self._host, lambda face, frame: _send(faces, face, frame))
-        management = attach_management(self._host, faces, Config())
+        management = attach_management(self._host, faces, Authorisation())
         management.wall_offset = time.time_ns() - driver.clock()
         faces.take_unix(self._socket, self._path, limit=_MOST_FACES)
         driver.start()

@@ -1,7 +1,6 @@
 """`feednet forward`: a forwarder for the applications of this machine and its neighbours."""
 
 import asyncio
-import logging
 from pathlib import Path
 
 import click
@@ -19,16 +18,14 @@ def forward(path: Path | None, sample_config: bool) -> None:
     Says on standard output when it is ready, and at which FaceUris; events are logged to standard error.
     """
     # Not for the other commands: signatures, sockets and management take a while to load.
-    from forwarder.daemon.config import SAMPLE, ConfigError, load
-    from forwarder.daemon.daemon import run
+    from forwarder.daemon.config import SAMPLE, ConfigError
+    from forwarder.daemon.service import run
 
     exclude("sample_config", "path")
     if sample_config:
         click.echo(SAMPLE.read_text(encoding="utf-8"), nl=False)
         return
     try:
-        config = load(path)
-        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=config.log_level.upper())
-        asyncio.run(run(config, lambda uris: click.echo(f"feednet: ready, {' '.join(uris)}")))
+        asyncio.run(run(path, lambda uris: click.echo(f"feednet: ready, {' '.join(uris)}")))
     except ConfigError as error:
         raise UserError(str(error)) from error
