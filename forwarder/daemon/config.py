@@ -19,6 +19,9 @@ METRICS_PORT = 9636
 SAMPLE = Path(__file__).with_name("sample.toml")
 """A configuration with everything in it commented out."""
 
+UNIT = Path(__file__).with_name("feednet.service")
+"""A unit file for systemd, with {feednet} in place of the command."""
+
 
 class ConfigError(ValueError):
     """What the user can mend; the message is one line that says what, where and how."""

@@ -182,7 +182,10 @@ class Metrics:
         return _response(HTTPStatus.OK, kind, body, method)
 
     def _as_metrics(self, taken: Sample, accepted: str) -> tuple[str, bytes]:
-        encode, kind = choose_encoder(accepted)
+        try:
+            encode, kind = choose_encoder(" ".join(accepted.split()))
+        except (TypeError, ValueError):  # of a version that is no number
+            encode, kind = choose_encoder("")
         registry = CollectorRegistry()
         registry.register(_Collector([*families(taken), *self._process.collect()]))
         return kind, encode(registry)

@@ -94,6 +94,7 @@ def test_openmetrics_is_given_to_those_that_ask_for_it(daemon: DaemonProcess) ->
         (b"HEAD /metrics HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 "),
         (b"\xff\xfe\r\n\r\n", b"HTTP/1.1 405 "),
         (b"GET /metrics HTTP/1.1\r\nAccept: \xff\xff\r\n\r\n", b"HTTP/1.1 200 "),
+        (b"GET /metrics HTTP/1.1\r\nAccept: text/plain; version=a.b\r\n\r\n", b"HTTP/1.1 200 "),
         (b"GET /metrics HTTP/1.1\r\n" + b"x" * 200_000, b""),
     ],
 )
