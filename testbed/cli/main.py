@@ -13,6 +13,7 @@ from rich.console import Console
 from analysis.errors import AnalysisError, of_system
 from captures.pcapng import CaptureError
 from testbed.cli import interrupts
+from testbed.cli.extras import lacking
 from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
 
@@ -76,6 +77,12 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        said = lacking(error)
+        if said is None:
+            raise
+        _errors.print(f"feednet: this needs {said}", markup=False)
+        sys.exit(1)
     except MENDABLE as error:
         _errors.print(f"feednet: {complaint(error)}", markup=False)
         sys.exit(1)

@@ -18,9 +18,9 @@ import pytest
 from daemon_process import running
 from processes import FEEDNET, Feednet, free_port, wait_for
 
+from feednet import Experiment, Link, Topology, UserError, everything_delivered
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.management.parameters import ControlParameters
-from testbed.api import Experiment, Link, Topology, UserError, everything_delivered
 from testbed.hosts import processes as beside
 from testbed.hosts.context import build
 from testbed.layerings import other_forwarder

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from analysis.export.text import aligned, number
-from testbed.api import Results
+from testbed.api.results import Results
 from testbed.artifact import bundle as bundles
 from testbed.artifact import rerun as reruns
 from testbed.artifact.differences import first_difference

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from testbed.api import Experiment
+from testbed.api.experiment import Experiment
 from testbed.cli import completion as completing
 from testbed.cli.options import all_tables_option, engine_option
 from testbed.cli.progress import counted, staged
