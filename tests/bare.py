@@ -1,9 +1,10 @@
-"""`python -m bare ARGUMENTS`: feednet as `pip install feednet` without extras has it.
+"""`FOREIGN=... python -m bare ARGUMENTS`: feednet as `pip install feednet` without extras has it.
 
 No package can be imported that only an extra brings, though it is installed here. What is allowed follows
 from the metadata of feednet's distribution, so a requirement that is moved to an extra is missed at once.
 """
 
+import os
 import sys
 from importlib.machinery import ModuleSpec
 from importlib.metadata import packages_distributions, requires
@@ -29,20 +30,25 @@ def closure(distribution: str) -> set[str]:
     return found
 
 
-class Bare:
-    """Stands before another finder, and has it find nothing that is not of the closure.
+def foreign() -> set[str]:
+    """Return what is installed here and would not be there, by the names that programs import.
 
     pip comes with every environment.
     """
+    allowed = closure("feednet") | {"pip"}
+    return {
+        package
+        for package, names in packages_distributions().items()
+        if not {canonicalize_name(name) for name in names} & allowed
+    }
 
-    def __init__(self, finder: Any) -> None:
+
+class Bare:
+    """Stands before another finder, and has it find nothing of these names."""
+
+    def __init__(self, finder: Any, foreign: set[str]) -> None:
         self._finder = finder
-        allowed = closure("feednet") | {"pip"}
-        self._foreign: set[str] = {
-            package
-            for package, names in packages_distributions().items()
-            if not {canonicalize_name(name) for name in names} & allowed
-        }
+        self._foreign = foreign
 
     def is_foreign(self, name: str) -> bool:
         return name.partition(".")[0] in self._foreign
@@ -55,7 +61,8 @@ class Bare:
 
 
 def main() -> None:
-    finders = [Bare(finder) for finder in sys.meta_path]
+    names = set(os.environ["FOREIGN"].split())
+    finders = [Bare(finder, names) for finder in sys.meta_path]
     for known in list(sys.modules):
         if finders[0].is_foreign(known):
             del sys.modules[known]

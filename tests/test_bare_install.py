@@ -14,7 +14,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
-from bare import closure
+from bare import closure, foreign
 from daemon_process import CONFIG, DaemonProcess
 from packaging.requirements import Requirement
 from patience import PATIENCE_S
@@ -22,7 +22,7 @@ from patience import PATIENCE_S
 from testbed.cli.extras import packages_of
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}/tests{os.pathsep}{ROOT}"}
+ENVIRONMENT = os.environ | {"PYTHONPATH": f"{ROOT}/tests{os.pathsep}{ROOT}", "FOREIGN": " ".join(foreign())}
 HEAVY = {"pyspark", "mininet", "plotly", "pandas", "numpy", "pyarrow", "scapy", "scipy", "matplotlib"}
 
 
