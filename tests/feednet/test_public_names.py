@@ -67,7 +67,8 @@ def test_what_hides_a_room_is_named_in_one_line(tmp_path: Path, room: str, kind:
     (tmp_path / "script.py").write_text("import sys\nfrom feednet import Log\n")
     done = python("script.py", cwd=tmp_path)
     assert done.returncode == 1
-    said = f"{hiding} hides feednet's package `{room}`: give it another name, or take its directory out of the path"
+    said = f"{hiding} hides feednet's package `{room}`: give it another name, or take its directory"
+    said += " out of the path"
     assert done.stderr.splitlines()[-1] == f"ImportError: {said}"
     command = python("-m", "feednet", "--version", cwd=tmp_path)
     assert (command.returncode, command.stdout) == (1, "")

@@ -55,13 +55,14 @@ def _really(minutes: float, seed: int) -> None:
 def _as_service(minutes: float, seed: int) -> None:
     began = said = time.monotonic()
 
-    def progress(drill: service.Drill) -> None:
+    def is_over(drill: service.Drill) -> bool:
         nonlocal said
         if time.monotonic() >= said + 10:
             said = time.monotonic()
             _console.print(f"{said - began:5.0f} s  {_told(drill)}")
+        return time.monotonic() >= began + minutes * 60
 
-    _console.print(f"done: {_told(service.soak(minutes, seed, progress))}")
+    _console.print(f"done: {_told(service.soak(is_over, seed))}")
 
 
 def _told(drill: service.Drill) -> str:

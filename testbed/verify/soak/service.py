@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.wire.lp import open_data, parse_lp
@@ -96,7 +96,10 @@ class Supervised:
         config: path of the configuration.
         log: path of the log.
         address: of its counters.
+        program: what is started, Python.
     """
+
+    program: ClassVar[str] = "from feednet.__main__ import main; main()"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -125,9 +128,8 @@ class Supervised:
 
     def start(self) -> None:
         """Start the process, and wait until it is ready."""
-        command = [sys.executable, "-c", "from testbed.cli.main import main; main()", "forward"]
         self._process = subprocess.Popen(
-            [*command, "--config", str(self.config)],
+            [sys.executable, "-c", self.program, "forward", "--config", str(self.config)],
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             env=os.environ | {"NOTIFY_SOCKET": str(self._folder / "notify")},
@@ -292,12 +294,11 @@ class Drill:
         self._lines: Counter[str] = Counter()
         self._moved = 0
 
-    def run(self, seconds: float, progress: Callable[["Drill"], None]) -> None:
-        """Let events happen for so long. Raises Violation."""
+    def run(self, is_over: Callable[["Drill"], bool]) -> None:
+        """Let events happen until `is_over` says so, which is asked after each. Raises Violation."""
         self.service.config.write_text(self._draw(), encoding="utf-8")
         self._begin()
         self.clients.start()
-        until = time.monotonic() + seconds
         names, weights = list(EVENTS), list(EVENTS.values())
         doing = {
             "reload": self._reload,
@@ -307,12 +308,11 @@ class Drill:
             "restart": self._restart,
             "kill": self._kill,
         }
-        while time.monotonic() < until and not self.clients.problems:
+        while not is_over(self) and not self.clients.problems:
             (event,) = self._rng.choices(names, weights)
             doing[event]()
             self.happened[event] += 1
             self._look()
-            progress(self)
             time.sleep(self._rng.random() * _PAUSE_S)
         self.clients.stop()
         if self.clients.problems:
@@ -448,12 +448,12 @@ class Drill:
                 raise Violation("service", "the log", f"{text!r}: {found} lines for {count} events")
 
 
-def soak(minutes: float, seed: int, progress: Callable[[Drill], None] = lambda _: None) -> Drill:
-    """Run a service for so long; return what has happened. Raises Violation."""
+def soak(is_over: Callable[[Drill], bool], seed: int) -> Drill:
+    """Run a service until `is_over` says so; return what has happened. Raises Violation."""
     with tempfile.TemporaryDirectory() as folder:
         drill = Drill(Path(folder), seed)
         try:
-            drill.run(minutes * 60, progress)
+            drill.run(is_over)
         finally:
             drill.close()
         return drill
