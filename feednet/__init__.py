@@ -4,6 +4,9 @@ Experiments (docs/experiments.md): an Experiment is a scenario, made in Python o
 returns its Results, tables as pandas or Arrow. They need the extra `testbed`.
 
     from feednet import Experiment, everything_delivered
+    from feednet.topologies import star
+
+feednet.packets has layers for Scapy, and feednet.streams a source for Spark's streams.
 
 Feeds for python-ndn applications: subscribe as an async iterator, publish by appending.
 
@@ -97,10 +100,9 @@ def __getattr__(name: str) -> object:
     rooms.check()
     module = _MODULES[name]
     if module.startswith("testbed."):
-        from testbed.cli.extras import how_to_get, missing
+        from testbed.cli.extras import need
 
-        if lacking := missing("testbed"):
-            raise ImportError(f"feednet.{name} needs {how_to_get(lacking[0], 'testbed')}")
+        need("testbed", by=f"feednet.{name}")
     found: object = getattr(import_module(module), name)
     globals()[name] = found
     return found

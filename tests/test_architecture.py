@@ -106,8 +106,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """What each room may import from this repository, besides itself."""
 
-FACADE = {"feednet/__init__.py", "feednet/__main__.py"}
-"""The public names and the command, from any room. Importing them imports none of it."""
+FACADE = {f"feednet/{name}.py" for name in ("__init__", "__main__", "packets", "streams", "topologies")}
+"""The public names and the command, from any room."""
 
 DIVIDED = {"analysis", "testbed"}
 """Packages whose rooms may not import the whole package, nor the modules at its top unless they are named."""

@@ -159,3 +159,11 @@ def test_the_api_says_so_too(tmp_path: Path) -> None:
     last = done.stderr.splitlines()[-1]
     assert last.startswith("ImportError: feednet.Experiment needs "), last
     assert "comes with the extra `testbed`: " in last
+
+
+@pytest.mark.parametrize("module", ["packets", "streams", "topologies"])
+def test_modules_of_the_api_say_so(tmp_path: Path, module: str) -> None:
+    (tmp_path / "program.py").write_text(f"import feednet.{module}\n")
+    last = bare("program.py", cwd=tmp_path).stderr.splitlines()[-1]
+    assert last.startswith(f"ImportError: feednet.{module} needs "), last
+    assert "comes with the extra `testbed`: " in last

@@ -156,13 +156,14 @@ class Metrics:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request, and end the connection: a scrape is rare, and files belong to faces."""
         self._connections += 1
+        writer.transport.set_write_buffer_limits(0)  # drain() waits until the kernel has all
         try:
             if self._connections <= _MOST_CONNECTIONS:
                 async with asyncio.timeout(_PATIENCE_S):
                     writer.write(await self._answer(await reader.readuntil(b"\r\n\r\n")))
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # it has gone, or says nothing that is a request
+            writer.transport.abort()  # it has gone, reads nothing, or says nothing that is a request
         finally:
             self._connections -= 1
             writer.close()

@@ -47,3 +47,9 @@ def lacking(error: ModuleNotFoundError) -> str | None:
 def how_to_get(package: str, extra: str) -> str:
     """Return the end of a line about what needs a package: it, and the command that installs it."""
     return f"{package}, which comes with the extra `{extra}`: {install_command(extra)}"
+
+
+def need(extra: str, by: str) -> None:
+    """Raise ImportError, with a line for the user, unless all that an extra brings is installed."""
+    if absent := missing(extra):
+        raise ImportError(f"{by} needs {how_to_get(absent[0], extra)}")

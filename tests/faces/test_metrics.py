@@ -127,6 +127,30 @@ def test_a_crowd_is_turned_away_and_takes_no_files_from_faces(daemon: DaemonProc
     assert json.loads(read(daemon, "/status.json"))
 
 
+def is_open_at_the_other_end(sock: socket.socket) -> bool:
+    """Whether a process holds it there: what is closed with bytes to send has no inode (proc(5), net/tcp)."""
+    ends = [f":{port:04X}" for port in (sock.getpeername()[1], sock.getsockname()[1])]
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any([row[1][-5:], row[2][-5:]] == ends and row[9] != "0" for row in rows)
+
+
+def test_who_reads_nothing_is_cut_off(daemon: DaemonProcess) -> None:
+    """Even if the answer is larger than the buffers of both ends' sockets."""
+    faces = [daemon.connect() for _ in range(300)]
+    wait_until(lambda: read(daemon, "/metrics").count("feednet_face_up{") > len(faces), "all are faces")
+    host, port = address(daemon).removeprefix("http://").split(":")
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 100)  # small buffers at the other end, too
+        sock.connect((host, int(port)))
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert sock.recv(1)
+        assert is_open_at_the_other_end(sock), "all of it fits into buffers: this test tries nothing"
+        wait_until(lambda: not is_open_at_the_other_end(sock), "closed at the other end")
+    for face in faces:
+        face.close()
+
+
 def test_a_port_in_use_is_one_line_and_all_is_closed_again(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         config = CONFIG + METRICS.replace("port = 0", f"port = {taken.getsockname()[1]}")

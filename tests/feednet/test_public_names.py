@@ -3,10 +3,12 @@
 import ast
 import inspect
 import os
+import re
 import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import feednet
 from feednet import rooms
 
 ROOT = Path(__file__).parents[2]
+MODULES = ("packets", "streams", "topologies")
 
 
 def python(*arguments: str, cwd: Path, path: Path = ROOT) -> "subprocess.CompletedProcess[str]":
@@ -73,6 +76,45 @@ def test_what_hides_a_room_is_named_in_one_line(tmp_path: Path, room: str, kind:
     command = python("-m", "feednet", "--version", cwd=tmp_path)
     assert (command.returncode, command.stdout) == (1, "")
     assert command.stderr == f"feednet: {said}\n"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_check_too(tmp_path: Path, module: str) -> None:
+    """Every room, not those alone that the module imports."""
+    for room in rooms.ROOMS:
+        hiding = tmp_path / room / f"{room}.py"
+        hiding.parent.mkdir()
+        hiding.write_text("raise SystemExit('foreign code was run')\n")
+        done = python("-c", f"import feednet.{module}", cwd=hiding.parent)
+        assert done.stderr.splitlines()[-1].startswith(f"ImportError: {hiding} hides feednet's package")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_have_the_names_that_they_promise(module: str) -> None:
+    found = import_module(f"feednet.{module}")
+    assert all(hasattr(found, name) for name in found.__all__)
+
+
+def programs() -> list[tuple[str, str]]:
+    """Python of the documents that users copy; strategies run inside the forwarder and import its parts."""
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    blocks = [
+        (path.name, block)
+        for path in documents
+        if path.name not in ("architecture.md", "strategies.md")
+        for block in re.findall(r"(?ms)^```python\n(.*?)^```$", path.read_text())
+    ]
+    return blocks + [(path.name, path.read_text()) for path in sorted((ROOT / "docs/examples").glob("*.py"))]
+
+
+def test_programs_of_the_documents_import_feednet_alone() -> None:
+    assert len(programs()) > 3
+    for document, program in programs():
+        for node in ast.walk(ast.parse(program)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [str(node.module)]
+            assert not {name.partition(".")[0] for name in names} & {*rooms.ROOMS}, (document, names)
 
 
 def test_a_module_that_has_been_imported_already_hides_a_room_too(tmp_path: Path) -> None:

@@ -41,5 +41,5 @@ def forward(path: Path | None, sample_config: bool, systemd_unit: bool) -> None:
 def _command() -> str:
     """Return how systemd starts this installation (systemd.service(5), "Command lines")."""
     script = Path(sys.executable).with_name("feednet")
-    words = [str(script)] if script.exists() else [sys.executable, "-m", "testbed.cli"]
+    words = [str(script)] if script.exists() else [sys.executable, "-m", "feednet"]
     return " ".join(f'"{word}"' if " " in word else word for word in words).replace("%", "%%")
