@@ -37,6 +37,11 @@ class LogFile(WatchedFileHandler):
             self.handleError(record)
         self._is_failing = self._has_failed
 
+    def close(self) -> None:
+        """Close the file. Lines that still cannot be written are lost."""
+        with suppress(OSError):
+            super().close()
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """Take note that a line is lost."""
         error = sys.exc_info()[1]

@@ -44,6 +44,7 @@ class Ends(NamedTuple):
 class _Neighbour:
     section: FaceSection
     face: int | None = None
+    is_opening: bool = False
     retry: asyncio.TimerHandle | None = None
 
 
@@ -88,7 +89,7 @@ class Neighbours:
             if neighbour.face is not None:
                 if self._parameters(ends, before) != self._parameters(ends, section):
                     self._change(ends, neighbour)
-            elif neighbour.retry is None:
+            elif neighbour.retry is None and not neighbour.is_opening:  # else it is tried again anyway
                 opening.add(ends)
         self._register(self._routes())
 
@@ -118,9 +119,10 @@ class Neighbours:
 
     def _open(self, ends: Ends, neighbour: _Neighbour, opened: Callable[[Ends], None]) -> None:
         """Ask for a face; call `opened` when it stands or has failed, now or later."""
-        neighbour.retry = None
+        neighbour.retry, neighbour.is_opening = None, True
 
         def reply(outcome: Outcome) -> None:
+            neighbour.is_opening = False
             uri = neighbour.section.uri
             if self._neighbours.get(ends) is not neighbour:  # no longer named
                 if outcome.face is not None and outcome.code == 200:
