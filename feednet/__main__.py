@@ -1,7 +1,20 @@
-"""`python -m feednet` does what `feednet` does."""
+"""`feednet`, and `python -m feednet`: the command line, once it is sure that all of it is feednet's."""
 
-from importlib.metadata import entry_points
+import sys
+
+from feednet import rooms
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    try:
+        rooms.check()
+    except ImportError as error:
+        sys.exit(f"feednet: {error}")
+    from testbed.cli.launch import main as launch
+
+    launch()
+
 
 if __name__ == "__main__":
-    (command,) = entry_points(group="console_scripts", name="feednet")
-    command.load()()
+    main()

@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple, cast
 
 from analysis.metrics.registry import METRICS, Metric
-from testbed.api import Results
+from testbed.api.results import Results
 from testbed.errors import UserError
 from testbed.experiment import code
 from testbed.experiment import run as running

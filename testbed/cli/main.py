@@ -13,6 +13,7 @@ import click
 from analysis.errors import AnalysisError, of_system
 from captures.pcapng import CaptureError
 from testbed.cli import interrupts
+from testbed.cli.extras import lacking
 from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
 
@@ -96,6 +97,12 @@ def main() -> None:
     except click.ClickException as error:
         click.echo(f"feednet: {complaint(error)}", err=True)
         sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        said = lacking(error)
+        if said is None:
+            raise
+        click.echo(f"feednet: this needs {said}", err=True)
+        sys.exit(1)
     except MENDABLE as error:
         click.echo(f"feednet: {complaint(error)}", err=True)
         sys.exit(1)

@@ -105,7 +105,7 @@ def process(network: Topology, node: str, forwarder: str) -> Process:
         argv: tuple[str, ...] = (shutil.which(NFD) or NFD, "--config", name)
     else:
         name, text = "forward.toml", _FEEDNETD
-        argv = (sys.executable, "-m", "testbed.cli", "forward", "--config", name)
+        argv = (sys.executable, "-m", "feednet", "forward", "--config", name)
     files = {name: text.format(socket=_SOCKET, mtu=_MTU)}
     return Process(argv, files, ready=(network.address(node), NDN_PORT))
 

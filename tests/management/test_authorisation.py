@@ -52,6 +52,9 @@ def code_in(content: bytes) -> int:
     return read_nni(content[start:stop])
 
 
+LOCALHOP = '[[localhop]]\ncertfile = "alice.ndncert"\nprefixes = ["/site"]\n'
+
+
 def only(key: str) -> str:
     return f'[[authorize]]\ncertfile = "{key}.ndncert"\nprivileges = ["rib"]\n'
 
@@ -185,6 +188,35 @@ def test_a_forged_command_does_not_move_the_clock(tmp_path: Path) -> None:
     assert code(node, signed_command("rib/register", REGISTER, ALICE, time=NOW)) == 200
 
 
+def test_other_rules_count_at_once_and_what_was_seen_stays_a_replay(tmp_path: Path) -> None:
+    """As after a reload of the configuration."""
+    node = Node(rules(tmp_path, only("alice")))
+    seen = signed_command("rib/register", REGISTER, ALICE, time=NOW)
+    assert code(node, seen) == 200
+    node.management.reauthorise(rules(tmp_path, only("bob")), START)
+    later = signed_command("rib/register", REGISTER, ALICE, time=NOW + 1)
+    assert code(node, later) == 403
+    assert code(node, signed_command("rib/register", REGISTER, BOB, time=NOW)) == 200
+    node.management.reauthorise(rules(tmp_path, only("alice")), START)
+    assert code(node, seen) == 403
+    assert code(node, later) == 200
+
+
+def test_other_rules_open_and_close_the_way_for_neighbours(tmp_path: Path) -> None:
+    node = Node()
+    remote = node.faces.add("udp4://192.0.2.9:6363", local=False).number
+    asked = signed_command(
+        "rib/register", parameters(named("/site/a")), ALICE, time=NOW, prefix="/localhop/nfd"
+    )
+    prefix = from_uri("/localhop/nfd/rib")
+    assert not node.forwarder.fib.lookup(prefix)
+    node.management.reauthorise(rules(tmp_path, LOCALHOP), START)
+    ((face, packet),) = node.forward(asked, face=remote)
+    assert (face, code_in(parse_data(packet).content)) == (remote, 200)
+    node.management.reauthorise(Authorisation(), START)
+    assert not node.forwarder.fib.lookup(prefix)
+
+
 @pytest.mark.parametrize("at", ["before", "between", "after"])
 def test_nothing_that_is_not_signed_stands_for_what_is(tmp_path: Path, at: str) -> None:
     """A second InterestSignatureInfo with a later time, put where the signature would not cover it."""
@@ -208,8 +240,6 @@ def test_nothing_that_is_not_signed_stands_for_what_is(tmp_path: Path, at: str) 
 
 
 # From one hop away.
-
-LOCALHOP = '[[localhop]]\ncertfile = "alice.ndncert"\nprefixes = ["/site"]\n'
 
 
 def test_a_neighbour_registers_what_it_may(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from analysis.metrics.study import Record, study
 from analysis.pipelines.compare import compare_runs
 from analysis.report.study import render_study
 from analysis.run.keys import NET
-from testbed.api import Experiment, Link, Topology
+from feednet import Experiment, Link, Topology
 from topologies.mininet import sandbox
 
 WHY_NOT = sandbox.why_not()

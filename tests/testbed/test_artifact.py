@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from testbed.api import Experiment, UserError
+from feednet import Experiment, UserError
 from testbed.artifact import bundle as bundles
 from testbed.artifact.differences import first_difference
 from testbed.artifact.rerun import Comparison, compared

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.cli import doctor
+from testbed.cli.captures import dissect
 from topologies.mininet import sandbox
 
 
@@ -21,7 +22,17 @@ def of(what: str) -> doctor.Finding:
 def test_it_says_something_of_everything() -> None:
     result = CliRunner().invoke(doctor.doctor, ["--json"], catch_exceptions=False)
     found = json.loads(result.output)
-    wanted = ["Python", "Java", "Mininet", "namespaces", "netem", "real-time priority", "clock", "disk"]
+    wanted = [
+        "Python",
+        "testbed",
+        "Java",
+        "Mininet",
+        "namespaces",
+        "netem",
+        "real-time priority",
+        "clock",
+        "disk",
+    ]
     assert [each["what"] for each in found] == [*wanted, "memory", "Wireshark"]
     assert all(each["says"] for each in found)
     assert all(bool(each["mend"]) or each["state"] == "ok" or each["what"] == "netem" for each in found)
@@ -100,7 +111,7 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(doctor, "PLUGINS", tmp_path)
+    monkeypatch.setattr(dissect, "PLUGINS", tmp_path)
     install = "feednet dissect --wireshark-plugin --install"
     assert (of("Wireshark").state, of("Wireshark").mend) == ("less", install)
     from captures.dissectors import WIRESHARK_PLUGIN

@@ -11,7 +11,7 @@ import pytest
 from processes import FEEDNET, Feednet, wait_for
 
 from analysis.run.manifest import Run
-from testbed.api import Experiment, UserError, delivered, everything_delivered
+from feednet import Experiment, UserError, delivered, everything_delivered
 from testbed.experiment.control import ControlServer, command_on, find
 from topologies.generate import star
 from topologies.mininet import sandbox

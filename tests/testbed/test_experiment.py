@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.run.manifest import Run
-from testbed.api import Experiment, NotYet, Results, UserError, delivered, everything_delivered, has_route
+from feednet import Experiment, NotYet, Results, UserError, delivered, everything_delivered, has_route
 from topologies.generate import star
 from topologies.library import build
 from topologies.model import Link, Medium, Topology

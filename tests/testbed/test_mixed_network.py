@@ -19,9 +19,9 @@ from daemon_process import running
 from processes import FEEDNET, Feednet, free_port, wait_for
 from real_time import until_delivered
 
+from feednet import Experiment, Link, Topology, UserError
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.management.parameters import ControlParameters
-from testbed.api import Experiment, Link, Topology, UserError
 from testbed.hosts import processes as beside
 from testbed.hosts.context import build
 from testbed.layerings import other_forwarder

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from analysis.report.numbers import several
-from testbed.api import Experiment
+from testbed.api.experiment import Experiment
 from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed
 from testbed.cli.options import MOST, Number, all_tables_option, engine_option, jobs_option

@@ -24,7 +24,7 @@ from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
@@ -164,10 +164,18 @@ def _running() -> Iterator[Daemon]:
             daemon.kill()
 
 
+class Reached(Protocol):
+    """A forwarder that clients can connect with."""
+
+    def connect(self, scheme: str) -> socket.socket:
+        """Return a connected socket."""
+        ...
+
+
 class Connection:
     """One face's other end."""
 
-    def __init__(self, daemon: Daemon, scheme: str) -> None:
+    def __init__(self, daemon: Reached, scheme: str) -> None:
         self.scheme = scheme
         self.sock = daemon.connect(scheme)
         self.signer = Signer()
