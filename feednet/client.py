@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from feednet.log import Log
+from feednet.prefixes import Prefixes
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
@@ -67,7 +68,7 @@ class Feeds:
     """
 
     def __init__(self, app: Any) -> None:
-        self._app = app
+        self._prefixes = Prefixes(app)
         self._face = app.face
         self._pass_on = self._face.callback
         self._shut_down = self._face.shutdown
@@ -117,7 +118,7 @@ class Feeds:
             raise ValueError(f"{log.uri} is published already")
         feed = self._feeds[log.name] = Feed(self, log)
         try:
-            is_registered = await self._register(log.name)
+            is_registered = await self._prefixes.register(log.name)
         except BaseException:
             self._feeds.pop(log.name, None)
             raise
@@ -125,12 +126,6 @@ class Feeds:
             del self._feeds[log.name]
             raise ConnectionError(f"the forwarder does not let this application serve {log.uri}")
         return feed
-
-    async def _register(self, name: bytes) -> bool:
-        encoded = to_uri(name)
-        if hasattr(self._app, "registerer"):  # ndn.appv2
-            return bool(await self._app.register(encoded))
-        return bool(await self._app.register(encoded, None))
 
     async def _receive(self, kind: int, wire: Any) -> None:
         if not self._take(bytes(wire)):

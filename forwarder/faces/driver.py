@@ -1,9 +1,9 @@
 """What joins a Host with an event loop: whose turn it is, what is sent where, when to wake.
 
 Sockets are read with add_reader and drained in bursts, which costs less than half of what asyncio's
-protocols do. A burst has an end, and a face whose bursts cost more processor time than a turn has sits out turns
-until it has made up for it (deficit round robin, Shreedhar and Varghese 1995): what costs the forwarder much comes
-no sooner than what costs it little.
+protocols do. A burst has an end, and a face whose bursts cost more processor time than a turn has sits out
+turns until it has made up for it (deficit round robin, Shreedhar and Varghese 1995): what costs the forwarder
+much comes no sooner than what costs it little.
 """
 
 import asyncio
@@ -125,7 +125,10 @@ class Driver:
     def reader(
         self, face: int, read: Callable[[], None], again: Callable[[], object] | None = None
     ) -> Callable[[], None]:
-        """Return what takes in a burst of a face, by `read`, if it is its turn; `again` is called if it is not."""
+        """Return what takes in a burst of a face, by `read`, if it is its turn.
+
+        `again` is called if it is not.
+        """
 
         def turn() -> None:
             debt = self._debts.get(face, 0)

@@ -72,7 +72,8 @@ class Downstreams:
     def answer(self, entry: FeedEntry) -> None:
         """Answer the LLIs that nothing could be pushed for.
 
-        While a source is looked for the answer waits, unless it has been asked for twice: it will then say more.
+        While a source is looked for the answer waits, unless it has been asked for twice: it will then say
+        more.
         """
         for face, granted in entry.ranges.items():
             if granted.is_answered:

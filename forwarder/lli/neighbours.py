@@ -1,11 +1,11 @@
 """Neighbours: whether each lives, and whether both ends of the link agree on all feeds (Hellos).
 
 Theory of operation. Whoever has been granted ranges by a neighbour sends it something at least every HELLO;
-if it has nothing to send, a Hello with a digest of all these ranges. So the neighbour knows that the link lives,
-and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest, or wants to know
-what has become of some feed, it sends a Hello that wants a reply, again and again until one comes; after MAX_TRIES
-the neighbour counts as dead. News about sources go the same way. Grants are renewed by the digest of all of them, as
-RSVP refreshes its state (RFC 2961); the rest is much like BFD (RFC 5880).
+if it has nothing to send, a Hello with a digest of all these ranges. So the neighbour knows that the link
+lives, and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest, or
+wants to know what has become of some feed, it sends a Hello that wants a reply, again and again until one
+comes; after MAX_TRIES the neighbour counts as dead. News about sources go the same way. Grants are renewed by
+the digest of all of them, as RSVP refreshes its state (RFC 2961); the rest is much like BFD (RFC 5880).
 
 Local faces, and neighbours that have never shown that they know this protocol, are left alone.
 """
@@ -19,7 +19,7 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import MAX_TRIES, NEVER
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello
 
 HELLO: Final = 3_200 * MS
@@ -42,7 +42,6 @@ class Neighbour:
         is_dead: it does not answer.
         held: what it was asked for, by the feed's reference.
         granted: what it has granted, likewise.
-        deadline: when it wants to be looked after, ns.
     """
 
     def __init__(self, face: int) -> None:
@@ -51,7 +50,6 @@ class Neighbour:
         self.is_aware = self.is_dead = self.is_introduced = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
-        self.deadline = NEVER
         self.instance: int | None = None
         self.heard_at = 0
         self.packets = 0  # that had come in when they were counted last
@@ -165,14 +163,13 @@ class Neighbours:
         self._instance = draw()
         self._counters = counters
         self._neighbours: dict[int, Neighbour] = {}
-        self._timers: TimerWheel[Neighbour] = TimerWheel()
+        self._timers: Timers[Neighbour] = Timers()
 
     def of(self, face: int) -> Neighbour:
         """Return the neighbour behind a face."""
         neighbour = self._neighbours.get(face)
         if neighbour is None:
             neighbour = self._neighbours[face] = Neighbour(face)
-            self._timers.add(neighbour)
         return neighbour
 
     def is_dead(self, face: int) -> bool:
@@ -255,7 +252,10 @@ class Neighbours:
             self._schedule(neighbour)
 
     def may_send(self, face: int) -> bool:
-        """Tell whether items may be pushed to a face: its neighbour is known to receive what is sent there."""
+        """Tell whether items may be pushed to a face.
+
+        Its neighbour is known to receive what is sent there.
+        """
         return self._faces[face].is_proven
 
     def prove(self, face: int, now: int) -> None:
@@ -368,15 +368,12 @@ class Neighbours:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = self._timers.next_deadline()
-        return None if due == NEVER else due
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> list[Neighbour]:
         """Say what is to be said; return the neighbours that have just died."""
         dead = []
         for neighbour in self._timers.expire(now):
-            neighbour.deadline = NEVER
-            self._timers.add(neighbour)
             if self._look_after(neighbour, now):
                 dead.append(neighbour)
             self._schedule(neighbour)
@@ -386,7 +383,7 @@ class Neighbours:
         """Forget the neighbour behind a face that has gone, or whose link is down."""
         neighbour = self._neighbours.pop(face, None)
         if neighbour is not None:
-            self._timers.cancel(neighbour)
+            self._timers.set(neighbour, None)
 
     def _look_after(self, neighbour: Neighbour, now: int) -> bool:
         """Act on a neighbour's alarm; return whether it has died."""
@@ -458,10 +455,7 @@ class Neighbours:
 
     def _schedule(self, neighbour: Neighbour) -> None:
         due = neighbour.due()
-        if due != neighbour.deadline:
-            self._timers.cancel(neighbour)
-            neighbour.deadline = due
-            self._timers.add(neighbour)
+        self._timers.set(neighbour, due if due < NEVER else None)
 
 
 def _move(waiting: dict[bytes, None], pending: dict[bytes, None], most: int) -> None:

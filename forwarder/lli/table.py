@@ -25,7 +25,7 @@ from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.hello import Standing, parse_hello
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket
@@ -75,8 +75,8 @@ class FeedTable:
 
     Attributes:
         counters: llis_in, llis_out, states_in, states_out, items_in, items_out, gaps, loops, nacks_in,
-            nacks_out, failovers, forks, proofs_in, proofs_out, fetches, waits, demands, hellos_in, hellos_out,
-            deaths, and rejected_<reason> for items.
+            nacks_out, failovers, forks, proofs_in, proofs_out, fetches, waits, demands, hellos_in,
+            hellos_out, deaths, and rejected_<reason> for items.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class FeedTable:
             hops, send, fetch, faces, rng, self.counters, recovery, self._downstreams, self._neighbours
         )
         self._forks = Forks(self.store, self._downstreams, faces, self.counters)
-        self._timers: TimerWheel[FeedEntry] = TimerWheel()
+        self._timers: Timers[FeedEntry] = Timers()
         self._left: OrderedDict[bytes, tuple[int, FeedEntry]] = OrderedDict()  # ended, since when (ns)
         self._have_routes_changed = False
 
@@ -449,8 +449,6 @@ class FeedTable:
                 self._settle(entry, now)
         due = self._timers.expire(now)
         for entry in due:
-            self._timers.add(entry)  # _settle() moves it, and needs it in its place
-        for entry in due:
             entry.ranges.expire(now)
             if entry.ranges:
                 self._downstreams.serve_all(entry, now)
@@ -482,7 +480,6 @@ class FeedTable:
         if retained is not None and first < retained:
             # The cache begins later: what lies before is fetched, what comes after is asked for.
             entry.upstream.skip(cache.tip + 1)
-        self._timers.add(entry)
         return entry
 
     def _has_room(self, face: int) -> bool:
@@ -494,7 +491,7 @@ class FeedTable:
         if not entry.ranges:
             self._upstreams.end(entry, now)
             self._neighbours.index(entry)
-            self._timers.cancel(entry)
+            self._timers.set(entry, None)
             del self._entries[entry.feed]
             if not self._entries:
                 self._neighbours.rest()
@@ -511,10 +508,7 @@ class FeedTable:
             self._downstreams.next_turn(entry, now),
             self._upstreams.deadline(entry, now),
         )
-        if deadline != entry.deadline:
-            self._timers.cancel(entry)
-            entry.deadline = deadline
-            self._timers.add(entry)
+        self._timers.set(entry, deadline)
 
     def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
         """Deal with a verified item that somebody has waited for."""

@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from analysis.files import write_whole
+from analysis.report.numbers import several
+from testbed.cli.console import console as _console
+from testbed.cli.options import MOST, jobs_option
 from testbed.cli.progress import counted
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
@@ -43,8 +45,6 @@ from testbed.verify.swarms.world import CATCH_UP_NS as SWARM_CATCH_UP_NS
 from testbed.verify.swarms.world import play_swarm
 from testbed.verify.tiny.world import CATCH_UP_NS as TINY_CATCH_UP_NS
 from testbed.verify.tiny.world import play_tiny
-
-_console = Console(highlight=False, soft_wrap=True)
 
 _SAY_EVERY = 10
 """Seconds between two lines of progress where there is no terminal."""
@@ -77,10 +77,12 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 
 
 @click.command()
-@click.option("--seeds", type=click.IntRange(min=1), default=10_000, show_default=True, help="How many.")
-@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The first of them.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Processes; default one a core.")
-@click.option("--seed", type=click.IntRange(min=0), help="Play this one seed.")
+@click.option("--seeds", type=click.IntRange(1, MOST), default=10_000, show_default=True, help="How many.")
+@click.option(
+    "--first", type=click.IntRange(0, MOST), default=0, show_default=True, help="The first of them."
+)
+@jobs_option
+@click.option("--seed", type=click.IntRange(0, MOST), help="Play this one seed.")
 @click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
 @click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
 @click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
@@ -96,8 +98,12 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 )
 @click.option("--shrink/--no-shrink", "shrinking", default=True, help="Cut a failing story down first.")
 @click.option("--keep-going", is_flag=True, help="Play all seeds, and list those that fail.")
-@click.option("--explore", type=click.IntRange(min=1), help="Play so many stories that lead to what is new.")
-@click.option("--climb", type=click.IntRange(min=1), help="Play so many stories that lead to slow recovery.")
+@click.option(
+    "--explore", type=click.IntRange(1, MOST), help="Play so many stories that lead to what is new."
+)
+@click.option(
+    "--climb", type=click.IntRange(1, MOST), help="Play so many stories that lead to slow recovery."
+)
 @click.option("--exhaustive", is_flag=True, help="Play short exchanges under every schedule of faults.")
 @click.option(
     "--frames",
@@ -108,7 +114,7 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 )
 @click.option(
     "--faults",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MOST_SENT),
     default=2,
     show_default=True,
     help="Faults at a time, of --exhaustive.",
@@ -166,7 +172,7 @@ def simulate(
         failed = bool(result.failures)
         _summarise(result)
         for failure in result.failures if keep_going else result.failures[:1]:
-            _console.print(f"seed {failure.seed}: {failure.text}", markup=False)
+            _console.print(f"seed {failure.seed}: {failure.text}")
             _console.print(f"  replay: feednet simulate {family.option}--seed {failure.seed}")
         if failed:
             _replay(family, result.failures[0].seed, shrinking=shrinking, save=save)
@@ -179,7 +185,7 @@ def _replay(family: _Family, seed: int, *, shrinking: bool, save: Path | None) -
     if family.make is not None:
         return _show(family.make(seed), shrinking=shrinking, save=save)
     outcome = family.play(seed)
-    _console.print(f"seed {seed}: {outcome.violation or _everything(outcome)}", markup=False)
+    _console.print(f"seed {seed}: {outcome.violation or _everything(outcome)}")
     return outcome.violation is not None
 
 
@@ -199,7 +205,7 @@ def _search(first: int, seeds: int, jobs: int, family: _Family, *, keep_going: b
                 show(result.seeds, seeds, so_far)
                 if not _console.is_terminal and now > said + _SAY_EVERY:
                     said = now
-                    _console.print(f"{result.seeds} of {seeds} seeds, {so_far}")
+                    _console.print(f"{result.seeds} of {several(seeds, 'seed')}, {so_far}")
                 if result.failures and not keep_going:
                     break
         except KeyboardInterrupt:
@@ -214,7 +220,7 @@ def _conclude(result: SearchResult, first: int, begun: float, allowed: int) -> N
     rate = result.seeds / (time.monotonic() - begun)
     slowest = f" (seed {result.slowest_seed})" if result.slowest_seed is not None else ""
     _console.print(
-        f"{result.seeds} seeds from {first}, {rate:.0f} a second, {len(result.failures)} failed; "
+        f"{several(result.seeds, 'seed')} from {first}, {rate:.0f} a second, {len(result.failures)} failed; "
         f"the slowest caught up within {result.slowest / 1e9:.1f} s{slowest}, "
         f"{allowed / 1e9:.0f} s are allowed"
     )
@@ -278,7 +284,7 @@ def _cover(frames: int, faults: int, jobs: int, *, save: Path | None) -> bool:
     with closing(cover_all(frames, faults, jobs)) as exchanges:
         for covered in exchanges:
             what = f"{covered.slowest / 1e9:5.1f} s" if covered.violation is None else "FAILS"
-            _console.print(f"{covered.name:54} {covered.schedules:8} schedules  {what}", markup=False)
+            _console.print(f"{covered.name:54} {covered.schedules:8} schedules  {what}")
             if covered.story is not None and not failed:
                 failed = _show(covered.story, shrinking=False, save=save)
     return failed
@@ -303,11 +309,11 @@ def _show(story: Story, *, shrinking: bool, save: Path | None) -> bool:
     """Play one story and draw it if it fails; return whether it does."""
     outcome = play(story)
     if outcome.violation is None:
-        _console.print(f"seed {story.seed}: {_everything(outcome)}", markup=False)
+        _console.print(f"seed {story.seed}: {_everything(outcome)}")
         return False
     if shrinking:
         story = shrink(story)
-    _console.print(draw(story, play(story, record=True)), markup=False)
+    _console.print(draw(story, play(story, record=True)))
     _save(story, save)
     return True
 

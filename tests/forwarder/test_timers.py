@@ -1,14 +1,14 @@
-"""The timer wheel against a list that is sorted when asked."""
+"""Timers against a list that is sorted when asked."""
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers, TimerWheel
 
 MS = 1_000_000
-TICK = 1 << 20  # the width of a bucket, ns
+TICK = 1 << 20
 
 DEADLINES = st.one_of(
     st.integers(0, 20 * MS),
@@ -91,7 +91,7 @@ def test_an_alarm_goes_off_at_its_nanosecond(deadline: int) -> None:
     assert wheel.expire(deadline + TICK) == []
 
 
-def test_alarms_go_off_in_order_across_buckets() -> None:
+def test_alarms_go_off_in_order() -> None:
     wheel: TimerWheel[Alarm] = TimerWheel()
     alarms = [Alarm(deadline) for deadline in (5 * TICK, 3, 2 * TICK + 7, 2 * TICK, 3, 9 * TICK)]
     for alarm in alarms:
@@ -110,6 +110,40 @@ def test_cancelled_alarms_leave_nothing_behind() -> None:
         alarm = Alarm(far * 10_000 * MS)
         wheel.add(alarm)
         wheel.cancel(alarm)
-    assert len(wheel._ticks) < 200
-    assert len(wheel._buckets) == len(kept)
+    assert len(wheel._heap) < 200
+    assert len(wheel) == len(kept)
     assert wheel.expire(10 * 86_400_000 * MS) == kept
+
+
+def test_a_key_has_one_deadline_and_the_same_one_keeps_its_place() -> None:
+    timers: Timers[str] = Timers()
+    for key in ("a", "b", "c"):
+        timers.set(key, 5)
+    timers.set("a", 5)
+    assert (timers.get("a"), timers.get("d"), "d" in timers, list(timers)) == (
+        5,
+        None,
+        False,
+        ["a", "b", "c"],
+    )
+    timers.set("b", 7)
+    timers.set("b", 5)  # it was another one meanwhile
+    timers.set("d", None)
+    assert timers.expire(5) == ["a", "c", "b"]
+    assert (len(timers), timers.next_deadline()) == (0, None)
+
+
+def test_some_at_a_time() -> None:
+    timers: Timers[int] = Timers()
+    for key in range(4):
+        timers.set(key, 4 - key)
+    assert [timers.expire(3, 2), timers.expire(3, 2), timers.next_deadline()] == [[3, 2], [1], 4]
+
+
+def test_deadlines_that_are_put_off_again_and_again_leave_nothing_behind() -> None:
+    timers: Timers[int] = Timers()
+    for now in range(10_000):
+        timers.set(0, now + 1_000)
+        timers.set(1, 10**9 + now)
+        assert timers.next_deadline() == now + 1_000
+    assert len(timers._heap) < 100

@@ -76,9 +76,9 @@ def _never_aware(original: Any) -> Callable[..., Any]:
 
 def _number_kept(original: Any) -> Callable[..., Any]:
     def on_lli(self: Producer, *arguments: Any) -> None:
-        number = self._number
+        own = self.evidence
         original(self, *arguments)
-        self._number = number
+        self._own = own
 
     return on_lli
 
