@@ -286,7 +286,7 @@ class Feed:
     def __init__(self, feeds: Feeds, log: Log) -> None:
         self._feeds = feeds
         self.log = log
-        self._end = Producer(log.name, self._packet, lambda: log.tip)
+        self._end = Producer(log.name, self._packet, lambda: log.tip, sign=log.sign)
         self._asked: list[Interest] = []
 
     @property

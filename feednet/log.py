@@ -71,6 +71,10 @@ class Log:
         """Return an item, None if there is none of that number."""
         return self._items[seq - 1] if 0 < seq <= len(self._items) else None
 
+    def sign(self, text: bytes) -> bytes:
+        """Sign by the feed's key: 64 bytes."""
+        return self._identity.sign(text)
+
     def append(self, message: bytes) -> Item:
         """Sign and keep a message.
 

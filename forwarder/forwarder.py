@@ -754,8 +754,9 @@ def _records(entry: PitEntry, faces: Mapping[int, Face]) -> int:
 
 
 def _ranges(feed: FeedEntry, faces: Mapping[int, Face]) -> int:
-    """Return how many ranges of a feed are of faces to the network, and one for its upstream if that is."""
-    return sum(_is_network(face, faces) for face, _ in feed.ranges.items()) + _is_network(feed.face, faces)
+    """Return how many ranges of a feed are of faces to the network, and how many next hops there were asked."""
+    granted = sum(_is_network(face, faces) for face, _ in feed.ranges.items())
+    return granted + sum(_is_network(face, faces) for face, _ in feed.holders())
 
 
 def _is_network(number: int | None, faces: Mapping[int, Face]) -> bool:

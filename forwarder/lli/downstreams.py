@@ -100,7 +100,9 @@ class Downstreams:
         if granted.wanted <= tip and entry.item(granted.wanted) is None:
             tip = granted.wanted - 1  # it is looked for
         self._counters["states_out"] += 1
-        packet = make_feed_state(entry.feed, tip=tip, limit=granted.limit, first=first, evidence=granted.told)
+        packet = make_feed_state(
+            entry.feed, tip=tip, limit=granted.limit, first=first, evidence=granted.shown()
+        )
         self._send(face, packet)
 
     def refuse(self, entry: FeedEntry, face: int, granted: Range, reason: int, now: int) -> None:

@@ -172,7 +172,7 @@ class FeedEntry:
     def needed(self) -> Evidence | None:
         """Return what an upstream's evidence must beat."""
         if self.demanded is None or self.evidence is None or not self.is_fed:
-            return self.evidence
+            return None if self.evidence is None else self.evidence.bare
         return Evidence(max(self.demanded, self.evidence.number), 0)
 
     def is_wanted(self, seq: int) -> bool:

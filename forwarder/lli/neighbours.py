@@ -22,10 +22,10 @@ from forwarder.lli.upstream import MAX_TRIES, NEVER
 from forwarder.timers import TimerWheel
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello
 
-HELLO: Final = 3_000 * MS
+HELLO: Final = 3_200 * MS
 """The longest silence of a neighbour that has been granted something."""
 _SLACK: Final = HELLO // 8
-_GIVEN_UP: Final = 200
+_GIVEN_UP: Final = 190
 """Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
 
 
@@ -109,7 +109,7 @@ class Neighbour:
         for reference, entry in self.held.items():
             holder = entry.holder(self.face)
             if holder is not None and holder.head <= holder.limit:
-                standings.append(Standing(reference, holder.head, holder.limit, holder.offered))
+                standings.append(self.have(reference))
         return standings
 
     def have(self, reference: bytes) -> Standing:
@@ -118,7 +118,8 @@ class Neighbour:
         holder = None if entry is None else entry.holder(self.face)
         if holder is None or holder.head > holder.limit:
             return Standing(reference)
-        return Standing(reference, holder.head, holder.limit, holder.offered)
+        offered = holder.offered
+        return Standing(reference, holder.head, holder.limit, None if offered is None else offered.bare)
 
     def state(self, reference: bytes) -> Standing:
         """Return what it has granted, of one feed."""
@@ -126,7 +127,17 @@ class Neighbour:
         granted = None if entry is None else entry.ranges.get(self.face)
         if granted is None or granted.next > granted.limit:
             return Standing(reference)
-        return Standing(reference, granted.next, granted.limit, granted.told)
+        told = granted.told
+        return Standing(reference, granted.next, granted.limit, None if told is None else told.bare)
+
+    def news(self, reference: bytes) -> Standing:
+        """Return what it has granted, of one feed, with the proof of what it may not know yet."""
+        state = self.state(reference)
+        entry = self.granted.get(reference)
+        granted = None if entry is None else entry.ranges.get(self.face)
+        if granted is None or state.next is None:
+            return state
+        return state._replace(evidence=granted.shown())
 
     def grants(self) -> list[Standing]:
         """Return all that it has granted, as it stands here."""
@@ -295,6 +306,8 @@ class Neighbours:
         if is_new:
             news.forgotten = list(neighbour.held.values())
             neighbour.is_introduced = False
+        if hello.is_forgotten:
+            news.dropped = list(neighbour.granted.values())
         unknown = []
         for state in hello.states:
             entry = neighbour.held.get(state.reference)
@@ -391,7 +404,7 @@ class Neighbours:
                 return False
             is_dying = neighbour.tries >= MAX_TRIES and not neighbour.is_dead
             neighbour.is_dead = neighbour.is_dead or is_dying
-            self._ask(neighbour, now)
+            self._ask(neighbour, now, is_dying=is_dying)
             if is_dying:
                 self._counters["deaths"] += 1
             return is_dying
@@ -423,7 +436,7 @@ class Neighbours:
         neighbour.pending_checks.clear()
         neighbour.pending_notices.clear()
 
-    def _ask(self, neighbour: Neighbour, now: int) -> None:
+    def _ask(self, neighbour: Neighbour, now: int, *, is_dying: bool = False) -> None:
         """Send a Hello that wants a reply, with what is to be checked and what is news."""
         room = MOST_STANDINGS
         _move(neighbour.checks, neighbour.pending_checks, room)
@@ -433,9 +446,12 @@ class Neighbours:
         neighbour.sent_at = now
         neighbour.renews = neighbour.renews or now >= neighbour.renew_at
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
-        states = tuple(map(neighbour.state, neighbour.pending_notices))
+        states = tuple(map(neighbour.news, neighbour.pending_notices))
         held = digest(neighbour.asked()) if neighbour.renews else None
-        self._say(neighbour, Hello(self._instance, neighbour.number, held=held, haves=haves, states=states))
+        hello = Hello(
+            self._instance, neighbour.number, None, None, held, haves, states, is_forgotten=is_dying
+        )
+        self._say(neighbour, hello)
 
     def _say(self, neighbour: Neighbour, hello: Hello) -> None:
         self._counters["hellos_out"] += 1

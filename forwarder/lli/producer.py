@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forwarder.lli.ranges import MS, Ranges
-from forwarder.wire.evidence import Evidence
+from forwarder.wire.evidence import Evidence, proven_text
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import make_feed_state
 from forwarder.wire.packet import Data, Interest
@@ -25,6 +25,8 @@ class Producer:
         oldest: returns the oldest item's sequence number that is still held.
         relayed: returns what is known of a source, None if nothing is; for who passes a feed on, such as an
             archive. Without it this is a source itself.
+        sign: signs by the feed's key what shows that only a source has issued a number; None if that key is
+            not here.
         max_pending: classic Interests for future items kept at most.
     """
 
@@ -36,6 +38,7 @@ class Producer:
         *,
         oldest: Callable[[], int] = lambda: 1,
         relayed: Callable[[], Evidence | None] | None = None,
+        sign: Callable[[bytes], bytes] | None = None,
         max_pending: int = 1024,
     ) -> None:
         self.feed = feed
@@ -44,7 +47,8 @@ class Producer:
         self._oldest = oldest
         self._relayed = relayed
         self._max_pending = max_pending
-        self._number = 1
+        self._sign = sign
+        self._own: Evidence | None = None
         self._ranges = Ranges()
         self._pending: dict[int, int] = {}
         self._outputs: list[bytes] = []
@@ -112,12 +116,19 @@ class Producer:
     @property
     def evidence(self) -> Evidence | None:
         """What is offered: a source's newest number, which it advances when it is asked for a newer one."""
-        return Evidence(self._number, 0) if self._relayed is None else self._relayed()
+        if self._relayed is not None:
+            return self._relayed()
+        if self._own is None:
+            self._own = self._issued(1)
+        return self._own
+
+    def _issued(self, number: int) -> Evidence:
+        return Evidence(number, 0, b"" if self._sign is None else self._sign(proven_text(self.feed, number)))
 
     def _advance(self, known: Evidence | None) -> None:
-        own = Evidence(self._number, 0)
+        own = Evidence(1, 0) if self._own is None else self._own
         if known is not None and not own.beats(known) and known.is_believable(own):
-            self._number = known.number + 1
+            self._own = self._issued(known.number + 1)
 
     def _tell(self, limit: int, first: int | None) -> None:
         state = make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first, evidence=self.evidence)

@@ -59,6 +59,12 @@ class Range:
         self.is_answered = self.is_pressing = False
         self.paced_until = 0
 
+    def shown(self) -> Evidence | None:
+        """Return what the downstream is told, with its proof unless it has that number already."""
+        if self.told is not None and self.known is not None and self.known.number == self.told.number:
+            return self.told.bare
+        return self.told
+
     @property
     def wanted(self) -> int:
         """The next item to send, one that is asked for again first."""
@@ -173,8 +179,9 @@ class Ranges:
         `evidence`: what the downstream is to be told of a source, if this is the answer to an LLI.
         """
         announce = granted.announce or seq < tip
-        if granted.announce:
+        if granted.announce and evidence is not None:
             granted.told = evidence
+            evidence = granted.shown()
         else:
             evidence = None
         granted.announce = False

@@ -26,7 +26,6 @@ from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
 from forwarder.timers import TimerWheel
-from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.hello import Standing, parse_hello
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket

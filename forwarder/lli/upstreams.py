@@ -20,8 +20,9 @@ from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt
 from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MOST_AGAIN, MS
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
-from forwarder.wire.evidence import MOST_HOPS, Evidence
-from forwarder.wire.feed import LAST_ITEM
+from forwarder.wire.evidence import MOST_HOPS, Evidence, proven_text
+from forwarder.wire.feed import LAST_ITEM, feed_key
+from ssb.keys import verify
 
 FIRST_SEARCH: Final = INITIAL_TIMEOUT
 """How long the best next hop alone is asked for a feed that is new here."""
@@ -165,9 +166,8 @@ class Upstreams:
         holder = entry.holder(face)
         if holder is None:
             return
-        if evidence is not None and not evidence.is_believable(entry.evidence):
-            self._counters["unbelievable"] += 1
-            evidence = None
+        if evidence is not None:
+            evidence = self._believed(entry, evidence)
         holder.offered = evidence
         if evidence is None:
             if face == entry.face and entry.is_fed:
@@ -183,6 +183,23 @@ class Upstreams:
                 self._send_llis(entry, face, holder.demand(now), now)
         elif not entry.is_fed or self._is_cheaper(entry, face):
             self._adopt(entry, face, evidence, now)
+
+    def _believed(self, entry: FeedEntry, evidence: Evidence) -> Evidence | None:
+        """Check the number of evidence, if it is news; None if it is not to be believed.
+
+        Once the feed's author has signed a number, nobody else can issue a higher one.
+        """
+        known = entry.evidence
+        if known is not None and evidence.number <= known.number:
+            return evidence._replace(proof=known.proof if evidence.number == known.number else b"")
+        is_proven = bool(evidence.proof) and verify(
+            feed_key(entry.feed), evidence.proof, proven_text(entry.feed, evidence.number)
+        )
+        is_needed = bool(evidence.proof) or (known is not None and bool(known.proof))
+        if not evidence.is_believable(known) or (is_needed and not is_proven):
+            self._counters["rejected_evidence"] += 1
+            return None
+        return evidence
 
     def refused(self, entry: FeedEntry, face: int, now: int) -> None:
         """Take in a next hop's refusal: it is asked again after a pause."""

@@ -4,7 +4,7 @@ A number that only a source of the feed advances, and the hops to that source. E
 one, and takes for its upstream only a node whose evidence is better than its own. Own evidence never gets
 worse, so the upstreams of a feed cannot form a cycle, whatever is lost, late or doubled.
 
-Encoded as one byte of hops and the number as a NonNegativeInteger.
+Encoded as one byte of hops, the number as a NonNegativeInteger, and the signature if there is one.
 """
 
 from typing import Final, NamedTuple
@@ -17,6 +17,8 @@ LAST_NUMBER: Final = (1 << 64) - 2
 MOST_LEAP: Final = 1 << 32
 """A number that is further ahead than this is not believed: what a liar has said must leave room above it."""
 _MOST_FIRST: Final = 1 << 63
+PROOF_BYTES: Final = 64
+_DOMAIN: Final = b"feednet source\0"  # no packet begins so
 
 
 class Evidence(NamedTuple):
@@ -25,10 +27,13 @@ class Evidence(NamedTuple):
     Attributes:
         number: the newest that it has heard of; only a source issues a higher one.
         hops: to the source that has issued it, at that time.
+        proof: the signature of the number by the feed's key, 64 bytes; empty if the source does not have that
+            key, or the proof is known. It has no part in comparisons.
     """
 
     number: int
     hops: int
+    proof: bytes = b""
 
     def beats(self, other: "Evidence | None") -> bool:
         """Tell whether it is strictly better: newer, or as new and from nearer; any is better than none."""
@@ -39,7 +44,12 @@ class Evidence(NamedTuple):
     @property
     def onward(self) -> "Evidence":
         """What a node holds that takes its owner for upstream."""
-        return Evidence(self.number, self.hops + 1)
+        return Evidence(self.number, self.hops + 1, self.proof)
+
+    @property
+    def bare(self) -> "Evidence":
+        """The same without its proof."""
+        return Evidence(self.number, self.hops)
 
     @property
     def newer(self) -> "Evidence":
@@ -57,15 +67,21 @@ def better(one: Evidence | None, other: Evidence | None) -> Evidence | None:
 
 
 def encode_evidence(evidence: Evidence) -> bytes:
-    """Encode."""
-    return bytes((evidence.hops,)) + nni(evidence.number)
+    """Encode, the proof too if it is there."""
+    return bytes((evidence.hops,)) + nni(evidence.number) + evidence.proof
 
 
 def decode_evidence(value: bytes) -> Evidence:
     """Decode; raise MalformedPacket."""
-    if len(value) not in (2, 3, 5, 9) or value[0] >= MOST_HOPS:
+    end = len(value) - PROOF_BYTES if len(value) > PROOF_BYTES else len(value)
+    if end not in (2, 3, 5, 9) or value[0] >= MOST_HOPS:
         raise MalformedPacket(f"evidence of {len(value)} bytes, or from too far away")
-    number = read_nni(value[1:])
+    number = read_nni(value[1:end])
     if number > LAST_NUMBER:
         raise MalformedPacket("evidence with a number that leaves no room for another")
-    return Evidence(number, value[0])
+    return Evidence(number, value[0], value[end:])
+
+
+def proven_text(feed: bytes, number: int) -> bytes:
+    """Return what a source signs, by the feed's key, when it issues a number."""
+    return _DOMAIN + number.to_bytes(8, "big") + feed

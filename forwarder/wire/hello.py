@@ -19,6 +19,7 @@ GRANTED: Final = 0xA6
 HELD: Final = 0xA8
 HAVE: Final = 0xAA
 STATE: Final = 0xAC
+FORGOTTEN: Final = 0xAE
 NEXT: Final = 0xB0
 LIMIT: Final = 0xB2
 EVIDENCE: Final = 0xB4
@@ -56,6 +57,7 @@ class Hello(NamedTuple):
         held: digest of what the sender has granted the receiver; None if absent.
         haves: grants of the sender, to be compared.
         states: grants of the receiver, as they stand at the sender.
+        is_forgotten: the sender has given up all that it has granted the receiver, who seemed dead.
     """
 
     instance: int
@@ -65,6 +67,7 @@ class Hello(NamedTuple):
     held: bytes | None = None
     haves: tuple[Standing, ...] = ()
     states: tuple[Standing, ...] = ()
+    is_forgotten: bool = False
 
 
 def reference(feed: bytes) -> bytes:
@@ -74,10 +77,11 @@ def reference(feed: bytes) -> bytes:
 
 def digest(standings: Iterable[Standing]) -> bytes:
     """Return what both ends compute alike of the grants from one to the other if they agree on all of them."""
-    return hashlib.sha256(b"".join(sorted(map(_encode, standings)))).digest()[:REFERENCE_BYTES]
+    return hashlib.sha256(b"".join(sorted(map(encode, standings)))).digest()[:REFERENCE_BYTES]
 
 
-def _encode(standing: Standing) -> bytes:
+def encode(standing: Standing) -> bytes:
+    """Encode a standing; the bytes are alike at both ends if they agree, and there are no proofs in them."""
     value = standing.reference
     if standing.next is not None:
         value += element(NEXT, nni(standing.next))
@@ -99,8 +103,10 @@ def make_hello(hello: Hello) -> bytes:
         fields.append(element(GRANTED, hello.granted))
     if hello.held is not None:
         fields.append(element(HELD, hello.held))
-    fields += [element(HAVE, _encode(have)) for have in hello.haves]
-    fields += [element(STATE, _encode(state)) for state in hello.states]
+    fields += [element(HAVE, encode(have)) for have in hello.haves]
+    fields += [element(STATE, encode(state)) for state in hello.states]
+    if hello.is_forgotten:
+        fields.append(element(FORGOTTEN))
     return element(LP_PACKET, element(HELLO, b"".join(fields)))
 
 
@@ -108,6 +114,7 @@ def parse_hello(value: bytes) -> Hello:
     """Parse the field; raise MalformedPacket. Elements stand in the order of their types."""
     instance: int | None = None
     number = reply = granted = held = None
+    is_forgotten = False
     haves: list[Standing] = []
     states: list[Standing] = []
     at, end, last = 0, len(value), 0
@@ -132,14 +139,16 @@ def parse_hello(value: bytes) -> Hello:
             held = _digest(inner)
         elif kind == HAVE:
             haves.append(_parse_standing(inner))
-        else:
+        elif kind == STATE:
             states.append(_parse_standing(inner))
+        else:
+            is_forgotten = True
     if instance is None:
         raise MalformedPacket("a Hello without Instance")
-    return Hello(instance, number, reply, granted, held, tuple(haves), tuple(states))
+    return Hello(instance, number, reply, granted, held, tuple(haves), tuple(states), is_forgotten)
 
 
-_KINDS: Final = (INSTANCE, NUMBER, REPLY, GRANTED, HELD, HAVE, STATE)
+_KINDS: Final = (INSTANCE, NUMBER, REPLY, GRANTED, HELD, HAVE, STATE, FORGOTTEN)
 
 
 def _digest(inner: bytes) -> bytes:

@@ -26,7 +26,7 @@ from forwarder.wire.packet import make_data, make_interest, parse_data, parse_in
 from forwarder.wire.persistent import make_persistent
 from testbed.verify.fuzz.wire import Finding, expect
 from testbed.verify.simulate.actors import Device
-from testbed.verify.simulate.feeds import items_of, name_of
+from testbed.verify.simulate.feeds import items_of, name_of, signer_of
 from testbed.verify.simulate.invariants import digest
 from testbed.verify.simulate.story import Feed
 
@@ -150,7 +150,7 @@ class _Node:
         self.is_up = dict.fromkeys(self.links, True)
         ad_hoc = forwarder.faces[self.links[3]]
         ad_hoc.link_type, ad_hoc.local_fields = LinkType.AD_HOC, True
-        device = Device(OWN_NAME, items_of(OWN, 0))
+        device = Device(OWN_NAME, items_of(OWN, 0), signer_of(OWN))
         device.publish(4, 0)
         self.application = _Application()
         forwarder.regions.add(from_uri("/here"))

@@ -41,8 +41,9 @@ class LoopGuard:
 class Device:
     """Publishes a feed. Its log survives a restart of its node; what was asked of it does not."""
 
-    def __init__(self, feed: bytes, items: tuple[Data, ...]) -> None:
+    def __init__(self, feed: bytes, items: tuple[Data, ...], sign: Callable[[bytes], bytes] | None) -> None:
         self.feed = feed
+        self._sign = sign
         self.published = 0
         self._items = items
         self._loop_guard = LoopGuard("a publisher")
@@ -50,7 +51,7 @@ class Device:
 
     def restart(self) -> None:
         """Forget everything but the log."""
-        self._producer = Producer(self.feed, self._get, lambda: self.published)
+        self._producer = Producer(self.feed, self._get, lambda: self.published, sign=self._sign)
 
     def publish(self, items: int, now: int) -> None:
         """Append items to the log."""

@@ -1,5 +1,6 @@
 """Signed feeds for stories, made once a process: signing costs more than all else that a story needs."""
 
+from collections.abc import Callable
 from functools import cache
 from random import Random
 
@@ -20,6 +21,11 @@ _LARGE_EVERY = 9
 def name_of(feed: Feed) -> bytes:
     """Return a feed's name."""
     return feed_name(PREFIXES[feed.format], _identity(feed.format, feed.pool).public_key)
+
+
+def signer_of(feed: Feed) -> Callable[[bytes], bytes] | None:
+    """Return what signs by a feed's key; None for every other feed: a gateway does not have it."""
+    return _identity(feed.format, feed.pool).sign if feed.pool % 2 == 0 else None
 
 
 def items_of(feed: Feed, device: int) -> tuple[Data, ...]:

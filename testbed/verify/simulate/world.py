@@ -23,7 +23,7 @@ from forwarder.host import Host
 from forwarder.lli.upstream import Recovery
 from testbed.verify.simulate.actors import US, Device, Reader, Target, inject
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS, Classic
-from testbed.verify.simulate.feeds import items_of, name_of
+from testbed.verify.simulate.feeds import items_of, name_of, signer_of
 from testbed.verify.simulate.frames import Frame, describe
 from testbed.verify.simulate.frames import Reader as FrameReader
 from testbed.verify.simulate.invariants import Delivery, Grants, Violation, check_ended, check_quiet, digest
@@ -171,7 +171,7 @@ class _World(VirtualTime):
         self._publishers: list[list[Device]] = [[] for _ in story.feeds]
         for index, feed in enumerate(story.feeds):
             for number, node in enumerate(feed.devices):
-                device = Device(self._names[index], items_of(feed, number))
+                device = Device(self._names[index], items_of(feed, number), signer_of(feed))
                 self._devices[index, number] = (node, device)
                 self._publishers[index].append(device)
                 self._places[node].devices.append(device)

@@ -72,9 +72,8 @@ def _known_of_faces(feeds: FeedTable) -> dict[str, dict[int, Any]]:
     """Return what is kept by face."""
     upstreams = feeds._upstreams
     return {
-        "round-trip times": upstreams._rtts,
+        "neighbours": feeds._neighbours._neighbours,
         "round-trip times of fetches": upstreams._fetch_rtts,
-        "silent faces": upstreams._silent,
     }
 
 
