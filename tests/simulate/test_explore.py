@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.explore import changed, explore
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.story import Story
 

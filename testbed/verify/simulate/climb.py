@@ -76,7 +76,7 @@ def climb_all(seed: int, stories: int, jobs: int, *, is_plain: bool = True) -> G
     best = Climbed()
     at = 0
     while at < stories:
-        tasks = []
+        tasks: list[_Task] = []
         while at < stories and len(tasks) < jobs:
             some = min(_PART, stories - at)
             tasks.append(_Task(seed * 1_000_003 + at, some, tuple(best.slowest)))

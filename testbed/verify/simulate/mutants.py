@@ -221,7 +221,7 @@ def _for_all(original: Any) -> Callable[..., Any]:
 
 
 def _nonce_made_up(original: Any) -> Callable[..., Any]:
-    return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
+    return lambda self, nonce: original(self, nonce ^ 1)
 
 
 def _fork_unsaid(original: Any) -> Callable[..., Any]:
