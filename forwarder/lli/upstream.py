@@ -391,7 +391,8 @@ class Upstream:
         if self.state is State.PULLING:
             return self._repair(now) + self._pull_early(now) + self._pull_again(now)
         if self._repair_at() < NEVER:
-            return self._repair(now) + (self._ask(self.head, now) if now >= self._refresh_at() else [])
+            first = self.head if self.head <= self.limit else self.next  # only what is missing may be left
+            return self._repair(now) + (self._ask(first, now) if now >= self._refresh_at() else [])
         if self._is_tail_known() and self._is_quiet(now, self._tail_timeout()):
             return self._tail_lost(now)
         if self._unanswered:

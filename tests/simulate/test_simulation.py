@@ -23,6 +23,7 @@ HAPPENS = {
     *("frame lost", "frame twice", "frame late", "frame lost: cut", "frame lost: queue full"),
     *("cut, signalled", "cut, silent", "heal", "restart"),
     *("subscribe", "come again", "cancel", "stall", "delivered"),
+    *("adoption", "demands", "deaths", "waits", "relays lost their only way together"),
     *("rewind", "failover", "item by a legacy node", "published after a fork", "error fork"),
     *("sent lli", "sent cancel", "sent item", "sent idle", "sent nack", "sent interest", "congestion mark"),
     *(f"injected {kind}" for kind in (*FORGERIES, *MISCHIEF)),

@@ -159,9 +159,7 @@ def _entry_kept(original: Any) -> Callable[..., Any]:
         if entry.ranges:
             original(self, entry, now)
         else:
-            self._timers.cancel(entry)
-            entry.deadline = NEVER
-            self._timers.add(entry)
+            self._timers.set(entry, NEVER)
 
     return settle
 
@@ -221,7 +219,7 @@ def _for_all(original: Any) -> Callable[..., Any]:
 
 
 def _nonce_made_up(original: Any) -> Callable[..., Any]:
-    return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
+    return lambda self, nonce: original(self, nonce ^ 1)
 
 
 def _fork_unsaid(original: Any) -> Callable[..., Any]:

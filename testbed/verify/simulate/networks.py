@@ -1,12 +1,11 @@
 """Draws networks as they are built: meshes with several ways, users at their edge, and outages of all kinds.
 
-Routers form a random connected graph, a grid, a scale-free graph, or a network of the library. Publishers
-and readers sit behind access links or on the routers. Every router has each neighbour for a next hop that
-leads to the publisher without coming back; routes may follow what links do, some time later. What fails is
-what fails in life: a publisher's access link, a link in between, all links between two parts, a router; each
-for about
-    as
-long as one of the protocol's timers, so that a network is met before, at and after it.
+Routers form a random connected graph, a grid, a scale-free graph, or a network of the library.
+Publishers and readers sit behind access links or on the routers. Every router has each neighbour for a
+next hop that leads to the publisher without coming back; routes may follow what links do, some time
+later. What fails is what fails in life: a publisher's access link, a link in between, all links between
+two parts, a router; each for about as long as one of the protocol's timers, so that a network is met
+before, at and after it.
 """
 
 from collections.abc import Iterable
@@ -121,7 +120,7 @@ class NetworkMaker:
         for number in range(many):
             devices: tuple[str, ...] = (rng.choice(homes),)
             if not self.is_wide and rng.random() < 0.15:
-                devices = tuple(dict.fromkeys((*devices, rng.choice(self.routers))))
+                devices = tuple({*devices, rng.choice(self.routers)})
             feeds.append(Feed("native", number, tuple(sorted(devices))))
         return tuple(feeds)
 

@@ -32,8 +32,8 @@ def _evidence_lost(original: Any) -> Callable[..., Any]:
 
 
 def _said_once(original: Any) -> Callable[..., Any]:
-    def ask(self: Neighbours, neighbour: Neighbour, now: int) -> None:
-        original(self, neighbour, now)
+    def ask(self: Neighbours, neighbour: Neighbour, now: int, **options: bool) -> None:
+        original(self, neighbour, now, **options)
         if neighbour.pending_notices and not neighbour.pending_checks and not neighbour.renews:
             self._give_up(neighbour)
 
@@ -74,13 +74,8 @@ def _never_aware(original: Any) -> Callable[..., Any]:
     return wake
 
 
-def _number_kept(original: Any) -> Callable[..., Any]:
-    def on_lli(self: Producer, *arguments: Any) -> None:
-        own = self.evidence
-        original(self, *arguments)
-        self._own = own
-
-    return on_lli
+def _first_number(original: Any) -> Callable[..., Any]:
+    return lambda self, number: original(self, 1)
 
 
 def _all_forgotten(original: Any) -> Callable[..., Any]:
@@ -99,7 +94,7 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "evidence lost with the entry": (Patch(FeedEntry, "remember", _all_forgotten),),
     "demand not passed on": (Patch(Upstreams, "demand_if_needed", returns(None)),),
     "demand not made": (Patch(Upstream, "demand", returns([])),),
-    "demand not met": (Patch(Producer, "_on_lli", _number_kept),),
+    "demand not met": (Patch(Producer, "_issued", _first_number),),
     "scouts not sent": (Patch(Upstreams, "_send_scout", returns(None)),),
     "waiting not told": (Patch(Downstreams, "tell", returns(None)),),
     "notice not repeated": (Patch(Neighbours, "_ask", _said_once),),
