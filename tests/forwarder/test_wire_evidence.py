@@ -29,7 +29,7 @@ NUMBERS = st.integers(0, LAST_NUMBER) | st.sampled_from(
 HOPS = st.integers(0, MOST_HOPS - 1)
 PROOFS = st.just(b"") | st.binary(min_size=PROOF_BYTES, max_size=PROOF_BYTES)
 EVIDENCE = st.builds(Evidence, NUMBERS, HOPS, PROOFS)
-SMALL = st.builds(Evidence, st.integers(0, 3), st.integers(0, 3))
+SMALL = st.builds(Evidence, st.integers(0, 3), st.integers(0, 3), st.just(b""))
 
 
 # The bytes.
