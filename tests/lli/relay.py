@@ -52,6 +52,7 @@ class Relay:
         self.offers: list[tuple[int, Evidence | None]] = []
         self.known: list[tuple[int, Evidence | None]] = []
         self.mute: set[int] = set()
+        self.instances = {face: 1000 + face for face in (UP, A, B, C)}
 
     def lli(
         self,
@@ -126,7 +127,7 @@ class Relay:
             hello = parse_hello(header.hello)
             self.hellos.append((face, hello))
             if hello.number is not None and face not in self.mute:
-                reply = Hello(1000 + face, None, hello.number, hello.held)
+                reply = Hello(self.instances[face], None, hello.number, hello.held)
                 self.core.receive(face, make_hello(reply), self.now)
             return
         if header.tip is not None:
