@@ -12,7 +12,6 @@ from forwarder.wire.evidence import (
     MOST_LEAP,
     PROOF_BYTES,
     Evidence,
-    better,
     decode_evidence,
     encode_evidence,
     proven_text,
@@ -124,9 +123,6 @@ def test_what_is_signed_names_the_feed_and_the_number_and_is_no_packet() -> None
 def test_it_is_a_strict_order_by_number_and_then_by_nearness(one: Evidence, other: Evidence) -> None:
     assert one.beats(other) == ((one.number, -one.hops) > (other.number, -other.hops))
     assert one.beats(None)
-    assert better(one, other) == max(one, other, key=lambda e: (e.number, -e.hops))
-    assert better(one, None) == better(None, one) == one
-    assert better(None, None) is None
 
 
 @given(EVIDENCE, EVIDENCE)
