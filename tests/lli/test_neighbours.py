@@ -474,8 +474,17 @@ def test_what_is_not_agreed_on_is_not_renewed() -> None:
     link.heal()
     link.wait(10 * S)
     assert reference(feed(1)) in states(link.a)
-    assert sum(len(news.renewed) for news in link.b.news) >= 2
+
+
+@pytest.mark.xfail(strict=True, reason="it is tried again half a lifetime later, when the grants have ended")
+def test_what_is_agreed_on_then_is_renewed_in_time() -> None:
+    link = Link(2)
+    link.wait(29 * S)
+    lost_last_item(link, 1)
+    link.b.core.sent_to(LINK, link.now)
+    link.wait(LIFETIME_MS * MS - link.now - 4 * DELAY)
     assert all(entry.upstream.expiry > 80 * S for entry in link.a.entries.values())
+    assert sum(len(news.renewed) for news in link.b.news) >= 2
 
 
 def test_who_does_not_agree_tells_all() -> None:
