@@ -19,7 +19,7 @@ from lli_maker import (
     proof,
     pushed,
 )
-from relay import PRODUCER, UP, A, B, C, Relay, subscribed, two_ways
+from relay import FIRST_HOP, PRODUCER, UP, A, B, C, Relay, subscribed, two_ways
 
 from forwarder.forwarder import Forwarder
 from forwarder.lli.backfill import WINDOW
@@ -105,6 +105,19 @@ def test_no_more_is_under_way_than_the_cache_can_hold() -> None:
     assert asked == ["1 lli 9+4"]
 
 
+def test_what_is_under_way_grows_up_to_a_bound() -> None:
+    """While nothing has to wait here, twice as much each time that all has come."""
+    relay = subscribed(1 << 20, max_items=8)
+    limits = []
+    for seq in range(1, 41):
+        relay.item(seq)
+        limits.append(relay.entry().upstream.limit - seq)
+    assert max(limits) == 32
+    relay.entry().reach, relay.entry().reach_end = 8000, 40
+    relay.item(41)
+    assert relay.entry().upstream.limit == 41 + 8192
+
+
 def test_unused_credit_expires_everywhere() -> None:
     relay = Relay()
     relay.lli(A, 1, 8, lifetime_ms=300)
@@ -172,6 +185,60 @@ def test_feeds_in_use_are_bounded_and_more_are_refused() -> None:
     relay.lli(A, 1, 0)
     relay.core.receive(B, packet, 0)
     assert next(face for face, _ in relay.core.take_outputs()) == UP
+
+
+def stranger(n: int, nonce: int = 9) -> bytes:
+    """An LLI for another feed."""
+    feed = feed_name(LOGS, n.to_bytes(32, "big"))
+    return make_interest(item_name(feed, 1), nonce=nonce, lifetime_ms=60_000, hop_limit=9, send_credit=4)
+
+
+def test_one_neighbour_follows_512_feeds_at_most_so_that_some_are_left_for_others() -> None:
+    relay = Relay(max_feeds=2000)
+    for n in range(512):
+        relay.core.receive(A, stranger(n), 0)
+    relay.core.take_outputs()
+    relay.core.receive(A, stranger(600), 0)
+    ((face, refusal),) = relay.core.take_outputs()
+    assert (face, parse_lp(refusal).nack_reason) == (A, CONGESTION)
+    relay.core.receive(B, stranger(5), 0)
+    relay.core.receive(A, stranger(5, nonce=10), 0)
+    assert relay.counters["nacks_out"] == 1, "who follows a feed may renew"
+    relay.core.receive(B, stranger(700), 0)
+    relay.core.receive(A, stranger(700), 0)
+    assert relay.counters["nacks_out"] == 2, "nor does it join those of others"
+    relay.core.add_face(PRODUCER, local=True)
+    for n in range(1000, 1600):
+        relay.core.receive(PRODUCER, stranger(n), 0)
+    assert relay.counters["nacks_out"] == 2, "this node's own applications do"
+
+
+def test_what_is_remembered_of_feeds_that_have_ended_is_bounded() -> None:
+    relay = Relay(max_feeds=4)
+    assert relay.core.feeds is not None
+    for n in range(50):
+        relay.core.receive(A, stranger(n), n)
+        feed = feed_name(LOGS, n.to_bytes(32, "big"))
+        cancel = make_interest(item_name(feed, 1), nonce=n, lifetime_ms=1, send_credit=0)
+        relay.core.receive(A, cancel, n)
+        assert len(relay.core.feeds._left) <= 4
+    assert relay.core.pit_entries() == 0
+
+
+def test_evidence_is_remembered_for_a_while_after_the_last_has_gone() -> None:
+    for pause, remembered in ((15_999 * MS, FIRST_HOP), (16_000 * MS, None)):
+        relay = subscribed()
+        relay.lli(A, 1, 0)
+        relay.now += pause
+        relay.lli(A, 1, 8)
+        assert relay.entry().evidence == remembered
+
+
+def test_so_many_own_llis_are_known_when_they_are_led_back() -> None:
+    relay = subscribed()
+    for nonce in range(20):
+        relay.entry().sends(nonce)
+    assert [nonce for nonce in range(20) if relay.entry().has_sent(nonce)] == list(range(4, 20))
 
 
 # What is accepted.

@@ -813,3 +813,62 @@ def test_where_repeated_pulls_bring_the_items_the_next_are_repeated_soon_until_o
     up.arrived(3, soon + 600 * MS, bare=True)  # too late to be due to that
     up.want(8, NEVER, soon + 600 * MS)
     assert up.deadline == now + 10 * MS + PULL_LIFETIME_MS * MS
+
+
+# What it takes a path for.
+
+
+def test_a_burst_that_is_paced_is_not_taken_for_a_lost_tail() -> None:
+    up = opened(100)
+    up.answered(100, 100, 20 * MS)
+    now = 20 * MS
+    for seq in range(1, 21):
+        now += 100 * MS
+        up.arrived(seq, now)
+    assert up.deadline >= now + 300 * MS
+    up.answered(20, 100, now)
+    quick = opened(100)
+    quick.answered(100, 100, 20 * MS)
+    quick.arrived(1, 20 * MS)
+    assert quick.deadline <= 20 * MS + 60 * MS, "nothing is known of its pace"
+
+
+def test_one_repair_is_one_answer_however_many_items_it_brings() -> None:
+    """Items asked for twice tell whether the time-out is right, but ten of one repair tell it once."""
+    rtt = Rtt()
+    up = Upstream(1, rtt, MINUTE)
+    up.want(64, NEVER, 0)
+    up.answered(0, 64, 10 * MS)
+    before = rtt.timeout()
+    up.arrived(11, 20 * MS)
+    assert up.wake(up.deadline) == [Lli(1, 10, MINUTE)]
+    again = up.deadline
+    assert len(up.wake(again)) == 10
+    for seq in range(1, 11):
+        up.arrived(seq, again + 10 * MS)
+    assert rtt.timeout() == before
+
+
+def with_a_long_pause() -> tuple[Upstream, int]:
+    """Items each 10 ms, but for one pause at the beginning."""
+    up = opened(10_000)
+    now = 20 * MS
+    up.arrived(1, now)
+    now += 900 * MS
+    for seq in range(2, 60):
+        up.arrived(seq, now)
+        now += 10 * MS
+    return up, now - 10 * MS
+
+
+def test_a_path_that_loses_is_probed_sooner_for_a_while() -> None:
+    up, now = with_a_long_pause()
+    assert up.deadline >= now + 500 * MS
+    up.arrived(61, now := now + 10 * MS)
+    assert up.wake(up.deadline)
+    up.arrived(60, now := now + 20 * MS)
+    up.arrived(62, now := now + 10 * MS)
+    assert up.deadline <= now + 100 * MS, "what comes last may be lost, too"
+    for seq in range(63, 130):
+        up.arrived(seq, now := now + 10 * MS)
+    assert up.deadline >= now + 200 * MS, "no loss for long"
