@@ -109,9 +109,9 @@ class Producer:
         if granted is not None and is_past:
             granted.skip(oldest)
             self._ranges.settle(_FORWARDER)
-            self._tell(max(granted.limit, seq), oldest)
+            self._tell(max(granted.limit, seq), oldest, lli.known)
         if not self._serve() and granted is not None and not again and not is_past:
-            self._tell(granted.limit, None)
+            self._tell(granted.limit, None, lli.known)
 
     @property
     def evidence(self) -> Evidence | None:
@@ -130,8 +130,11 @@ class Producer:
         if known is not None and not own.beats(known) and known.is_believable(own):
             self._own = self._issued(known.number + 1)
 
-    def _tell(self, limit: int, first: int | None) -> None:
-        state = make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first, evidence=self.evidence)
+    def _tell(self, limit: int, first: int | None, known: Evidence | None) -> None:
+        evidence = self.evidence
+        if evidence is not None and known is not None and known.number == evidence.number:
+            evidence = evidence.bare  # that number is proven
+        state = make_feed_state(self.feed, tip=self._tip(), limit=limit, first=first, evidence=evidence)
         self._outputs.append(state)
 
     def _serve(self) -> bool:

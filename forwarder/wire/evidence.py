@@ -61,11 +61,6 @@ class Evidence(NamedTuple):
         return self.number <= (_MOST_FIRST if known is None else known.number + MOST_LEAP)
 
 
-def better(one: Evidence | None, other: Evidence | None) -> Evidence | None:
-    """Return the better of two."""
-    return one if one is not None and one.beats(other) else other
-
-
 def encode_evidence(evidence: Evidence) -> bytes:
     """Encode, the proof too if it is there."""
     return bytes((evidence.hops,)) + nni(evidence.number) + evidence.proof

@@ -1,6 +1,6 @@
 """The forwarding core by small scripts: what comes in, and what then goes out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
@@ -11,7 +11,10 @@ from nacl.signing import SigningKey
 from packet_makers import ANY_BYTES, mutations
 from scripted_node import MS, Node, interest
 
+from forwarder.fib import NextHop
 from forwarder.forwarder import Forwarder
+from forwarder.pit import PitEntry
+from forwarder.strategies.best_route import BestRoute
 from forwarder.wire.feed import feed_name, item_name, native_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri, to_uri
@@ -284,6 +287,27 @@ def test_each_consumer_waits_as_long_as_it_said(node: Node) -> None:
 def test_the_default_lifetime_is_4_s(node: Node) -> None:
     node.interest(1, "/a", 1)
     assert node.core.next_deadline() == 4_000 * MS
+
+
+class Stubborn(BestRoute):
+    """Goes on with the other next hops after a Nack."""
+
+    def after_nack(
+        self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
+    ) -> Sequence[int]:
+        return [hop.face for hop in hops if entry.out_record(hop.face) is None]
+
+
+def test_a_lifetime_is_an_hour_at_most_after_a_refusal_too() -> None:
+    node = Node(strategy=Stubborn)
+    node.route("/a", 3, 4)
+    hour = 3_600_000 * 1_000_000
+    node.interest(1, "/a", 1, lifetime_ms=1 << 60)
+    assert node.core.next_deadline() == hour
+    node.now = 1_000_000_000
+    assert node.nack(3, "/a", 1) == ["4 interest /a nonce=1"]
+    (entry,) = node.core.pit
+    assert max(record.expiry for record in entry.out_records) == node.now + hour
 
 
 def test_a_lifetime_of_0_at_time_0(node: Node) -> None:

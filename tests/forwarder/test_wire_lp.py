@@ -212,7 +212,7 @@ def test_a_nack_that_gives_no_reason() -> None:
 def test_more_in_a_feed_state_than_we_know(tip: int, limit: int) -> None:
     known = parse_lp(make_lp(INTEREST, tip=tip, limit=limit))
     assert (known.tip, known.limit) == (tip, limit)
-    inner = element(0x0371, b"\x05") + element(0x0372, b"\x08") + element(0x0374, b"later")
+    inner = element(0x0371, b"\x05") + element(0x0372, b"\x08") + element(0x037C, b"later")
     lp = lp_of([element(0x0370, inner), FRAGMENT])
     assert (lp.tip, lp.limit) == (5, 8)
 

@@ -4,6 +4,7 @@ from random import Random
 
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import Item, open_item
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import item_name, split_fork, split_item, ssb_content
 from forwarder.wire.lp import LpPacket, make_feed_state, make_lp, parse_lp
 from forwarder.wire.packet import INTEREST, make_data, parse_data, parse_interest
@@ -44,18 +45,22 @@ def forged(seq: int, text: bytes = b"{}") -> bytes:
     return make_data(item_name(NAME, seq), ssb_content(text))
 
 
-def pushed(seq: int, tip: int, limit: int, mark: int = 0) -> bytes:
+def pushed(seq: int, tip: int, limit: int, mark: int = 0, evidence: Evidence | None = None) -> bytes:
     """An item with FeedState."""
-    return make_lp(packet(seq), tip=tip, limit=limit, congestion_mark=mark)
+    return make_lp(packet(seq), tip=tip, limit=limit, congestion_mark=mark, evidence=evidence)
 
 
-def idle(tip: int, limit: int, first: int | None = None, feed: bytes = NAME) -> bytes:
-    return make_feed_state(feed, tip=tip, limit=limit, first=first)
+def idle(
+    tip: int, limit: int, first: int | None = None, feed: bytes = NAME, evidence: Evidence | None = None
+) -> bytes:
+    return make_feed_state(feed, tip=tip, limit=limit, first=first, evidence=evidence)
 
 
 def told(frame: bytes) -> str:
-    """What a packet says, without its nonce."""
+    """What a packet says, without its nonce and its evidence."""
     header = parse_lp(frame)
+    if header.hello is not None:
+        return "hello"
     mark = " marked" if header.congestion_mark else ""
     if not header.fragment:
         assert header.feed == NAME
@@ -68,7 +73,7 @@ def told(frame: bytes) -> str:
         if interest.send_credit is None:
             words = f"interest {parts[1]}"
         else:
-            words = f"lli {parts[1]}+{interest.send_credit}" + (" fresh" if interest.must_be_fresh else "")
+            words = f"lli {parts[1]}+{interest.send_credit}"
         return f"nack {header.nack_reason} of {words}" if header.nack_reason is not None else words
     data = parse_data(header.fragment)
     if (fork := split_fork(data.name)) is not None:

@@ -24,14 +24,17 @@ from lli_maker import (
     told,
 )
 
-from forwarder.lli.consumer import Consumer
+from forwarder.lli.consumer import WAITING, Consumer
 from forwarder.lli.credit import AdaptiveCredit, CreditPolicy
 from forwarder.lli.producer import Producer
 from forwarder.lli.upstream import Recovery, State
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.packet import Data, make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
+
+SOURCE = Evidence(1, 0)
 
 
 class Desk:
@@ -45,9 +48,18 @@ class Desk:
         recovery: Recovery = Recovery.IN_NETWORK,
         start: bool = True,
         seed: int = 1,
+        skips_gaps: bool = False,
+        is_relay: bool = False,
     ) -> None:
         self.core = Consumer(
-            NAME, rng=Random(seed), after=after, credit=credit, lifetime_ms=60_000, recovery=recovery
+            NAME,
+            rng=Random(seed),
+            after=after,
+            credit=credit,
+            lifetime_ms=60_000,
+            recovery=recovery,
+            skips_gaps=skips_gaps,
+            is_relay=is_relay,
         )
         self.now = 0
         if start:
@@ -192,7 +204,7 @@ def test_a_refusal_is_told_and_the_subscription_tried_again_ever_more_slowly() -
     waits = []
     for _ in range(8):
         assert desk.refuse(NO_ROUTE) == []
-        assert desk.core.take_errors() == ["no-route"]
+        assert [error for error in desk.core.take_errors() if error != "waiting"] == ["no-route"]
         assert desk.refuse(NO_ROUTE) == []
         assert desk.core.take_errors() == []
         due = desk.core.next_deadline()
@@ -222,7 +234,7 @@ def test_an_item_ends_the_patience_with_refusals() -> None:
         desk.wait(1000 * MS)
     desk.come(pushed(1, 1, 8))
     desk.refuse(DUPLICATE)
-    assert desk.core.take_errors() == ["no-route"] * 3 + ["loop"]
+    assert [error for error in desk.core.take_errors() if error != "waiting"] == ["no-route"] * 3 + ["loop"]
     due = desk.core.next_deadline()
     assert due is not None
     assert due - desk.now <= 250 * MS
@@ -246,15 +258,86 @@ def test_while_it_is_refused_nothing_counts() -> None:
     assert desk.wait(250 * MS) == ["lli 1+8"]
 
 
-def test_a_past_that_is_gone_is_told_and_asked_for_again_later() -> None:
+def test_a_past_that_is_gone_is_told_once_and_waited_for() -> None:
     """Every item once and in order, or a named error: what is gone is not skipped in silence."""
     desk = Desk()
     desk.out()
-    assert desk.come(idle(9, 8, first=7)) == ["lli 1+0"]
+    desk.now = 10 * MS
+    assert desk.come(idle(9, 8, first=7, evidence=SOURCE)) == ["lli 1+8"], "who asks again, waits"
     assert desk.core.take_errors() == ["gone"]
-    assert desk.wait(250 * MS)[0] == "lli 1+8"
-    desk.come(idle(9, 8, first=1))
+    assert desk.core.gap == (1, 6)
+    assert desk.come(idle(9, 8, first=7, evidence=SOURCE)) == []
+    desk.come(pushed(7, 8, 8), packet(8))
+    assert desk.wait(59_000 * MS) in ([], ["lli 1+8"]), "one request a lifetime at most"
+    assert desk.take() == []
+    desk.come(*(packet(seq) for seq in range(1, 7)))
+    assert desk.take() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert desk.core.take_errors() == []
+    assert desk.core.gap is None
+
+
+def test_who_skips_gaps_goes_on_behind_what_is_gone() -> None:
+    desk = Desk(skips_gaps=True)
+    desk.out()
+    desk.now = 10 * MS
+    assert desk.come(idle(9, 8, first=7, evidence=SOURCE)) == ["lli 1+0", "lli 7+10"]
+    assert desk.core.take_errors() == ["gone"]
+    assert desk.core.gap == (1, 6)
+    desk.come(pushed(7, 8, 16), packet(8))
+    assert desk.take() == [7, 8]
+    assert desk.core.gap is None
+    assert desk.core.take_errors() == []
+
+
+def test_an_application_without_a_source_is_told_and_told_when_there_is_one_again() -> None:
+    desk = Desk()
+    desk.out()
+    desk.wait(WAITING - 1)
+    assert desk.core.take_errors() == []
+    desk.wait(1)
+    assert desk.core.take_errors() == ["waiting"]
+    desk.come(idle(0, 8))  # whoever answers knows of none
+    desk.wait(20_000 * MS)
+    assert desk.core.take_errors() == []
+    assert not desk.core.is_fed
+    desk.come(idle(0, 8, evidence=SOURCE))
+    assert desk.core.take_errors() == ["resumed"]
+    assert desk.core.is_fed
+    assert desk.core.evidence == SOURCE.onward
+    desk.come(idle(0, 8))
+    assert not desk.core.is_fed
+    desk.wait(WAITING // 2)
+    desk.come(idle(0, 8, evidence=SOURCE))
+    desk.wait(WAITING)
+    assert desk.core.take_errors() == [], "it was found again in time"
+
+
+def test_an_item_may_bring_the_news_of_a_source() -> None:
+    desk = Desk()
+    desk.wait(WAITING)
+    desk.come(packet(2))
+    assert desk.core.take_errors() == ["waiting"], "items may come from a cache"
+    desk.come(pushed(1, 2, 8, evidence=SOURCE))
+    assert desk.core.take_errors() == ["resumed"]
+
+
+def test_only_who_passes_a_feed_on_says_what_it_knows_and_believes_only_better() -> None:
+    """An archive may be its relay's upstream, and is no source."""
+    desk = Desk(is_relay=True)
+    desk.out()
+    assert desk.last.known is None
+    desk.come(idle(0, 8, evidence=Evidence(2, 1)))
+    assert (desk.core.is_fed, desk.core.evidence) == (True, Evidence(2, 2))
+    desk.come(idle(0, 8, evidence=Evidence(2, 2)))
+    assert (desk.core.is_fed, desk.core.evidence) == (False, Evidence(2, 2))
+    desk.wait(250 * MS)
+    desk.come(*(packet(seq) for seq in range(1, 9)))
+    desk.take()
+    assert desk.wait(0)[-1] == "lli 9+8"
+    assert desk.last.known == Evidence(2, 2)
+    other = Desk()
+    other.come(idle(0, 8, evidence=Evidence(2, 1)), idle(0, 8, evidence=Evidence(1, 7)))
+    assert (other.core.is_fed, other.core.evidence) == (True, Evidence(1, 8)), "it feeds nobody: no cycle"
 
 
 def test_an_idle_answer_is_heard_if_it_is_this_feeds() -> None:

@@ -44,11 +44,11 @@ def test_a_state_without_tip_and_limit_is_malformed(parts: tuple[bytes, ...]) ->
 
 
 def test_what_a_state_has_besides_is_ignored_if_it_may_be() -> None:
-    extra = element(0x0374, b"later versions have more")
+    extra = element(0x037C, b"later versions have more")
     header = parse_lp(state(FEED, TIP, LIMIT, FIRST, extra))
     assert (header.feed, header.tip, header.limit, header.first) == (NAME, 5, 5, 5)
     with pytest.raises(MalformedPacket):
-        parse_lp(state(FEED, TIP, LIMIT, element(0x0375, b"")))
+        parse_lp(state(FEED, TIP, LIMIT, element(0x037D, b"")))
 
 
 @pytest.mark.parametrize("number", [b"", b"\1\2\3", bytes(9)])

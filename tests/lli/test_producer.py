@@ -1,12 +1,16 @@
 """The publishing end: what is answered at once, what waits, and what is not there any more."""
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forwarder.lli.producer import Producer
+from forwarder.wire.evidence import LAST_NUMBER, MOST_LEAP, Evidence, proven_text
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
+from ssb.keys import Identity, verify
 
 MS = 1_000_000
 FEED = feed_name(b"", bytes(32))
@@ -17,7 +21,14 @@ NUMBERS = {data.wire: seq for seq, data in DATA.items()}
 class Log:
     """A producer with items up to `tip`, of which it holds those from `oldest` on."""
 
-    def __init__(self, tip: int = 0, oldest: int = 1, max_pending: int = 1024) -> None:
+    def __init__(
+        self,
+        tip: int = 0,
+        oldest: int = 1,
+        max_pending: int = 1024,
+        relayed: Callable[[], Evidence | None] | None = None,
+        sign: Callable[[bytes], bytes] | None = None,
+    ) -> None:
         self.tip = tip
         self.oldest = oldest
         self.now = 0
@@ -27,10 +38,19 @@ class Log:
             lambda seq: DATA[seq] if self.oldest <= seq <= self.tip else None,
             lambda: self.tip,
             oldest=lambda: self.oldest,
+            relayed=relayed,
+            sign=sign,
             max_pending=max_pending,
         )
 
-    def interest(self, name: bytes, credit: int | None, lifetime_ms: int, nonce: int | None) -> Interest:
+    def interest(
+        self,
+        name: bytes,
+        credit: int | None,
+        lifetime_ms: int,
+        nonce: int | None,
+        known: Evidence | None = None,
+    ) -> Interest:
         self.nonce += 1
         return parse_interest(
             make_interest(
@@ -38,8 +58,14 @@ class Log:
                 nonce=self.nonce if nonce is None else nonce,
                 lifetime_ms=lifetime_ms,
                 send_credit=credit,
+                known=known,
             )
         )
+
+    def offers(self, known: Evidence | None, first: int = 1, credit: int = 8) -> list[Evidence | None]:
+        """What packets say of a source, that answer an LLI from who has this evidence."""
+        self.core.receive(self.interest(item_name(FEED, first), credit, 10_000, None, known), self.now)
+        return [parse_lp(packet).evidence for packet in self.core.take_outputs()]
 
     def lli(self, first: int, credit: int, lifetime_ms: int = 10_000, nonce: int | None = None) -> list[str]:
         name = item_name(FEED, first)
@@ -194,6 +220,77 @@ def test_what_is_not_under_the_feeds_name_is_ignored() -> None:
         log.core.receive(log.interest(name, None, 1000, None), 0)
     assert log.out() == []
     assert log.core.waiting == 0
+
+
+# Evidence.
+
+
+def test_a_source_offers_a_number_and_advances_it_when_it_is_not_new_enough() -> None:
+    log = Log()
+    assert log.offers(None) == [Evidence(1, 0)]
+    assert log.offers(Evidence(1, 1)) == [Evidence(1, 0)], "it beats that"
+    assert log.offers(Evidence(0, 0)) == [Evidence(1, 0)]
+    assert log.offers(Evidence(1, 0)) == [Evidence(2, 0)], "only a source can answer that"
+    assert log.offers(Evidence(7, 3)) == [Evidence(8, 0)]
+    assert log.offers(Evidence(7, 0)) == [Evidence(8, 0)]
+    assert log.core.evidence == Evidence(8, 0)
+
+
+def test_the_first_packet_that_answers_an_lli_offers_it() -> None:
+    log = Log(tip=3)
+    assert log.offers(None) == [Evidence(1, 0), None, None]
+    log.append()
+    assert log.offers(Evidence(1, 0), first=4) == [Evidence(2, 0)]
+
+
+def test_a_source_that_starts_anew_is_as_good_as_before_at_the_first_demand() -> None:
+    log = Log()
+    assert log.offers(Evidence(1 << 30, 2)) == [Evidence((1 << 30) + 1, 0)]
+
+
+def test_a_source_does_not_follow_a_liar_to_the_end_of_the_numbers() -> None:
+    log = Log()
+    assert log.offers(Evidence(1 + MOST_LEAP, 0)) == [Evidence(2 + MOST_LEAP, 0)]
+    assert log.offers(Evidence(3 + 2 * MOST_LEAP, 0)) == [Evidence(2 + MOST_LEAP, 0)]
+    assert log.offers(Evidence(LAST_NUMBER, 0)) == [Evidence(2 + MOST_LEAP, 0)]
+
+
+def test_a_key_signs_each_number_once() -> None:
+    writer = Identity.from_seed(bytes(32))
+    signed: list[bytes] = []
+
+    def sign(text: bytes) -> bytes:
+        signed.append(text)
+        return writer.sign(text)
+
+    log = Log(sign=sign)
+    (first,) = log.offers(None)
+    log.offers(Evidence(1, 5))
+    (second,) = log.offers(Evidence(1, 0))
+    assert signed == [proven_text(FEED, 1), proven_text(FEED, 2)]
+    assert first is not None
+    assert second is not None
+    assert verify(writer.public_key, first.proof, proven_text(FEED, 1))
+    assert verify(writer.public_key, second.proof, proven_text(FEED, 2))
+
+
+def test_who_knows_a_number_is_not_sent_its_proof() -> None:
+    log = Log(sign=lambda text: b"s" * 64)
+    assert log.offers(None) == [Evidence(1, 0, b"s" * 64)]
+    assert log.offers(Evidence(1, 3)) == [Evidence(1, 0)]
+    assert log.offers(Evidence(0, 3)) == [Evidence(1, 0, b"s" * 64)]
+
+
+def test_an_archive_passes_on_what_it_knows_and_advances_nothing() -> None:
+    known: list[Evidence | None] = [None]
+    log = Log(relayed=lambda: known[0])
+    assert log.offers(None) == [None]
+    known[0] = Evidence(4, 3)
+    assert log.offers(None) == [Evidence(4, 3)]
+    assert log.offers(Evidence(9, 0)) == [Evidence(4, 3)]
+    assert log.core.evidence == Evidence(4, 3)
+    known[0] = None
+    assert log.offers(None) == [None]
 
 
 STEPS = st.lists(

@@ -31,7 +31,7 @@ def grant(
 
 def serve(ranges: Ranges, face: int, tip: int) -> list[tuple[int, int | None]]:
     """(item, announced limit) of everything sent."""
-    packets = ranges.serve(face, lambda seq: DATA.get(seq) if seq <= tip else None, tip)
+    packets = ranges.serve(face, lambda seq: DATA.get(seq) if seq <= tip else None, tip, None)
     headers = [parse_lp(packet) for packet in packets]
     assert all(header.tip in (None, tip) for header in headers)
     return [(NUMBERS[header.fragment], header.limit) for header in headers]
@@ -92,7 +92,7 @@ def test_what_is_asked_for_again_and_not_at_hand_is_sent_once_it_is_and_the_rang
     granted = ranges.get(1)
     assert granted is not None
     assert (granted.wanted, granted.wanted_until, ranges.first_wanted()) == (2, 3, 2)
-    assert [NUMBERS[parse_lp(sent).fragment] for sent in ranges.serve(1, without_3.get, 5)] == [2]
+    assert [NUMBERS[parse_lp(sent).fragment] for sent in ranges.serve(1, without_3.get, 5, None)] == [2]
     assert (granted.wanted, granted.wanted_until) == (3, 3)
     assert items(ranges, 1, 6) == [3, 6]
     assert (granted.wanted, granted.wanted_until) == (7, 8)
@@ -186,7 +186,7 @@ def test_an_item_sent_out_of_turn_uses_up_what_comes_before_it() -> None:
     grant(ranges, 1, 1, 4, nonce=1)
     granted = ranges.get(1)
     assert granted is not None
-    assert parse_lp(ranges.send(1, granted, 3, DATA[3], 3)).limit == 4
+    assert parse_lp(ranges.send(1, granted, 3, DATA[3], 3, None)).limit == 4
     assert items(ranges, 1, 40) == [4]
 
 

@@ -27,6 +27,7 @@ from forwarder.lli.upstream import (
     State,
     Upstream,
 )
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import make_feed_state, parse_lp
 from forwarder.wire.packet import Data, make_data, parse_data, parse_interest
@@ -85,9 +86,9 @@ def test_the_packet_of_an_lli() -> None:
         9000,
         12,
     )
-    assert not interest.must_be_fresh
     assert parse_interest(Lli(7, None, 9000).packet(feed, 5)).send_credit is None
-    assert parse_interest(Lli(7, 4, 9000).packet(feed, 5, reissued=True)).must_be_fresh
+    assert interest.known is None
+    assert parse_interest(Lli(7, 4, 9000).packet(feed, 5, known=Evidence(3, 2))).known == Evidence(3, 2)
 
 
 def test_an_extension_waits_until_it_is_as_large_as_what_is_left() -> None:
@@ -114,7 +115,6 @@ def test_an_lli_that_nobody_answers_is_repeated_with_patience() -> None:
         now = up.deadline
         assert up.wake(now - 1) == []
         assert up.wake(now) == [Lli(1, 8, MINUTE)]
-        assert not up.is_probing
         waits.append(now - before)
         before = now
         assert (up.state is State.SILENT) == (len(waits) >= MAX_TRIES)
@@ -161,7 +161,6 @@ def test_an_idle_feed_is_probed_ever_more_rarely_but_outlives_its_lifetime() -> 
     for _ in range(14):
         now = up.deadline
         assert up.wake(now) == [Lli(1, 8, MINUTE)]
-        assert up.is_probing
         assert now < before + MINUTE * MS
         gaps.append(now - before)
         before = now
@@ -177,7 +176,6 @@ def test_a_busy_feed_is_probed_after_twice_its_longest_silence() -> None:
         up.arrived(item, now)
     assert now + 60 * MS <= up.deadline <= now + 70 * MS
     up.wake(up.deadline)
-    assert up.is_probing
     up.answered(99, up.limit, now + 80 * MS)
     up.arrived(100, now := now + 200 * MS)
     assert up.deadline == now + 400 * MS
@@ -230,34 +228,20 @@ def test_cancelling_is_said_unless_the_upstream_knows() -> None:
     assert with_gap.outstanding == 0
 
 
-def test_touching_says_nothing_new() -> None:
+def test_a_demand_says_nothing_new() -> None:
     """It names the last item only: no upstream sends anything again for it."""
     up = opened(8)
-    (lli,) = up.touch(1000 * MS)
-    assert lli == Lli(8, 1, MINUTE - 1000)
+    (lli,) = up.demand(1000 * MS)
+    assert lli == Lli(8, 1, MINUTE)
     ranges = Ranges()
     ranges.grant(1, 1, parse_interest(Lli(1, 8, MINUTE).packet(FEED, 1)), 0, DATA.get)
     for seq in range(1, 6):
-        list(ranges.serve(1, lambda item, seq=seq: DATA[item] if item <= seq else None, 5))  # type: ignore[misc]
+        list(ranges.serve(1, lambda item, seq=seq: DATA[item] if item <= seq else None, 5, None))  # type: ignore[misc]
     assert ranges.grant(1, lli.first, parse_interest(lli.packet(FEED, 2)), 0, DATA.get) == []
     granted = ranges.get(1)
     assert granted is not None
     assert (granted.next, granted.limit) == (6, 8)
-    assert Upstream(1, Rtt()).touch(0) == []
-
-
-def test_an_answer_that_may_be_to_a_touch_is_no_sample() -> None:
-    rtt = Rtt()
-    up = Upstream(1, rtt)
-    up.want(8, 2000 * MS, 0)
-    up.answered(0, 8, 20 * MS)
-    up.touch(1000 * MS)
-    assert up.want(16, 2000 * MS, 1005 * MS)
-    up.answered(0, 16, 1020 * MS)
-    assert rtt.smoothed == 20 * MS
-    assert up.want(32, 2000 * MS, 1100 * MS)
-    up.answered(0, 32, 1140 * MS)
-    assert rtt.smoothed != 20 * MS
+    assert Upstream(1, Rtt()).demand(0) == []
 
 
 def test_what_is_here_is_skipped() -> None:
@@ -394,7 +378,6 @@ def test_a_lost_tail_that_is_known_is_asked_for_soon(recovery: Recovery, llis: l
     up.arrived(1, 20 * MS)
     assert up.deadline <= 60 * MS < 20 * MS + IDLE_PROBE
     assert up.wake(up.deadline) == llis
-    assert not up.is_probing
 
 
 def test_a_known_tail_is_asked_for_with_patience_and_without_end_in_silence() -> None:
@@ -751,7 +734,7 @@ class Link:
                 self.pending[first] = self.now + lli.lifetime_ms * MS
             return
         again = [data.wire for data in self.ranges.grant(1, first, lli, self.now, self.get)]
-        served = list(self.ranges.serve(1, self.get, self.tip))
+        served = list(self.ranges.serve(1, self.get, self.tip, None))
         self.send_down(again + served)
         granted = self.ranges.get(1)
         if granted is not None and not served and not again:
@@ -760,7 +743,7 @@ class Link:
     def publish(self) -> None:
         self.tip += 1
         self.ranges.expire(self.now)
-        self.send_down(list(self.ranges.serve(1, self.get, self.tip)))
+        self.send_down(list(self.ranges.serve(1, self.get, self.tip, None)))
         if self.pending.pop(self.tip, 0) > self.now:
             self.send_down([DATA[self.tip].wire])
 
@@ -830,3 +813,62 @@ def test_where_repeated_pulls_bring_the_items_the_next_are_repeated_soon_until_o
     up.arrived(3, soon + 600 * MS, bare=True)  # too late to be due to that
     up.want(8, NEVER, soon + 600 * MS)
     assert up.deadline == now + 10 * MS + PULL_LIFETIME_MS * MS
+
+
+# What it takes a path for.
+
+
+def test_a_burst_that_is_paced_is_not_taken_for_a_lost_tail() -> None:
+    up = opened(100)
+    up.answered(100, 100, 20 * MS)
+    now = 20 * MS
+    for seq in range(1, 21):
+        now += 100 * MS
+        up.arrived(seq, now)
+    assert up.deadline >= now + 300 * MS
+    up.answered(20, 100, now)
+    quick = opened(100)
+    quick.answered(100, 100, 20 * MS)
+    quick.arrived(1, 20 * MS)
+    assert quick.deadline <= 20 * MS + 60 * MS, "nothing is known of its pace"
+
+
+def test_one_repair_is_one_answer_however_many_items_it_brings() -> None:
+    """Items asked for twice tell whether the time-out is right, but ten of one repair tell it once."""
+    rtt = Rtt()
+    up = Upstream(1, rtt, MINUTE)
+    up.want(64, NEVER, 0)
+    up.answered(0, 64, 10 * MS)
+    before = rtt.timeout()
+    up.arrived(11, 20 * MS)
+    assert up.wake(up.deadline) == [Lli(1, 10, MINUTE)]
+    again = up.deadline
+    assert len(up.wake(again)) == 10
+    for seq in range(1, 11):
+        up.arrived(seq, again + 10 * MS)
+    assert rtt.timeout() == before
+
+
+def with_a_long_pause() -> tuple[Upstream, int]:
+    """Items each 10 ms, but for one pause at the beginning."""
+    up = opened(10_000)
+    now = 20 * MS
+    up.arrived(1, now)
+    now += 900 * MS
+    for seq in range(2, 60):
+        up.arrived(seq, now)
+        now += 10 * MS
+    return up, now - 10 * MS
+
+
+def test_a_path_that_loses_is_probed_sooner_for_a_while() -> None:
+    up, now = with_a_long_pause()
+    assert up.deadline >= now + 500 * MS
+    up.arrived(61, now := now + 10 * MS)
+    assert up.wake(up.deadline)
+    up.arrived(60, now := now + 20 * MS)
+    up.arrived(62, now := now + 10 * MS)
+    assert up.deadline <= now + 100 * MS, "what comes last may be lost, too"
+    for seq in range(63, 130):
+        up.arrived(seq, now := now + 10 * MS)
+    assert up.deadline >= now + 200 * MS, "no loss for long"

@@ -1,0 +1,191 @@
+"""Evidence of a source on the wire, and its order."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from forwarder.wire.evidence import (
+    LAST_NUMBER,
+    MOST_HOPS,
+    MOST_LEAP,
+    PROOF_BYTES,
+    Evidence,
+    decode_evidence,
+    encode_evidence,
+    proven_text,
+)
+from forwarder.wire.feed import feed_name, item_name
+from forwarder.wire.lp import make_feed_state, make_lp, parse_lp
+from forwarder.wire.packet import make_data, make_interest, parse_interest
+from forwarder.wire.tlv import MalformedPacket, nni
+
+FEED = feed_name(b"", bytes(32))
+NUMBERS = st.integers(0, LAST_NUMBER) | st.sampled_from(
+    [0, 255, 256, 65535, 65536, (1 << 32) - 1, 1 << 32, LAST_NUMBER]
+)
+HOPS = st.integers(0, MOST_HOPS - 1)
+PROOFS = st.just(b"") | st.binary(min_size=PROOF_BYTES, max_size=PROOF_BYTES)
+EVIDENCE = st.builds(Evidence, NUMBERS, HOPS, PROOFS)
+SMALL = st.builds(Evidence, st.integers(0, 3), st.integers(0, 3), st.just(b""))
+
+
+# The bytes.
+
+
+@pytest.mark.parametrize(
+    ("evidence", "wire"),
+    [
+        (Evidence(0, 0), "00 00"),
+        (Evidence(1, 3), "03 01"),
+        (Evidence(300, 63), "3f 012c"),
+        (Evidence(1 << 16, 1), "01 00010000"),
+        (Evidence(LAST_NUMBER, 0), "00 fffffffffffffffe"),
+        (Evidence(7, 2, b"s" * 64), "02 07" + "73" * 64),
+    ],
+)
+def test_the_bytes(evidence: Evidence, wire: str) -> None:
+    assert encode_evidence(evidence) == bytes.fromhex(wire)
+    assert decode_evidence(bytes.fromhex(wire)) == evidence
+
+
+@given(EVIDENCE)
+def test_it_reads_as_it_was_written(evidence: Evidence) -> None:
+    assert decode_evidence(encode_evidence(evidence)) == evidence
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"\0",
+        *(bytes(size) for size in (4, 6, 7, 8, 10, 64, 65, 68, 70, 72, 74, 128)),
+        bytes((MOST_HOPS, 1)),
+        b"\xff\1",
+        b"\0" + nni(LAST_NUMBER + 1),
+        b"\0" + nni(LAST_NUMBER + 1) + bytes(PROOF_BYTES),
+        bytes((MOST_HOPS, 1)) + bytes(PROOF_BYTES),
+    ],
+    ids=lambda value: f"{len(value)}:{value[:9].hex()}",
+)
+def test_what_is_malformed(value: bytes) -> None:
+    with pytest.raises(MalformedPacket):
+        decode_evidence(value)
+
+
+@given(st.binary(max_size=80))
+@example(bytes(66))
+@example(bytes(73))
+def test_any_bytes_are_evidence_or_malformed(value: bytes) -> None:
+    try:
+        evidence = decode_evidence(value)
+    except MalformedPacket:
+        return
+    assert evidence.number <= LAST_NUMBER
+    assert evidence.hops < MOST_HOPS
+    assert len(evidence.proof) in (0, PROOF_BYTES)
+    again = encode_evidence(evidence)
+    assert decode_evidence(again) == evidence
+    assert len(again) <= len(value)
+
+
+@given(st.none() | EVIDENCE, st.none() | EVIDENCE)
+def test_packets_carry_it(evidence: Evidence | None, known: Evidence | None) -> None:
+    data = make_data(item_name(FEED, 1), b"")
+    for wire in (
+        make_feed_state(FEED, tip=1, limit=2, evidence=evidence),
+        make_lp(data, tip=1, limit=2, evidence=evidence),
+    ):
+        assert parse_lp(wire).evidence == evidence
+    lli = make_interest(item_name(FEED, 1), nonce=1, send_credit=3, known=known and known.bare)
+    assert parse_interest(lli).known == (known and known.bare)
+
+
+def test_only_an_lli_says_what_is_known() -> None:
+    lli = make_interest(item_name(FEED, 1), nonce=1, send_credit=3, known=Evidence(5, 1))
+    assert parse_interest(lli).known == Evidence(5, 1)
+    classic = make_interest(item_name(FEED, 1), nonce=1, known=Evidence(5, 1))
+    assert parse_interest(classic).known is None
+
+
+def test_what_is_signed_names_the_feed_and_the_number_and_is_no_packet() -> None:
+    texts = {proven_text(feed, number) for feed in (FEED, FEED + b"x") for number in (0, 1, 256)}
+    assert len(texts) == 6
+    assert proven_text(FEED, 258) == b"feednet source\0" + bytes(6) + b"\1\2" + FEED
+    assert not any(text.startswith((b"\5", b"\6", b"\x64")) for text in texts)
+
+
+# The order.
+
+
+@given(SMALL, SMALL)
+def test_it_is_a_strict_order_by_number_and_then_by_nearness(one: Evidence, other: Evidence) -> None:
+    assert one.beats(other) == ((one.number, -one.hops) > (other.number, -other.hops))
+    assert one.beats(None)
+
+
+@given(EVIDENCE, EVIDENCE)
+def test_a_proof_has_no_part_in_the_order(one: Evidence, other: Evidence) -> None:
+    assert one.beats(other) == one.bare.beats(other.bare)
+    assert not one.beats(one.bare)
+    assert not one.bare.beats(one)
+
+
+@given(EVIDENCE)
+def test_who_takes_it_over_is_further_away(evidence: Evidence) -> None:
+    assert evidence.beats(evidence.onward)
+    assert not evidence.onward.beats(evidence)
+    assert evidence.onward.proof == evidence.proof
+
+
+@given(SMALL, SMALL)
+def test_only_a_higher_number_is_newer(evidence: Evidence, other: Evidence) -> None:
+    assert other.beats(evidence.newer) == (other.number > evidence.number)
+
+
+def test_a_chain_of_nodes_gets_worse_by_a_hop_each() -> None:
+    chain = [Evidence(4, 0)]
+    while len(chain) < 10:
+        chain.append(chain[-1].onward)
+    assert all(near.beats(far) for near, far in pairwise(chain))
+    assert [e.hops for e in chain] == list(range(10))
+
+
+def test_a_leap_is_not_believed() -> None:
+    known = Evidence(10, 3)
+    assert Evidence(10 + MOST_LEAP, 0).is_believable(known)
+    assert not Evidence(11 + MOST_LEAP, 0).is_believable(known)
+    assert Evidence(0, 0).is_believable(known)
+    assert Evidence(1 << 63, 0).is_believable(None)
+    assert not Evidence((1 << 63) + 1, 0).is_believable(None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.booleans()), max_size=80), st.data())
+def test_nodes_that_take_only_better_evidence_never_form_a_cycle(
+    steps: list[tuple[int, int, bool]], data: st.DataObject
+) -> None:
+    """The model: six nodes and a source; messages are kept, and come late, doubled, or never.
+
+    A step is a node that says what it holds, and one that hears something that was once said by a node.
+    """
+    source = 1
+    held: list[Evidence | None] = [None] * 6
+    upstream: list[int | None] = [None] * 6  # 6 is the source
+    said: list[tuple[int, Evidence]] = [(6, Evidence(source, 0))]
+    for speaker, hearer, advances in steps:
+        if advances:
+            source += 1
+            said.append((6, Evidence(source, 0)))
+        evidence = held[speaker]
+        if evidence is not None:
+            said.append((speaker, evidence))
+        teller, heard = said[data.draw(st.integers(0, len(said) - 1))]
+        if teller != hearer and heard.beats(held[hearer]):
+            held[hearer], upstream[hearer] = heard.onward, teller
+        for node in range(6):
+            seen, at = set(), node
+            while at != 6 and (next_ := upstream[at]) is not None:
+                assert at not in seen, "a cycle"
+                seen.add(at)
+                at = next_
