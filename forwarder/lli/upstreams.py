@@ -3,8 +3,8 @@ fails.
 
 Theory of operation. A node takes for its upstream only a next hop whose evidence of a source beats its own
 (forwarder.wire.evidence): that alone keeps loops away. A node without a source keeps what its downstreams
-have granted, asks all of its next hops, and waits; whoever of them finds a source says so. docs/controlled-push.md
-section 6, has the rules and the proof.
+have granted, asks all of its next hops, and waits; whoever of them finds a source says so. Section 6 of
+docs/controlled-push.md has the rules and the proof.
 """
 
 from collections import Counter
