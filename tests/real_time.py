@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from testbed.api import LiveRun, everything_delivered
+from feednet import LiveRun, everything_delivered
 
 DILATIONS = (1, 4, 16)
 

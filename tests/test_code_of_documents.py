@@ -20,9 +20,9 @@ from click.testing import CliRunner
 from test_documents import DOCUMENTS, ROOT
 from test_documents import blocks as lines_of
 
+from feednet import Experiment
 from forwarder.daemon.config import load as load_config
 from forwarder.daemon.daemon import Daemon
-from testbed.api import Experiment
 from testbed.cli.main import feednet
 from testbed.scenario.reader import BUILT_IN
 
@@ -53,7 +53,7 @@ def blocks() -> dict[Block, str]:
 
 BLOCKS = blocks()
 
-PROGRAM = ("experiments.md", "from testbed.api import Experiment, delivered, everything_delivered")
+PROGRAM = ("experiments.md", "from feednet import Experiment, delivered, everything_delivered")
 DISSECTORS = ("README.md", "from scapy.all import *")
 CONFIGURATION = ("strategies.md", '[[strategies]] | prefix = "/unibas"')
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from feednet import Experiment
 from forwarder.strategies import STRATEGIES
 from forwarder.strategies.asf import Asf
 from forwarder.wire.name import from_uri
-from testbed.api import Experiment
 from testbed.errors import UserError
 from testbed.experiment import code
 from testbed.experiment.emulated_run import Emulation

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.files import whole_directory
 from analysis.report.numbers import several, some
-from testbed.api import Experiment
+from feednet import Experiment
 from testbed.cli.console import plain_console
 from testbed.cli.main import feednet, main
 from testbed.cli.options import Number

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from feednet import Experiment, UserError
 from forwarder.strategies import STRATEGIES
-from testbed.api import Experiment, UserError
 from testbed.cli.main import feednet
 
 FILE = """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from feednet import Experiment, UserError, delivered
 from forwarder.wire.name import from_uri
-from testbed.api import Experiment, UserError, delivered
 from testbed.cli.main import feednet
 from testbed.experiment.control import find
 from testbed.experiment.emulated_run import Emulation

@@ -9,7 +9,7 @@ import pytest
 import ssb_server_program
 from real_time import until_delivered
 
-from testbed.api import Experiment
+from feednet import Experiment
 from testbed.errors import UserError
 from testbed.experiment.run import run
 from testbed.scenario import workload
