@@ -137,8 +137,7 @@ def test_all_of_a_burst_is_there_soon_after_it(plain: tuple[str, ...], pause: in
 
 SENDS_TWICE = pytest.mark.xfail(
     strict=True,
-    reason="an application that is busy for long is pulled from; once it answers, what it has just been sent is "
-    "asked for again",
+    reason="an application that is busy for long is pulled from, and asked twice once it answers",
 )
 
 
