@@ -473,7 +473,9 @@ class Upstream:
             return []
         # Who passes on what comes must not get the last item first.
         first = self.head if self._recovery is Recovery.NONE else self.limit
-        return [Lli(first, self.limit - first + 1, max(self._lifetime_ms(now), 1))]
+        self.granted_ms = max(self._lifetime_ms(now), 1)
+        self.expiry, self._sent_at = now + self.granted_ms * MS, now
+        return [Lli(first, self.limit - first + 1, self.granted_ms)]
 
     def absent(self, first: int) -> None:
         """Note that the upstream has nothing before an item: it is no use to ask for that ever again."""

@@ -244,6 +244,13 @@ def test_a_demand_says_nothing_new() -> None:
     assert Upstream(1, Rtt()).demand(0) == []
 
 
+def test_a_demand_prolongs_what_is_granted_so_that_its_end_is_told() -> None:
+    up = opened(8)
+    up.demand(30_000 * MS)
+    assert (up.expiry, up.granted_ms) == (30_000 * MS + MINUTE * MS, MINUTE)
+    assert up.cancel(70_000 * MS) == [Lli(1, 0, 1)], "the upstream would go on"
+
+
 def test_what_is_here_is_skipped() -> None:
     up = opened(8)
     up.arrived(1, 20 * MS)
