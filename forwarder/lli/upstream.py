@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MS, Rtt, Window
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import item_name
-from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
+from forwarder.wire.packet import MOST_LIFETIME_MS, SENT_HOP_LIMIT, make_interest
 
 MAX_TRIES: Final = 4
 """LLIs, or rounds of repair, without any sign of life, before another upstream is better."""
@@ -217,7 +217,7 @@ class Upstream:
         self,
         first: int,
         rtt: Rtt,
-        max_lifetime_ms: int = 3_600_000,
+        max_lifetime_ms: int = MOST_LIFETIME_MS,
         recovery: Recovery = Recovery.IN_NETWORK,
     ) -> None:
         self.state = State.IDLE
