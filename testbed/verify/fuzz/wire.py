@@ -126,8 +126,8 @@ def _check_lp(lp: Any) -> None:
     if lp.hello is not None:
         hello = _both("Hello", parse_hello, read_hello, lp.hello)
         if hello is not None:
-            again = parse_lp(make_hello(hello)).hello or b""
-            expect("a Hello survives make_hello()", holds=parse_hello(again) == hello)
+            value = parse_lp(make_hello(hello)).hello or b""
+            expect("a Hello survives make_hello()", holds=parse_hello(value) == hello)
 
 
 def _check_name(name: bytes) -> None:
