@@ -99,7 +99,7 @@ install = if [ -x $(BIN)/uv ] && ! $(BIN)/pip config list | grep -q '[.]index-ur
 
 $(STAMPS)/run: $(STAMPS)/venv pyproject.toml
 	@echo "installing feednet and its libraries (Spark is large; once)"
-	@$(call install,.)
+	@$(call install,'.[testbed]')
 	@touch $@
 
 $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml

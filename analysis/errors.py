@@ -1,10 +1,16 @@
-"""The one exception that a user of the analysis can cause, and what Spark's say in one line."""
+"""The one exception that a user of the analysis can cause, what Spark's say in one line, and the command that
+installs what is missing."""
 
 import errno
 import os
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
+from importlib.util import find_spec
 
 from captures.pcapng import CaptureError
 
@@ -18,6 +24,8 @@ _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
 _FULL = os.strerror(errno.ENOSPC)
+_FEW = 40
+"""Letters of a name at either end, if it is longer than a file system takes."""
 
 
 class AnalysisError(ValueError):
@@ -46,7 +54,28 @@ def of_system(error: OSError) -> str:
     why = error.strerror or str(error)
     if error.errno and os.strerror(error.errno) in why:  # Arrow says more
         why = os.strerror(error.errno)
-    return why if error.filename is None else f"{error.filename}: {why}"
+    if error.filename is None:
+        return why
+    place = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else str(error.filename)
+    if error.errno == errno.ENAMETOOLONG:
+        place = f"{place[:_FEW]}...{place[-_FEW:]}"
+    return f"{place}: {why}"
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs what an extra of feednet's needs, into the environment of this Python.
+
+    It names the packages: feednet itself may have come from a directory or a file that pip would not find
+    again by its name.
+    """
+    wanted = []
+    for requirement in metadata.requires("feednet") or ():
+        what, _, marker = requirement.partition(";")
+        if re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", marker):
+            wanted.append(what.strip())
+    if find_spec("pip") is None and shutil.which("uv"):
+        return shlex.join(["uv", "pip", "install", "--python", sys.executable, *wanted])
+    return shlex.join([sys.executable, "-m", "pip", "install", *wanted])
 
 
 @contextmanager

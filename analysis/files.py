@@ -22,12 +22,23 @@ _OLD = ".old"
 _OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
+def named(path: Path) -> Path:
+    """Return a path that ends with a name, for a neighbour to be named after it: of ".", ".." and "" that of
+    the directory which they stand for. Raises IsADirectoryError for the root, which has none."""
+    if path.name in ("", ".."):
+        path = path.resolve()
+    if not path.name:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return path
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a path to write a file to, which gets the name `path` if the block succeeds, else is removed.
 
     An old file stays until then. Raises OSError.
     """
+    path = named(path)
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield new
@@ -62,7 +73,8 @@ def read_rows(path: Path, **options: Any) -> "pa.Table":
 
 
 def partial_of(path: Path) -> Path:
-    """Return where a directory is made."""
+    """Return where a directory is made. Raises IsADirectoryError for the root."""
+    path = named(path)
     return path.with_name(path.name + ".partial")
 
 
@@ -77,7 +89,7 @@ def whole_directory(
     making the same directory.
     """
     partial = partial_of(path)
-    with locked(partial, path):
+    with _parents(partial), locked(partial, path):
         try:
             for each in partial.iterdir():
                 if each.name != _LOCK:
@@ -93,6 +105,20 @@ def whole_directory(
             if isinstance(error, OSError) and error.errno in _OF_WRITING and error.filename is None:
                 error.filename = str(path)  # Python says where of what it opens, not of what it writes to
             raise
+
+
+@contextmanager
+def _parents(path: Path) -> Iterator[None]:
+    """Make the directories that a path lacks, and remove those that are still empty if the block fails."""
+    lacking = [each for each in path.parents if not each.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):  # not empty
+            for each in lacking:
+                each.rmdir()
+        raise
 
 
 def _give_place(partial: Path, path: Path) -> None:

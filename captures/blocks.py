@@ -1,21 +1,20 @@
 """pcapng as arrays: a captures.records.RecordReader.
 
-Sections below are the draft's. Blocks are a multiple of 4 bytes, so a window is walked as 32-bit words; a
-block's length stands at both its ends, which tells a broken chain from a whole one for all blocks at once.
+Sections below are the draft's. captures/chain.py follows the chain of blocks; packets between two blocks that
+describe them are read all at once, whatever damage is between them.
 """
 
 import struct
-import sys
 from itertools import pairwise
 
 import numpy as np
 
+from captures.chain import LARGEST_BLOCK, Chain
 from captures.pcapng import (
     BYTE_ORDER_MAGIC,
     DECRYPTION_SECRETS,
     END_OF_OPTIONS,
     ENHANCED_PACKET,
-    INTERFACE_DESCRIPTION,
     PACKET_FLAGS,
     SECOND,
     SECTION_HEADER,
@@ -39,10 +38,7 @@ from captures.records import (
 )
 
 _OBSOLETE, _SIMPLE = 2, 3
-_DESCRIBING = (SECTION_HEADER, INTERFACE_DESCRIPTION, DECRYPTION_SECRETS)
 _VERSIONS = ((1, 0), (1, 2))  # a minor version of 2 MUST be read as 0 (section 4.1)
-_NATIVE = "<" if sys.byteorder == "little" else ">"
-_LARGEST_BLOCK = 1 << 24  # Wireshark's limit too
 _MISFIT = "a packet does not fit its block"
 _UNDESCRIBED = "a packet of an interface that is not described"
 
@@ -77,29 +73,43 @@ class BlockReader:
 
     def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
         """Read the blocks in `data[:size]`; see captures.records.RecordReader."""
+        chain = Chain(data, size)
         parts: list[Records] = []
+        runs: list[Ints] = []
+        skipped: list[Damage] = []
+        before = len(self.damages)
         at = 0
         while at < size:
             if self._lost is not None:
-                place = self._recover(data, at, size, final)
+                place, at = chain.find(at, self._order, final)
                 if place is None:
-                    if not final:
-                        return self._joined(parts), max(at, size - _LARGEST_BLOCK)
-                    at = size
                     break
-                self._damaged(offset + place)
-                at = place
-            at = self._chain(data, at, size, offset, parts)
+                skipped.append(Damage(self._lost, offset + place - self._lost, self._reason))
+                self._lost = None
+            found, at, kind = chain.follow(at, self._order)
+            if self._readable:
+                runs += found
+            if kind:
+                self._flush(data, runs, offset, parts)
+                at += self._describe(data, at, kind, offset)
+                continue
             if at == size:
                 break
+            order = chain.byte_order(at) if bytes(data[at : at + 4]) == b"\n\r\r\n" else None
+            if order is not None and order != self._order and size - at >= 12:
+                self._flush(data, runs, offset, parts)
+                self._order = order  # the chain goes on in the other order
+                continue
             wait, reason = self._obstacle(data, at, size, final)
             if wait:
                 break
-            if reason:
-                self._lost, self._reason = offset + at, reason
-                at = min(at + 4, size)
+            self._lost, self._reason = offset + at, reason
+            at = min(at + 4, size)
         if final and self._lost is not None:
-            self._damaged(offset + size)
+            skipped.append(Damage(self._lost, offset + size - self._lost, self._reason))
+            self._lost = None
+        self._flush(data, runs, offset, parts)
+        self.damages[before:] = sorted([*self.damages[before:], *skipped], key=lambda each: each.offset)
         return self._joined(parts), at
 
     def _joined(self, parts: list[Records]) -> Records:
@@ -107,82 +117,36 @@ class BlockReader:
         return join_records(parts) if parts else no_records()
 
     def _obstacle(self, data: Octets, at: int, size: int, final: bool) -> tuple[bool, str]:
-        """Say why the chain stops at `at`: whether to wait for more bytes, or what is wrong, or nothing."""
+        """Say why the chain stops at `at`: whether to wait for more bytes, or what is wrong."""
         left = size - at
         if left < 12:
             return not final, "cut off in a block"
-        if bytes(data[at : at + 4]) == b"\n\r\r\n":
-            order = self._byte_order(data, at)
-            if order is None:
-                return False, "section header without a byte-order magic"
-            if order != self._order:
-                self._order = order  # the chain goes on in the other order
-                return False, ""
         (total,) = struct.unpack_from(self._order + "I", data.data, at + 4)
-        if total < 12 or total & 3 or total > _LARGEST_BLOCK:
+        if bytes(data[at : at + 4]) == b"\n\r\r\n" and self._word(data, at + 8) != BYTE_ORDER_MAGIC:
+            return False, "section header without a byte-order magic"
+        if total < 12 or total & 3 or total > LARGEST_BLOCK:
             return False, "impossible block length"
         if total > left:
             return not final, "cut off in a block"
         return False, "the two lengths of a block disagree"
 
-    @staticmethod
-    def _byte_order(data: Octets, at: int) -> str | None:
-        for order in "<>":
-            if struct.unpack_from(order + "I", data.data, at + 8)[0] == BYTE_ORDER_MAGIC:
-                return order
-        return None
+    def _word(self, data: Octets, at: int) -> int:
+        (word,) = struct.unpack_from(self._order + "I", data.data, at)
+        return int(word)
 
-    def _recover(self, data: Octets, at: int, size: int, final: bool) -> int | None:
-        """Return the first place from `at` on where there is a whole packet block or section header."""
-        raw = data[:size].tobytes()
-        signs = [struct.pack(self._order + "I", kind) for kind in (ENHANCED_PACKET, SECTION_HEADER)]
-        best = None
-        for sign in signs:
-            place = raw.find(sign, at)
-            while place >= 0 and (best is None or place < best):
-                if size - place >= 32:
-                    order = self._byte_order(data, place) if sign == signs[1] else self._order
-                    total = struct.unpack_from((order or "<") + "I", raw, place + 4)[0]
-                    whole = order and 28 <= total <= size - place and not total & 3
-                    if whole and struct.unpack_from(f"{order}I", raw, place + total - 4)[0] == total:
-                        best = place
-                        break
-                place = raw.find(sign, place + 1)
-        return best
+    def _flush(self, data: Octets, runs: list[Ints], offset: int, parts: list[Records]) -> None:
+        """Read the packets in runs of blocks under one description."""
+        if runs:
+            at = np.concatenate(runs)
+            runs.clear()
+            heads = np.ndarray(len(data) - 7, "V8", data, 0, (1,))[at].view(self._order + "u4").reshape(-1, 2)
+            kinds, total = heads[:, 0].astype(np.int64), heads[:, 1].astype(np.int64)
+            parts.append(self._packets(data, at, total, kinds, offset))
 
-    def _damaged(self, end: int) -> None:
-        assert self._lost is not None
-        self.damages.append(Damage(self._lost, end - self._lost, self._reason))
-        self._lost = None
-
-    def _chain(self, data: Octets, start: int, size: int, offset: int, parts: list[Records]) -> int:
-        """Read whole blocks from `start` on, and return where the first that is not whole begins."""
-        end = start + (size - start & ~3)
-        words = data[start:end].view(np.uint32) if start % 4 == 0 else data[start:end].copy().view(np.uint32)
-        if self._order != _NATIVE:
-            words = words.byteswap()
-        places, at = _walk(words)
-        total = words[places + 1].astype(np.int64)
-        kinds = words[places].astype(np.int64)
-        broken = (total < 12) | (total & 3 != 0) | (words[places + (total >> 2) - 1] != total)
-        heads = np.flatnonzero(kinds == SECTION_HEADER)
-        broken[heads] |= words[np.minimum(places[heads] + 2, len(words) - 1)] != BYTE_ORDER_MAGIC
-        stops = np.flatnonzero(broken)
-        count = int(stops[0]) if len(stops) else len(places)
-        stop = start + 4 * (int(places[count]) if count < len(places) else at)
-        places, total, kinds = places[:count] * 4 + start, total[:count], kinds[:count]
-        # A block that describes the section changes how those after it are read.
-        marks = np.flatnonzero(np.isin(kinds, _DESCRIBING)).tolist()
-        for low, high in pairwise([-1, *marks, count]):
-            if low >= 0:
-                at, length = int(places[low]), int(total[low])
-                self._describe(data[at : at + length].tobytes(), int(kinds[low]), offset + at)
-            if high > low + 1 and self._readable:
-                here = slice(low + 1, high)
-                parts.append(self._packets(data, places[here], total[here], kinds[here], offset))
-        return stop
-
-    def _describe(self, block: bytes, kind: int, offset: int) -> None:
+    def _describe(self, data: Octets, at: int, kind: int, offset: int) -> int:
+        """Take in a block of captures.chain.DESCRIBING; return its size."""
+        block = data[at : at + self._word(data, at + 4)].tobytes()
+        offset += at
         if kind == SECTION_HEADER:
             version = struct.unpack_from(self._order + "HH", block, 12) if len(block) >= 28 else (0, 0)
             self._readable = version in _VERSIONS
@@ -208,21 +172,25 @@ class BlockReader:
             self._sources.append(source)
             self.interfaces.append(source.interface)
             self._header += block
+        return len(block)
 
     def _packets(self, data: Octets, at: Ints, total: Ints, kinds: Ints, offset: int) -> Records:
         if (kinds == ENHANCED_PACKET).all():
             return self._enhanced(data, at, total, offset)
-        packets = np.isin(kinds, (ENHANCED_PACKET, _SIMPLE, _OBSOLETE))
-        at, total, kinds = at[packets], total[packets], kinds[packets]
-        # Runs of one kind, to keep the order of the file.
-        cuts = [0, *(np.flatnonzero(np.diff(kinds)) + 1).tolist(), len(kinds)]
         parts = []
-        for low, high in pairwise(cuts):
-            here = slice(low, high)
-            if high > low:
-                read = {ENHANCED_PACKET: self._enhanced, _OBSOLETE: self._obsolete, _SIMPLE: self._simple}
-                parts.append(read[int(kinds[low])](data, at[here], total[here], offset))
-        return self._joined(parts)
+        for kind, read in (
+            (ENHANCED_PACKET, self._enhanced),
+            (_SIMPLE, self._simple),
+            (_OBSOLETE, self._obsolete),
+        ):
+            of_kind = kinds == kind
+            if of_kind.any():
+                parts.append(read(data, at[of_kind], total[of_kind], offset))
+        records = self._joined(parts)
+        if len(parts) > 1:  # back into the order of the file
+            order = np.argsort(records.at)
+            records = Records(*(column[order] for column in records))
+        return records
 
     def _fields(self, data: Octets, at: Ints, count: int) -> list[Ints]:
         """Return the 32-bit numbers after each block's type and length."""
@@ -278,8 +246,11 @@ class BlockReader:
         edges = np.flatnonzero(np.diff(captured == 0, prepend=False, append=False)).reshape(-1, 2)
         runs = edges[edges[:, 1] - edges[:, 0] > MOST_EMPTY].tolist()
         for low, high in runs:
-            begin, end = int(at[low]), int(at[high - 1] + total[high - 1])
-            note_empty(self.damages, offset + begin, end - begin)
+            ends = at[low:high] + total[low:high]
+            gaps = np.flatnonzero(ends[:-1] != at[low + 1 : high]) + 1  # of what is not a packet, or damaged
+            for first, last in pairwise([0, *gaps.tolist(), high - low]):
+                begin = int(at[low + first])
+                note_empty(self.damages, offset + begin, int(ends[last - 1]) - begin)
         return np.delete(every, np.concatenate([every[low:high] for low, high in runs])) if runs else every
 
     def _note(self, bad: Flags, at: Ints, total: Ints, offset: int, reason: str) -> None:
@@ -320,39 +291,6 @@ class BlockReader:
                 break
             at += 4 + length + (-length & 3)
         return Direction.UNKNOWN
-
-
-def _walk(words: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> tuple[Ints, int]:
-    """Follow the chain of blocks from the first word on; return where blocks begin, and where the chain
-    stops.
-
-    A length may be wrong in any way but one: it leads on. Nearly all blocks are packets that follow each
-    other, so words that look like their type, with a length that is there at both ends, are found first, and
-    runs of them that lead from one to the next are taken as they are.
-    """
-    guess = np.flatnonzero(words[: max(0, len(words) - 2)] == ENHANCED_PACKET)
-    length = words[guess + 1]
-    ends = guess + (length >> 2)
-    inside = (length >= 12) & (ends <= len(words))
-    inside &= words[np.where(inside, ends, 1) - 1] == length
-    guess, ends = guess[inside], ends[inside]
-    breaks = np.flatnonzero(ends[:-1] != guess[1:])
-    lengths, runs = words.data, []
-    at, last = 0, len(words) - 2
-    while at < last:
-        first = int(guess.searchsorted(at))
-        if first < len(guess) and guess[first] == at:
-            stop = int(breaks.searchsorted(first))
-            end = int(breaks[stop]) + 1 if stop < len(breaks) else len(guess)
-            runs.append(guess[first:end])
-            at = int(ends[end - 1])
-        else:
-            runs.append(np.array([at]))
-            at += lengths[at + 1] >> 2 or len(words)
-    places = np.concatenate(runs) if runs else np.zeros(0, np.int64)
-    if at > len(words):  # the last one is not whole, or has no length
-        at, places = int(places[-1]), places[:-1]
-    return places, at
 
 
 def _nanoseconds(units: np.ndarray[tuple[int], np.dtype[np.uint64]], source: Source) -> Ints:

@@ -15,6 +15,7 @@ from socket import AF_INET, AF_INET6, inet_ntop
 from typing import NamedTuple
 
 from captures import websocket
+from captures.link_types import not_read
 
 ETHERNET, SLL, SLL2, NULL, LOOP = 1, 113, 276, 0, 108
 RAW = (101, 12, 14)
@@ -33,7 +34,6 @@ _MORE = 0x2000
 EXTENSIONS = (0, 43, 60, 135, 139, 140, _FRAGMENT, _AUTHENTICATION)
 
 SHORT = "headers cut short"
-LINK = "link type"
 FRAGMENT = "IP fragment"
 BAD_IP = "IP header"
 BAD_TRANSPORT = "UDP or TCP header"
@@ -95,7 +95,7 @@ def carried(frame: bytes, original: int, link_type: int) -> Carried | str:
     cut = original > len(frame)
     reached = _network(frame, link_type)
     if reached is None:
-        return LINK
+        return not_read(link_type)
     protocol, at, vlan = reached
     if protocol == IPV4:
         return _ipv4(frame, original, at, vlan)

@@ -38,6 +38,7 @@ EMPTY = "records without a byte"
 
 _LARGEST_FRAME = 1 << 18  # Wireshark's limit too
 _LARGEST_RECORD = 1 << 24
+_LEAST_STEP, _MOST_STEP = 1 << 8, 1 << 20  # bytes that are searched at once
 
 
 class Records(NamedTuple):
@@ -240,8 +241,13 @@ class PcapReader:
             if empty > MOST_EMPTY:
                 del found[-empty:]
                 begin = at - empty * header
-                heads = self._heads(data, np.arange(at, last + 1, header))[:, 2]
-                at += header * int(np.argmax(heads != 0) if heads.any() else len(heads))
+                while at <= last:
+                    heads = self._heads(data, np.arange(at, min(last, at + MOST_EMPTY * header) + 1, header))[
+                        :, 2
+                    ]
+                    at += header * int(np.argmax(heads != 0) if heads.any() else len(heads))
+                    if heads.any():
+                        break
                 note_empty(self.damages, offset + begin, at - begin)
                 empty = 0
         return at
@@ -249,18 +255,20 @@ class PcapReader:
     def _recover(self, data: Octets, at: int, size: int, final: bool) -> int | None:
         """Return the first place from `at` on where two plausible records follow each other, or one ends
         the file."""
-        step = 1 << 20
-        for low in range(at, max(at, size - self._header + 1), step):
-            places = np.arange(low, min(low + step, size - self._header + 1))
+        last, step = size - self._header, _LEAST_STEP
+        while at <= last:  # in steps that grow, so that a search costs no more than the bytes that it passes
+            places = np.arange(at, min(at + step, last + 1))
+            at, step = at + step, min(2 * step, _MOST_STEP)
             places = places[self._plausible(data, places)]
-            for place in places.tolist():
-                end = place + self._header + self._length.unpack_from(data.data, place + 8)[0]
-                if end == size and final:
-                    return int(place)
-                if end + self._header <= size and self._plausible(data, np.array([place, end])).all():
-                    seconds = [self._length.unpack_from(data.data, where)[0] for where in (place, end)]
-                    if abs(seconds[0] - seconds[1]) <= 86400:
-                        return int(place)
+            heads = self._heads(data, places).astype(np.int64)
+            ends = places + self._header + heads[:, 2]
+            good = (ends == size) & final
+            inside = np.flatnonzero(ends <= last)
+            inside = inside[self._plausible(data, ends[inside])]
+            seconds = self._heads(data, ends[inside])[:, 0].astype(np.int64)
+            good[inside] |= np.abs(heads[inside, 0] - seconds) <= 86400
+            if good.any():
+                return int(places[np.argmax(good)])
         return None
 
     def _plausible(self, data: Octets, places: Ints) -> npt.NDArray[np.bool_]:

@@ -27,17 +27,18 @@ from forwarder.lli import (
     backfill,
     consumer,
     credit,
-    entry,
     estimates,
     forks,
+    neighbours,
     ranges,
-    reissues,
     table,
     upstream,
     upstreams,
 )
 from forwarder.lli.producer import Producer
+from forwarder.wire import evidence as evidences
 from forwarder.wire import feed as feeds
+from forwarder.wire import hello as hellos
 from forwarder.wire import lp, name, packet
 from forwarder.wire.tlv import elements, read_nni
 from ssb.keys import Identity
@@ -85,7 +86,7 @@ def cancel_packet() -> bytes:
 
 def _answer(tip: int, oldest: int) -> bytes:
     log = {2: SECOND} if tip == 2 else {}
-    producer = Producer(FEED, log.get, tip=lambda: tip, oldest=lambda: oldest)
+    producer = Producer(FEED, log.get, tip=lambda: tip, oldest=lambda: oldest, sign=WRITER.sign)
     producer.receive(packet.parse_interest(lli_packet()), 0)
     return producer.take_outputs()[0]
 
@@ -100,9 +101,15 @@ def idle_packet() -> bytes:
     return _answer(4, 5)
 
 
+def hello_packet() -> bytes:
+    """Build a relay's question whether all is as it stands here: items 2 to 8 granted, none has come."""
+    have = hellos.Standing(hellos.reference(FEED), 2, 8, evidences.Evidence(1, 1))
+    return hellos.make_hello(hellos.Hello(0xC0FFEE, 7, held=hellos.digest([have]), haves=(have,)))
+
+
 def nack_packet() -> bytes:
-    """Build the answer of a forwarder that has no route."""
-    node = core.Forwarder(rng=Random(1))
+    """Build the answer of a forwarder that has no room for another feed."""
+    node = core.Forwarder(rng=Random(1), feed_store=FeedStore(max_feeds=0))
     node.add_face(1)
     node.receive(1, lli_packet(), 0)
     return node.take_outputs()[0][1]
@@ -198,6 +205,10 @@ def say(wire: bytes) -> str:
     """Return a packet in words."""
     header = lp.parse_lp(wire)
     state = "" if header.tip is None else f"FeedState Tip {header.tip} Limit {header.limit}"
+    if header.evidence is not None:
+        state += f" Evidence ({header.evidence.number}, {header.evidence.hops})"
+    if header.hello is not None:
+        return _say_hello(hellos.parse_hello(header.hello))
     if not header.fragment:
         return f"idle: {state}"
     if header.fragment[0] == packet.DATA:
@@ -209,13 +220,21 @@ def say(wire: bytes) -> str:
     assert parts is not None
     if interest.send_credit is None:
         return f"Interest {parts[1]}"
-    fresh = "  MustBeFresh" if interest.must_be_fresh else ""
-    return (f"LLI ({parts[1]}, {interest.send_credit})" if interest.send_credit else "cancel") + fresh
+    return f"LLI ({parts[1]}, {interest.send_credit})" if interest.send_credit else "cancel"
+
+
+def _say_hello(hello: hellos.Hello) -> str:
+    words = ["Hello"]
+    words += [] if hello.number is None else [f"Number {hello.number}"]
+    words += [] if hello.reply is None else [f"Reply {hello.reply}"]
+    for title, standings in (("Have", hello.haves), ("State", hello.states)):
+        words += [f"{title} {each.next} .. {each.limit}" for each in standings]
+    return " ".join(words)
 
 
 # Bytes to lines.
 
-_NUMBER, _TEXT, _BYTES = "number", "text", "bytes"
+_NUMBER, _TEXT, _BYTES, _EVIDENCE, _STANDING = "number", "text", "bytes", "evidence", "standing"
 
 _COMPONENTS = {
     name.GENERIC: ("GenericNameComponent", _TEXT),
@@ -228,9 +247,9 @@ _ELEMENTS: dict[int, tuple[str, str | None]] = {  # None: holds elements
     name.NAME: ("Name", None),
     packet._NONCE: ("Nonce", _BYTES),
     packet._LIFETIME: ("InterestLifetime", _NUMBER),
-    packet._MUST_BE_FRESH: ("MustBeFresh", _BYTES),
     packet._HOP_LIMIT: ("HopLimit", _NUMBER),
     packet.SEND_CREDIT: ("SendCredit", _NUMBER),
+    packet.KNOWN: ("Known", _EVIDENCE),
     packet._META_INFO: ("MetaInfo", None),
     packet._FRESHNESS: ("FreshnessPeriod", _NUMBER),
     packet._CONTENT: ("Content", None),
@@ -248,6 +267,18 @@ _ELEMENTS: dict[int, tuple[str, str | None]] = {  # None: holds elements
     lp._TIP: ("Tip", _NUMBER),
     lp._LIMIT: ("Limit", _NUMBER),
     lp._FIRST: ("First", _NUMBER),
+    lp._EVIDENCE: ("Evidence", _EVIDENCE),
+    lp.HELLO: ("Hello", None),
+    hellos.INSTANCE: ("Instance", _BYTES),
+    hellos.NUMBER: ("Number", _NUMBER),
+    hellos.REPLY: ("Reply", _NUMBER),
+    hellos.GRANTED: ("Granted", _BYTES),
+    hellos.HELD: ("Held", _BYTES),
+    hellos.HAVE: ("Have", _STANDING),
+    hellos.STATE: ("State", _STANDING),
+    hellos.NEXT: ("Next", _NUMBER),
+    hellos.LIMIT: ("Limit", _NUMBER),
+    hellos.EVIDENCE: ("Evidence", _EVIDENCE),
 }
 _ROW = 16
 _KEPT = 8  # bytes shown of a value that is cut short
@@ -269,6 +300,10 @@ def _dissect(
             yield depth, wire[at:start], "", title
             inner = _COMPONENTS if kind == name.NAME else _ELEMENTS
             yield from _dissect(value, depth + 1, inner, whole)
+        elif form == _STANDING:
+            middle = start + hellos.REFERENCE_BYTES
+            yield depth, wire[at:middle], "", f"{title}: the feed's reference"
+            yield from _dissect(wire[middle:end], depth + 1, _ELEMENTS, whole)
         else:
             is_cut = not whole and len(value) > _ROW
             shown = wire[at : start + _KEPT] if is_cut else wire[at:end]
@@ -280,6 +315,10 @@ def _dissect(
 def _meaning(kind: int, form: str, value: bytes) -> str:
     if form == _NUMBER:
         return f" {read_nni(value)}"
+    if form == _EVIDENCE:
+        said = evidences.decode_evidence(value)
+        signed = ", and its signature" if said.proof else ""
+        return f": number {said.number} from {said.hops} hops{signed}"
     if value == WRITER.public_key:
         return ": the writer's key"
     if form == _TEXT:
@@ -314,14 +353,38 @@ def registry() -> str:
     """Return the table of TLV types that are this protocol's own."""
     rows = [
         (packet.SEND_CREDIT, "SendCredit", "Interest", "NonNegativeInteger: items granted; 0 cancels"),
+        (packet.KNOWN, "Known", "Interest", "the sender's evidence, as in Evidence, without a signature"),
         (feeds.BACKLINK, "Backlink", "Content of an item", "32 bytes: the id of the item before"),
         (feeds.PAYLOAD, "Payload", "Content of an item", "the application's bytes"),
         (feeds.SSB_MESSAGE, "SsbMessage", "Content of an item", "a classic SSB message, canonical JSON"),
         (feeds.FORK_PROOF, "ForkProof", "Content of a proof", "two Data packets, whole"),
-        (lp.FEED_STATE, "FeedState", "LpPacket", "[Name] Tip Limit [First]"),
+        (lp.FEED_STATE, "FeedState", "LpPacket", "[Name] Tip Limit [First] [Evidence]"),
         (lp._TIP, "Tip", "FeedState", "NonNegativeInteger: newest item the sender can push"),
         (lp._LIMIT, "Limit", "FeedState", "NonNegativeInteger: last item the sender will push"),
         (lp._FIRST, "First", "FeedState", "NonNegativeInteger: oldest item the sender can push"),
+        (
+            lp._EVIDENCE,
+            "Evidence",
+            "FeedState",
+            "1 byte: hops; NonNegativeInteger: number; perhaps 64 bytes: signature",
+        ),
+        (
+            lp.HELLO,
+            "Hello",
+            "LpPacket",
+            "Instance [Number] [Reply] [Granted] [Held] Have* State* [Forgotten]",
+        ),
+        (hellos.INSTANCE, "Instance", "Hello", "4 bytes"),
+        (hellos.NUMBER, "Number", "Hello", "NonNegativeInteger"),
+        (hellos.REPLY, "Reply", "Hello", "NonNegativeInteger"),
+        (hellos.GRANTED, "Granted", "Hello", "8 bytes: digest"),
+        (hellos.HELD, "Held", "Hello", "8 bytes: digest"),
+        (hellos.HAVE, "Have", "Hello", "8 bytes: reference; [Next Limit] [Evidence]"),
+        (hellos.STATE, "State", "Hello", "the same"),
+        (hellos.FORGOTTEN, "Forgotten", "Hello", "empty"),
+        (hellos.NEXT, "Next", "Have, State", "NonNegativeInteger: next item to come"),
+        (hellos.LIMIT, "Limit", "Have, State", "NonNegativeInteger: last item granted"),
+        (hellos.EVIDENCE, "Evidence", "Have, State", "as in FeedState"),
     ]
     return grid(
         ("type", "decimal", "element", "stands in", "value"),
@@ -371,7 +434,7 @@ def range_examples() -> str:
     for title, first, granted, oldest in cases:
         held = ranges.Ranges()
         held.grant(1, 1, _grant(1, 8, nonce=1), 0, lambda _: FIRST)
-        list(held.serve(1, lambda seq: FIRST if seq <= 5 else None, 5))
+        list(held.serve(1, lambda seq: FIRST if seq <= 5 else None, 5, None))
         log = dict.fromkeys(range(oldest, 6), FIRST)
         again = held.grant(1, first, _grant(first, granted, nonce=2), 0, log.get)
         left = held.get(1)
@@ -407,62 +470,58 @@ def _power(value: int) -> str:
 
 
 _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
-    (estimates, "INITIAL_TIMEOUT", _ns, "before there is a measurement: over a continental round trip, under human patience"),
-    (estimates, "MIN_TIMEOUT", _ns, "a repetition sooner than a scheduler's hiccup helps nobody"),
-    (estimates, "_GRANULARITY", _ns, "a path without any variation would time out just when the answer comes: QUIC's (RFC 9002)"),
+    (estimates, "INITIAL_TIMEOUT", _ns, "before there is a measurement: over a continental round trip"),
+    (estimates, "MIN_TIMEOUT", _ns, "a scheduler's hiccup is no loss"),
+    (estimates, "_GRANULARITY", _ns, "RFC 9002's"),
     (estimates, "MAX_TIMEOUT", _ns, "a path that comes back is found again within this"),
-    (upstream, "MAX_TRIES", str, "a link that loses 20 % each way keeps silent as often in one case of sixty, one that loses 5 % in one of 11000"),
-    (estimates, "_MOST_AMBIGUOUS", str, "answers in a row that may be as expected by chance: on a link that loses a third of its round trips, one in 27 times"),
-    (estimates, "_MOST_BACKOFF", str, "doublings that outlive time-outs until a round trip is measured: eight times a path's round trip is enough to measure it"),
-    (estimates, "_MIN_REORDER", _ns, "on a link without delay, what is out of order is still given the time of a few packets"),
-    (estimates, "_MAX_REORDER_SHIFT", str, "doublings of the reordering delay: at most two round trips"),
-    (upstream, "IDLE_PROBE", _ns, "how long a lost tail may go unnoticed at first, on a feed of unknown rhythm"),
-    (upstream, "MAX_IDLE_PROBES", str, "doublings of the time to a probe: an idle subscription costs a packet each way every 8 s a link"),
-    (upstream, "_LOSSES_REMEMBERED", str, "items without a loss until a path counts again as one that loses none: a loss of 2 % or more is one"),
-    (upstream, "PULL_WINDOW", str, "items under way through a forwarder that cannot push: as many as a legacy path can buffer"),
-    (upstream, "_SOON", _ns, "after a repeated pull: sooner than a publisher is likely to append by chance, later than most paths answer"),
-    (upstream, "_EARLY_IN_A_ROW", str, "items pulled early until one is given time to come by itself: an eighth of the items costs time, or Interests"),
-    (upstream, "PULL_LIFETIME_MS", _ms, "NDN's usual InterestLifetime: what a legacy forwarder expects"),
-    (core, "_FETCH_MS", _ms, "the same, for classic Interests that a relay sends for itself"),
-    (backfill, "WINDOW", str, "items of the past under way, and held out of order"),
-    (backfill, "MAX_ROUNDS", str, "times that every next hop is asked for an item before it counts as gone"),
-    (consumer, "_FIRST_RETRY", _ns, "pause after a refusal, doubling: routes take time to appear"),
-    (consumer, "MAX_RETRY", _ns, "end of that doubling: how long a network that is whole again may go unnoticed"),
-    (ranges, "_MOST_AGAIN", str, "items that wait at most to be sent again to one downstream: a repair is short, and a stranger's must be"),
-    (ranges, "_REMEMBERED_NONCES", str, "LLIs of one downstream among which a duplicate made by the link is looked for"),
-    (consumer, "_REMEMBERED_NONCES", str, "LLIs sent by a consumer to which a Nack counts"),
-    (entry, "_REMEMBERED_NONCES", str, "LLIs sent upstream among which one that has come round a loop is looked for"),
-    (reissues, "_REISSUE_WAIT", _ns, "how long one of them that came too soon waits at most: round a ring of eight it is back within half of what catching up may take"),
-    (reissues, "_REISSUE_INTERVAL", _ns, "reissued LLIs of one feed that a relay passes on: the probes of many downstreams become one"),
-    (upstreams, "_REST", _ns, "an entry left without any way to go tries them all again after this"),
-    (forks, "_PROOF_INTERVAL", _ns, "proofs to a face that goes on pushing what lies beyond the fork"),
-    (table, "RANGE_BYTES", _size, "what a range counts as, in measurements of state: face 4, next 8, limit 8, expiry 8"),
-    (table, "MOST_FEEDS_PER_FACE", str, "feeds that one network face can follow through a node: half of all, so that some are left for others"),
-    (upstreams, "_FEW_TRIES", str, "the same for a hop that kept silent before, once another has refused: who waits for this node waits longer"),
-    (upstreams, "_BELIEVED", _ns, "how long an upstream's First keeps a relay from asking for what lies before it: seldom enough to cost little"),
-    (upstreams, "_SHUNNED", _ns, "how long other next hops are preferred to one that has not answered, or has refused the feed: two of the longest pauses between a consumer's tries"),
-    (feeds, "LAST_ITEM", _power, "highest number of an item: one more can still be counted; credit never reaches beyond"),
-    (items, "_REMEMBERED", str, "items that a process knows to be genuine: a consumer need not check again what its forwarder has"),
-    (items, "_LARGEST_REMEMBERED", _size, "NDN's usual largest packet: bounds what they take"),
-    (packet, "SENT_HOP_LIMIT", str, "HopLimit of new LLIs: more hops than a path has, and an end to any loop"),
-    (estimates.Window, "SMALLEST", str, "items in use on the most congested path: with one alone there is no gap to see a loss by"),
-    (pacing, "_ACTIVE", _ns, "a stream counts as sharing a link this long after its last packet"),
-    (pacing, "_MOST_STREAMS", str, "streams told apart on a link: bounds the state"),
-    (pacing, "_MARK", _ns, "backlog above which answers to classic Interests are marked: CoDel's target"),
-    (pacing, "_MOST_BACKLOG", _ns, "backlog above which an item stays in the cache"),
-    (pacing, "_FULL_FRAME", _size, "bytes of a full frame; a link with less than one of them to send would be idle soon"),
-    (pacing, "_FRAMES", str, "the two bounds above are never less than this many full frames, and four times as many"),
+    (upstream, "MAX_TRIES", str, "a link that loses 20 % each way is silent as often in one case of sixty"),
+    (estimates, "_MOST_AMBIGUOUS", str, "that many answers in a row are as expected by chance in one case of 27, at a loss of a third"),
+    (estimates, "_MOST_BACKOFF", str, "doublings until a round trip is measured"),
+    (estimates, "_MIN_REORDER", _ns, "the time of a few packets"),
+    (estimates, "_MAX_REORDER_SHIFT", str, "at most two round trips"),
+    (upstreams, "FIRST_SEARCH", _ns, "the best next hop alone is asked for a new feed"),
+    (upstreams, "GRACE", _ns, "time for a neighbour's answer before downstreams are told"),
+    (upstreams, "WAITING", _ns, "the same for a feed that is new here"),
+    (upstreams, "SCOUTING", _ns, "time for a cheaper next hop to find its way"),
+    (neighbours, "HELLO", _ns, "dead links are noticed within 5 s, at 60 bytes in this time"),
+    (hellos, "MOST_STANDINGS", str, "in a Hello: some 1000 bytes"),
+    (evidences, "MOST_HOPS", str, "more than a path has"),
+    (evidences, "MOST_LEAP", _power, "above the known number: a liar leaves room"),
+    (upstream, "IDLE_PROBE", _ns, "usual silence of a feed of unknown rhythm, at most"),
+    (upstream, "MAX_IDLE_PROBES", str, "doublings of the time to a probe, where no Hellos are spoken"),
+    (upstream, "_LOSSES_REMEMBERED", str, "a path that loses 2 % is one that loses"),
+    (upstream, "PULL_WINDOW", str, "items under way through a legacy path"),
+    (upstream, "_SOON", _ns, "after a repeated pull: sooner than an author appends by chance"),
+    (upstream, "_EARLY_IN_A_ROW", str, "one in so many pulls is given time to be answered by itself"),
+    (upstream, "PULL_LIFETIME_MS", _ms, "NDN's usual InterestLifetime"),
+    (backfill, "WINDOW", str, "items of the past under way"),
+    (backfill, "MAX_ROUNDS", str, "times that every next hop is asked for an item"),
+    (ranges, "MOST_AGAIN", str, "a repair is short, and a stranger's must be"),
+    (ranges, "_REMEMBERED_NONCES", str, "of one downstream's LLIs"),
+    (forks, "_PROOF_INTERVAL", _ns, "between proofs to one face"),
+    (table, "RANGE_BYTES", _size, "a range's part of measured state: face 4, next 8, limit 8, expiry 8"),
+    (table, "MOST_FEEDS_PER_FACE", str, "half of the default `max_feeds`"),
+    (table, "_REMEMBERED", _ns, "an entry's findings outlive it by this"),
+    (upstreams, "_BELIEVED", _ns, "an upstream's First"),
+    (upstreams, "_MOST_REACH", str, "items under way: some 10 MB"),
+    (feeds, "LAST_ITEM", _power, "one more can still be counted"),
+    (items, "_REMEMBERED", str, "genuine items that a process knows"),
+    (packet, "SENT_HOP_LIMIT", str, "more hops than a path has"),
+    (estimates.Window, "SMALLEST", str, "with one item alone there is no gap to see a loss by"),
+    (pacing, "_ACTIVE", _ns, "a stream shares a link this long after its last packet"),
+    (pacing, "_MARK", _ns, "backlog: CoDel's target, or five full frames"),
+    (pacing, "_MOST_BACKLOG", _ns, "backlog, or twenty full frames"),
 ]  # fmt: skip
 
 _DEFAULTS: list[tuple[Callable[..., Any], str, Callable[[int], str], str]] = [
-    (FeedStore, "max_feeds", str, "feeds that a node remembers; an LLI for one more is refused while all are in use"),
-    (FeedStore, "max_items", str, "items retained a feed, and most that a relay asks for ahead"),
+    (FeedStore, "max_feeds", str, "feeds that a node remembers"),
+    (FeedStore, "max_items", str, "items retained a feed"),
     (FeedStore, "max_bytes", _size, "bytes retained a feed"),
     (FeedStore, "max_total_bytes", _size, "bytes retained in all"),
-    (upstream.Upstream, "max_lifetime_ms", _ms, "InterestLifetime of a relay's LLI at most: an upstream forgets a relay that has died"),
-    (Producer, "max_pending", str, "classic Interests for items to come that a producer keeps"),
-    (credit.AdaptiveCredit, "smallest", str, "items a step of adaptive credit, at first and at least"),
-    (credit.AdaptiveCredit, "largest", str, "items a step of adaptive credit at most"),
+    (upstream.Upstream, "max_lifetime_ms", _ms, "InterestLifetime of a relay's LLI at most"),
+    (Producer, "max_pending", str, "classic Interests for items to come, at a producer"),
+    (credit.AdaptiveCredit, "smallest", str, "items a step"),
+    (credit.AdaptiveCredit, "largest", str, "items a step"),
 ]  # fmt: skip
 
 
@@ -484,6 +543,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "packet cancel": lambda: annotated(cancel_packet(), whole=False),
     "packet item": lambda: annotated(item_packet()),
     "packet idle": lambda: annotated(idle_packet(), whole=False),
+    "packet hello": lambda: annotated(hello_packet()),
     "packet nack": lambda: annotated(nack_packet(), whole=False),
     "packet fork": lambda: annotated(fork_packet(), whole=False),
     "exchange": lambda: _Exchange().run(),

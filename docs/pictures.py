@@ -64,7 +64,7 @@ def main(names: Sequence[str]) -> None:
 
 
 def _feednet(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "testbed.cli", *words], check=True)
+    subprocess.run([sys.executable, "-m", "feednet", *words], check=True)
 
 
 def _draw(

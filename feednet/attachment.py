@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ndn.appv2 import NDNApp
 
+from feednet.prefixes import Prefixes
 from forwarder.host import Application
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import from_uri, to_uri
@@ -39,6 +40,7 @@ class Attachment:
         self._after = after
         self._on_problem = on_problem
         self._app: NDNApp | None = None
+        self._forwarder: Prefixes | None = None
         self._registered: set[bytes] = set()
         self._registering: asyncio.Task[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
@@ -46,6 +48,7 @@ class Attachment:
     async def run(self) -> None:
         """Connect to the forwarder, and work until the connection is lost; raise OSError if there is none."""
         app = NDNApp()
+        self._forwarder = Prefixes(app)
         app.face.callback = self._receive_around(app.face.callback)
         self._registered.clear()
         try:
@@ -73,8 +76,8 @@ class Attachment:
         if due is not None:
             delay = max(due - time.monotonic_ns(), 0) / 1e9
             self._alarm = asyncio.get_running_loop().call_later(delay, self._wake)
-        if self._registering is None and self._prefixes() != self._registered:
-            self._registering = asyncio.get_running_loop().create_task(self._register(app))
+        if self._forwarder and self._registering is None and self._prefixes() != self._registered:
+            self._registering = asyncio.get_running_loop().create_task(self._register(self._forwarder))
 
     async def _begin(self, app: NDNApp) -> None:
         self._app = app
@@ -97,18 +100,18 @@ class Attachment:
         self._after()
         self.settle()
 
-    async def _register(self, app: NDNApp) -> None:
+    async def _register(self, forwarder: Prefixes) -> None:
         """Register the prefixes that are new, and unregister those that are over."""
         try:
             while (wanted := set(self._prefixes())) != self._registered:
                 for name in wanted - self._registered:
-                    if await app.register(to_uri(name)):
+                    if await forwarder.register(name):
                         self._registered.add(name)
                     else:
                         self._on_problem(f"the forwarder does not let {to_uri(name)} be served; asking again")
                         await asyncio.sleep(_AGAIN_S)
                 for name in self._registered - wanted:
-                    await app.unregister(to_uri(name))
+                    await forwarder.unregister(name)
                     self._registered.discard(name)
         finally:
             self._registering = None

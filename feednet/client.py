@@ -13,11 +13,13 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from feednet.log import Log
+from feednet.prefixes import Prefixes
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.producer import Producer
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
+from forwarder.wire.hello import Hello, make_hello, parse_hello
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_interest, read_name
@@ -66,7 +68,7 @@ class Feeds:
     """
 
     def __init__(self, app: Any) -> None:
-        self._app = app
+        self._prefixes = Prefixes(app)
         self._face = app.face
         self._pass_on = self._face.callback
         self._shut_down = self._face.shutdown
@@ -75,6 +77,7 @@ class Feeds:
         self._subscriptions: dict[bytes, Subscription] = {}
         self._feeds: dict[bytes, Feed] = {}
         self._alarms: dict[_Owner, asyncio.TimerHandle] = {}
+        self._instance = SystemRandom().getrandbits(32)
 
     def subscribe(
         self,
@@ -115,7 +118,7 @@ class Feeds:
             raise ValueError(f"{log.uri} is published already")
         feed = self._feeds[log.name] = Feed(self, log)
         try:
-            is_registered = await self._register(log.name)
+            is_registered = await self._prefixes.register(log.name)
         except BaseException:
             self._feeds.pop(log.name, None)
             raise
@@ -123,12 +126,6 @@ class Feeds:
             del self._feeds[log.name]
             raise ConnectionError(f"the forwarder does not let this application serve {log.uri}")
         return feed
-
-    async def _register(self, name: bytes) -> bool:
-        encoded = to_uri(name)
-        if hasattr(self._app, "registerer"):  # ndn.appv2
-            return bool(await self._app.register(encoded))
-        return bool(await self._app.register(encoded, None))
 
     async def _receive(self, kind: int, wire: Any) -> None:
         if not self._take(bytes(wire)):
@@ -138,6 +135,8 @@ class Feeds:
         """Hand a packet to the feed that it belongs to; return whether there is one."""
         try:
             header = parse_lp(packet)
+            if header.hello is not None:
+                self._reply(header.hello)
             subscription, feed = self._owner(header)
             interest = None if feed is None else parse_interest(header.fragment)
         except MalformedPacket:
@@ -148,6 +147,12 @@ class Feeds:
         if feed is not None and interest is not None:
             feed._ask(interest)
         return subscription is not None or feed is not None or not header.fragment
+
+    def _reply(self, value: bytes) -> None:
+        """Repeat the number of a Hello: the forwarder learns that what it sends here arrives."""
+        number = parse_hello(value).number
+        if number is not None and self._face.running:
+            self._face.send(make_hello(Hello(self._instance, reply=number)))
 
     def _owner(self, header: LpPacket) -> "tuple[Subscription | None, Feed | None]":
         kind = header.fragment[0] if header.fragment else None

@@ -1,8 +1,9 @@
-"""A feed of one's own on disk: its key, and its items in the order in which they were appended.
+"""A feed of one's own on disk: its key, its mark, and its items in the order in which they were appended.
 
-A feed that is restarted from nothing, or written by two programs at once, forks: two items claim one number,
-and every follower drops it for good. So a log belongs to one process at a time, and an item is on
-disk before anybody can have seen it.
+A feed that is restarted from nothing, cut short, or written by two programs at once, forks: two items claim
+one number, and every follower drops it for good. So a log belongs to one process at a time. An item is on
+disk before anybody can have seen it, and then its number is, in the mark beside the key (`ssb.store.mark`):
+the items that the mark counts must be there, whole, and in the place where they were written.
 """
 
 import fcntl
@@ -16,8 +17,14 @@ from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import ED25519, LARGEST_PACKET, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, read_header
 from ssb.keys import KEY_BYTES, Identity
+from ssb.store.mark import Mark, Seen, sync_directory
 
 _NO_BACKLINK = b""
+
+
+_REMEDY = (
+    "put the newest whole copy back, or, if nobody has seen more than is here, open it with is_newest=True"
+)
 
 
 class BadLog(ValueError):
@@ -25,23 +32,28 @@ class BadLog(ValueError):
 
 
 class Log:
-    """An append-only log of native items, in memory and in two files: PATH, and the key in PATH.key.
+    """An append-only log of native items, in memory and in three files: PATH, the key in PATH.key, PATH.mark.
 
     Args:
-        path: where the items are, one Data packet after the other. Both files are made if there are none.
+        path: where the items are, one Data packet after the other. The files are made if there are none.
         prefix: the feed's name is this and the key.
+        is_newest: nobody has seen an item that is not in this log, though it is a copy or a part of one.
 
-    Raises BadLog: in use by another process, damaged, of another prefix, or the key is missing. What a crash
-    has left half written at the end is cut off: nobody has seen it.
+    Raises BadLog: in use by another process, damaged, of another prefix, the key or items are missing, or it
+    is a copy: later items may have been seen since it was made. What a crash has left half written at the end
+    is cut off: nobody has seen it.
 
     Attributes:
         name: the feed's name.
     """
 
-    def __init__(self, path: str | os.PathLike[str], prefix: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], prefix: str, *, is_newest: bool = False) -> None:
         self.path = Path(path)
+        self._key_path = self.path.with_name(f"{self.path.name}.key")
+        self._mark = Mark(self.path.with_name(f"{self.path.name}.mark"), self._key_path)
         self._file: FileIO = FileIO(self.path, "a+")
         self._size = 0
+        self._seen = Seen("")
         try:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,10 +61,11 @@ class Log:
                 raise BadLog(f"{self.path}: another program has this log open") from None
             self._file.seek(0)
             raw = self._file.readall()
-            self._identity = self._open_key(is_new=not raw)
+            self._identity = self._open_key(raw, self._mark.read())
+            seen = self._mark.read()
             self.name = feed_name(from_uri(prefix), self._identity.public_key)
-            self._items = self._read(raw)
-            self._size = os.fstat(self._file.fileno()).st_size
+            self._items = self._read(raw, self._sure(raw, seen, is_newest=is_newest))
+            self._keep(seen)
         except BaseException:
             self._file.close()
             raise
@@ -78,9 +91,10 @@ class Log:
     def append(self, message: bytes) -> Item:
         """Sign and keep a message.
 
-        Raises ValueError if its packet would be too large, or OSError if it cannot be written; the log then
-        is as it was, or, if that cannot be had either, closed.
+        Raises ValueError if its packet would be too large, or OSError if it cannot be written, or if this
+        process was forked off; the log then is as it was, or, if that cannot be had either, closed.
         """
+        self._mark.check_process()
         seq = self.tip + 1
         backlink = self._items[-1].id if self._items else _NO_BACKLINK
         wire = make_data(
@@ -93,45 +107,54 @@ class Log:
             raise ValueError(
                 f"a message of {len(message)} bytes makes a packet of more than {LARGEST_PACKET}"
             )
-        self._write(wire)
         item = parse_item(self.name, seq, parse_data(wire))
+        self._write(wire)
         self._items.append(item)
         return item
 
     def _write(self, wire: bytes) -> None:
-        """Put an item on disk, or leave nothing of it."""
+        """Put an item on disk and into the mark, or leave nothing of it."""
         try:
             left = memoryview(wire)
             while left:
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
+            self._mark.write(self._seen._replace(number=self.tip + 1, size=self._size + len(wire)))
         except BaseException:
             try:
                 self._file.truncate(self._size)
                 os.fsync(self._file.fileno())
+                if self._mark.read() != self._seen:
+                    self._mark.write(self._seen)
             except BaseException:
                 self._file.close()
                 raise
             raise
         self._size += len(wire)
+        self._seen = self._seen._replace(number=self.tip + 1, size=self._size)
 
     def close(self) -> None:
         """Let go of the file; the items can still be read."""
         self._file.close()
 
-    def _open_key(self, *, is_new: bool) -> Identity:
-        path = self.path.with_name(self.path.name + ".key")
+    def _open_key(self, raw: bytes, seen: Seen | None) -> Identity:
+        path = self._key_path
         try:
             seed = bytes.fromhex(path.read_text(encoding="ascii"))
         except FileNotFoundError:
-            if not is_new:
-                raise BadLog(f"{path}: the key of {self.path} is missing") from None
+            if raw or (seen is not None and seen.number):
+                raise BadLog(f"{path}: the key of {self.path} is missing; put it back") from None
             seed = os.urandom(KEY_BYTES)
+            # The mark comes first: a key without one is that of a log that is lost.
+            self._mark.write(Seen(_reference(seed)))
             self._write_key(path, seed)
+            return Identity.from_seed(seed)
         except ValueError as error:
             raise BadLog(f"{path}: not a key in hexadecimal: {error}") from None
         if len(seed) != KEY_BYTES:
             raise BadLog(f"{path}: a key has {KEY_BYTES} bytes, not {len(seed)}")
+        if seen is not None and seen.feed != _reference(seed):
+            raise BadLog(f"{path}: is not the key that {self.path} was written with; put that one back")
         return Identity.from_seed(seed)
 
     @staticmethod
@@ -144,40 +167,67 @@ class Log:
             file.flush()
             os.fsync(file.fileno())
         made.rename(path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(path.parent)
 
-    def _read(self, raw: bytes) -> list[Item]:
+    def _sure(self, raw: bytes, seen: Seen | None, *, is_newest: bool) -> int:
+        """Return how many bytes must be whole, as they have been shown or may have been; raise BadLog."""
+        if is_newest:
+            return 0
+        if seen is None:
+            others = "" if raw else f"; or begin another feed by removing {self._key_path}"
+            raise BadLog(f"{self.path}: no mark tells how many items were written: {_REMEDY}{others}")
+        if len(raw) < seen.size:
+            raise BadLog(
+                f"{self.path}: {seen.number} items of {seen.size} bytes were written, "
+                f"and {len(raw)} bytes are here: {_REMEDY}"
+            )
+        if self._mark.is_copy:
+            raise BadLog(f"{self.path}: is a copy, and later items may have been written since: {_REMEDY}")
+        return seen.size
+
+    def _read(self, raw: bytes, sure: int) -> list[Item]:
+        """Return the items; what was begun behind the `sure` bytes, and is not whole, is left out."""
         items: list[Item] = []
         at = 0
         while at < len(raw):
-            if not any(raw[at : at + LARGEST_PACKET]) and len(raw) - at < LARGEST_PACKET:
-                self._file.truncate(at)  # the file had grown, and nothing had been written to it
-                break
             try:
                 _, _, end = read_header(raw, at, len(raw))
-            except MalformedPacket as error:
-                if len(raw) - at >= LARGEST_PACKET:
-                    raise BadLog(f"{self.path}: byte {at}: {error}") from None
-                self._file.truncate(at)
-                break
-            try:
-                data = parse_data(raw[at:end])
-                item = parse_item(self.name, len(items) + 1, data)
-                if data.name != item_name(self.name, item.seq):
-                    raise RejectedItem("name", f"item {item.seq} has the name {to_uri(data.name)}")
-                if item.previous != (items[-1].id if items else None):
-                    raise RejectedItem("backlink", f"item {item.seq} does not follow the one before it")
+                item = self._read_item(raw[at:end], items)
+                if end > sure:
+                    verify_run(self.name, [item])
             except (MalformedPacket, RejectedItem) as error:
-                raise BadLog(f"{self.path}: byte {at}: {error}") from None
+                if at < sure or len(raw) - at >= LARGEST_PACKET:
+                    raise BadLog(f"{self.path}: damaged at byte {at}: {error}; {_REMEDY}") from None
+                break
             items.append(item)
             at = end
+        self._size = at
         if items:
             try:
                 verify_run(self.name, items)
             except RejectedItem as error:
-                raise BadLog(f"{self.path}: {error}") from None
+                raise BadLog(f"{self.path}: {error}; {_REMEDY}") from None
         return items
+
+    def _read_item(self, wire: bytes, before: list[Item]) -> Item:
+        """Return the item that comes next after others; raise MalformedPacket and RejectedItem."""
+        data = parse_data(wire)
+        item = parse_item(self.name, len(before) + 1, data)
+        if data.name != item_name(self.name, item.seq):
+            raise RejectedItem("name", f"item {item.seq} has the name {to_uri(data.name)}")
+        if item.previous != (before[-1].id if before else None):
+            raise RejectedItem("backlink", f"item {item.seq} does not follow the one before it")
+        return item
+
+    def _keep(self, seen: Seen | None) -> None:
+        """Cut off what is not whole, and have the mark count all items."""
+        if os.fstat(self._file.fileno()).st_size != self._size:
+            self._file.truncate(self._size)
+            os.fsync(self._file.fileno())
+        self._seen = Seen(self._identity.ref, self.tip, self._size)
+        if self._mark.is_copy or self._seen != seen or not seen.number:
+            self._mark.write(self._seen)
+
+
+def _reference(seed: bytes) -> str:
+    return Identity.from_seed(seed).ref

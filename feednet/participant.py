@@ -78,6 +78,7 @@ class ParticipantProgram:
             Forwarder(rng=self._random, controlled_push=False),
             offer=self._offer,
             admits=lambda customer: not self._account.graph.is_blocked(customer),
+            may_say=lambda: not self._account.own.doubt,
             trust=self._trust,
             epoch_ms=peer.epoch_ms,
             now=now,

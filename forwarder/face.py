@@ -5,8 +5,12 @@ that they, the core and the management protocol share. Numbers are those of the 
 """
 
 from enum import IntEnum
+from typing import Any, Final
 
 from forwarder.pacing import Pacer
+
+SPARE: Final = 16
+"""Pending Interests that are over and that a face may still hold, beyond one for each that is not."""
 
 INTERNAL_FACE = 1
 """The face of a node's own management."""
@@ -61,12 +65,16 @@ class Face:
         mtu: largest frame that it takes, bytes; None if it takes any.
         expiry: when it will be closed unless something comes in, ns; None if never.
         is_up: whether its link works.
+        is_proven: whether its neighbour is known to receive what is sent there; who writes from an address
+            may have made that up.
         local_fields: whether NextHopFaceId and IncomingFaceId are in use on it.
         is_reliable: whether lost frames are sent again (NDNLPv2 link reliability).
         is_marking: whether it marks congestion.
         marking_interval: NFD's BaseCongestionMarkingInterval, ns.
         marking_threshold: NFD's DefaultCongestionThreshold, bytes.
         pacer: of a link whose rate is known; None if it is not.
+        touches: pending Interests that have, or had, a record of it, and about as many at most that are over:
+            forwarder.pit.tidy() has it hold no more than `most_touches`.
         in_interests ... out_nacks: network-layer packets.
         in_bytes, out_bytes: of the frames that carried them.
     """
@@ -79,6 +87,7 @@ class Face:
         "in_nacks",
         "is_local",
         "is_marking",
+        "is_proven",
         "is_reliable",
         "is_up",
         "link_type",
@@ -86,6 +95,7 @@ class Face:
         "local_uri",
         "marking_interval",
         "marking_threshold",
+        "most_touches",
         "mtu",
         "number",
         "out_bytes",
@@ -94,6 +104,7 @@ class Face:
         "out_nacks",
         "pacer",
         "persistency",
+        "touches",
         "uri",
     )
 
@@ -115,9 +126,12 @@ class Face:
         self.mtu: int | None = None
         self.expiry: int | None = None
         self.is_up = True
+        self.is_proven = True
         self.local_fields = False
         self.is_reliable = False
         self.is_marking = False
+        self.touches: list[Any] = []
+        self.most_touches = SPARE
         self.marking_interval = 100_000_000
         self.marking_threshold = 65_536
         self.in_interests = 0

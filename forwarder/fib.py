@@ -24,14 +24,16 @@ class Fib:
     """Routes by prefix.
 
     A look-up tries only the prefix lengths that some route has, longest first: the number of hash probes
-    is that of distinct lengths, not of components or routes.
+    is that of distinct lengths, not of components or routes. A face that goes is looked up, too: its routes
+    are found without a look at those of others.
     """
 
-    __slots__ = ("_by_length", "_lengths", "_routes", "_suspended", "changes")
+    __slots__ = ("_by_length", "_lengths", "_of_face", "_routes", "_suspended", "changes")
 
     def __init__(self) -> None:
         self.changes = 0
         self._routes: dict[bytes, tuple[NextHop, ...]] = {}
+        self._of_face: dict[int, dict[bytes, None]] = {}  # face -> prefixes of the routes through it
         self._by_length: dict[int, int] = {}
         self._lengths: list[int] = []
         self._suspended: dict[int, dict[bytes, NextHop]] = {}
@@ -57,6 +59,7 @@ class Fib:
             return
         alone = (added,)  # one object for all prefixes that have no other next hop
         routes = self._routes
+        of_face = self._of_face.get(face, {})
         try:
             for prefix in prefixes:
                 before = routes.get(prefix)
@@ -68,7 +71,10 @@ class Fib:
                     hops.append(added)
                     hops.sort(key=lambda hop: (hop.cost, hop.above, hop.face))
                     routes[prefix] = tuple(hops)
+                of_face[prefix] = None
         finally:
+            if of_face:
+                self._of_face[face] = of_face
             self._sort_lengths()
 
     def remove(self, prefix: bytes, face: int) -> None:
@@ -80,31 +86,33 @@ class Fib:
         self.changes += 1
         resting = self._suspended.get(face)
         routes = self._routes
+        of_face = self._of_face.get(face, {})
         for prefix in prefixes:
             if resting is not None:
                 resting.pop(prefix, None)
-            before = routes.get(prefix)
-            if before is None:
+            if prefix not in of_face:
                 continue
-            hops = [hop for hop in before if hop.face != face]
-            if len(hops) == len(before):
-                continue
+            del of_face[prefix]
+            hops = [hop for hop in routes[prefix] if hop.face != face]
             if hops:
                 routes[prefix] = tuple(hops)
             else:
                 del routes[prefix]
                 self._count(prefix, -1)
+        if not of_face:
+            self._of_face.pop(face, None)
         self._sort_lengths()
 
     def remove_face(self, face: int) -> None:
         """Remove all routes through a face, also those that rest."""
         self._suspended.pop(face, None)
-        self.remove_many([*self._through(face)], face)
+        self.remove_many([*self._of_face.get(face, ())], face)
 
     def suspend(self, face: int) -> None:
         """Take all routes through a face out of use until resume()."""
         routes = self._suspended.get(face, {})
-        routes.update(self._through(face))
+        for prefix in self._of_face.get(face, ()):
+            routes[prefix] = next(hop for hop in self._routes[prefix] if hop.face == face)
         self.remove_face(face)
         self._suspended[face] = routes
 
@@ -115,10 +123,6 @@ class Fib:
             by_hop.setdefault(hop, []).append(prefix)
         for hop, prefixes in by_hop.items():
             self._add(prefixes, hop)
-
-    def _through(self, face: int) -> dict[bytes, NextHop]:
-        """Return the routes in use through a face."""
-        return {prefix: hop for prefix, hops in self._routes.items() for hop in hops if hop.face == face}
 
     def _count(self, prefix: bytes, change: int) -> None:
         """Note that a prefix gets its first route (1), or loses its last one (-1)."""

@@ -28,7 +28,7 @@ from forwarder.lli.ranges import Range
 from forwarder.lli.table import RANGE_BYTES, FeedTable, Verdict
 from forwarder.lli.upstream import Recovery
 from forwarder.pacing import Pacer
-from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags
+from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags, tidy
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategy import Strategy
 from forwarder.strategy_choice import StrategyChoice
@@ -188,7 +188,8 @@ class Forwarder:
             self._forget(face, now)
 
     def _forget(self, face: int, now: int) -> None:
-        for entry in list(self.pit):
+        touching = self.faces.get(face)
+        for entry in () if touching is None else tidy(touching):
             was_waiting = bool(entry.in_records)
             entry.drop_in_record(face)
             gone = was_waiting and not entry.in_records
@@ -334,6 +335,9 @@ class Forwarder:
             expiry = now + _FETCH_MS * MS
             entry.set_in_record(InRecord(_FEEDS, nonce, expiry, None, wire))
             entry.set_out_record(OutRecord(face, nonce, now, expiry))
+            asked.touches.append(entry)
+            if len(asked.touches) > asked.most_touches:
+                tidy(asked)
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._send(face, wire)
@@ -428,6 +432,9 @@ class Forwarder:
             self.counters.pit_full += 1
             self._send_nack(face, interest.wire, CONGESTION, token)
             return
+        face.touches.append(entry)
+        if len(face.touches) > face.most_touches:
+            tidy(face)
         if persistent:
             entry.begin_passing(now)
         self._forward(entry, face, interest, ends, header, expiry, now)
@@ -560,6 +567,9 @@ class Forwarder:
                     self.dead_nonces.add(entry.key[0], sent.nonce, now)  # it may still go round a loop
                 entry.drop_out_record(out)
         entry.out_records.append(OutRecord(out, nonce, now, expiry))
+        face.touches.append(entry)
+        if len(face.touches) > face.most_touches:
+            tidy(face)
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if mark or face.local_fields or entry.tags is not None:
@@ -598,6 +608,7 @@ class Forwarder:
                     self.cs.insert(data, now, is_unsolicited=True)
             return
         face.in_data += 1
+        face.is_proven = face.is_proven or any(entry.out_record(number) for entry in entries)
         is_lasting = may_keep and self.cs.is_lasting
         if may_keep:
             self.cs.insert(data, now)
@@ -752,7 +763,10 @@ def _records(entry: PitEntry, faces: Mapping[int, Face]) -> int:
 
 
 def _ranges(feed: FeedEntry, faces: Mapping[int, Face]) -> int:
-    """Return how many ranges of a feed are of faces to the network, and how many next hops there were asked."""
+    """Return how many ranges of a feed are of faces to the network.
+
+    And how many next hops there were asked.
+    """
     granted = sum(_is_network(face, faces) for face, _ in feed.ranges.items())
     return granted + sum(_is_network(face, faces) for face, _ in feed.holders())
 

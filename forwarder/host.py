@@ -12,6 +12,7 @@ from forwarder.face import Face, LinkType
 from forwarder.forwarder import Forwarder
 from forwarder.link import LinkService
 from forwarder.pacing import Pacer
+from forwarder.timers import Timers
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket
@@ -50,6 +51,8 @@ class Host:
         self.forwarder = forwarder
         self._links: dict[int, LinkService] = {}
         self._reliable: dict[int, LinkService] = {}
+        self._timers: Timers[int] = Timers()  # of reliable links
+        self._stirred: dict[int, None] = {}  # reliable links whose deadlines or frames may be others now
         self._applications: dict[int, Application] = {}
         self._pacers: dict[int, Pacer] = {}
         self._next_face = first_face
@@ -93,15 +96,17 @@ class Host:
         link.configure(link.face.mtu)
         if link.reliability is not None:
             self._reliable[face] = link
+            self._stirred[face] = None
         else:
-            self._reliable.pop(face, None)
+            self._let_go(face)
 
     def remove_face(self, face: int, now: int) -> None:
         """Remove a face, with all that waits for it or on it; no effect if there is none of that number."""
         if face in self.forwarder.faces:
             self._now = now
-            for gone in (self._links, self._reliable, self._applications, self._pacers):
+            for gone in (self._links, self._applications, self._pacers):
                 gone.pop(face, None)
+            self._let_go(face)
             self.forwarder.remove_face(face, now)
             self._settle(now)
 
@@ -117,6 +122,8 @@ class Host:
         """Take note that a link is down, or up again."""
         self._now = now
         self._links[face].reset(self.forwarder.rng.getrandbits(64))
+        if face in self._reliable:
+            self._stirred[face] = None
         self.forwarder.set_face(face, up, now)
         self._settle(now)
 
@@ -144,6 +151,8 @@ class Host:
         self._now = now
         link = self._links[face]
         link.face.in_bytes += len(frame)
+        if face in self._reliable:
+            self._stirred[face] = None
         header: LpPacket | None = None
         try:
             if frame and frame[0] == LP_PACKET:
@@ -161,10 +170,13 @@ class Host:
         None stands where other endpoints name a destination: a face has its own.
         """
         self._settle(self._now)
-        for face, link in self._reliable.items():
+        for face in sorted(self._stirred):
+            link = self._reliable[face]
             for frame in link.take_frames():
                 link.face.out_bytes += len(frame)
                 self._outputs.append((face, frame, None))
+            self._timers.set(face, link.next_deadline())
+        self._stirred.clear()
         outputs, self._outputs = self._outputs, []
         return outputs
 
@@ -176,23 +188,37 @@ class Host:
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         deadline = self.forwarder.next_deadline()
-        for waiting in (self._applications, self._reliable):
-            for each in waiting.values():
-                own = each.next_deadline()
-                if own is not None and (deadline is None or own < deadline):
-                    deadline = own
+        for face in self._stirred:
+            self._timers.set(face, self._reliable[face].next_deadline())
+        own = self._timers.next_deadline()
+        if own is not None and (deadline is None or own < deadline):
+            deadline = own
+        for application in self._applications.values():
+            own = application.next_deadline()
+            if own is not None and (deadline is None or own < deadline):
+                deadline = own
         return deadline
 
     def wake(self, now: int) -> None:
         """Let the forwarder, the links and the applications act on their deadlines."""
         self._now = now
         self.forwarder.wake(now)
-        for waiting in (self._applications, self._reliable):
-            for each in waiting.values():
-                deadline = each.next_deadline()
-                if deadline is not None and deadline <= now:
-                    each.wake(now)
+        for application in self._applications.values():
+            deadline = application.next_deadline()
+            if deadline is not None and deadline <= now:
+                application.wake(now)
+        for face in self._stirred:
+            self._timers.set(face, self._reliable[face].next_deadline())
+        for face in sorted(self._timers.expire(now)):
+            self._reliable[face].wake(now)
+            self._stirred[face] = None
         self._settle(now)
+
+    def _let_go(self, face: int) -> None:
+        """Have no timer of a link any more that is gone, or not reliable."""
+        self._reliable.pop(face, None)
+        self._stirred.pop(face, None)
+        self._timers.set(face, None)
 
     def settle(self, now: int) -> None:
         """Take what an application has put out because of something that it was told by other ways."""
@@ -224,6 +250,8 @@ class Host:
         link = self._links.get(face)
         if link is None:
             return  # it has just been removed
+        if face in self._reliable:
+            self._stirred[face] = None
         pacer = self._pacers.get(face)
         for frame in link.send(packet, self._now):
             link.face.out_bytes += len(frame)

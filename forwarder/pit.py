@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forwarder.face import SPARE, Face
 from forwarder.lengths import Lengths
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
 from forwarder.wire.packet import Data, Interest
 
@@ -84,6 +85,7 @@ class PitEntry:
         key: (name, CanBePrefix, MustBeFresh).
         in_records, out_records: at most one a face.
         deadline: the latest expiry that an Interest for it has had, ns; -1 before the first.
+        is_live: whether it is in the table.
         passed: names of Data that have passed a persistent Interest, oldest first; None if there is none.
         strategy: what decides about it.
         notes: whatever the strategy wants to remember with it.
@@ -93,6 +95,7 @@ class PitEntry:
     __slots__ = (
         "deadline",
         "in_records",
+        "is_live",
         "key",
         "notes",
         "out_records",
@@ -106,6 +109,7 @@ class PitEntry:
         self.in_records: list[InRecord] = []
         self.out_records: list[OutRecord] = []
         self.deadline = -1
+        self.is_live = True
         self.passed: dict[bytes, None] | None = None
         self.strategy: Any = None
         self.notes: Any = None
@@ -201,8 +205,15 @@ class PitEntry:
         self.out_records = [r for r in self.out_records if r.face != face]
 
 
+def tidy(face: Face) -> list[PitEntry]:
+    """Remove entries that are over, and repetitions, from what a face touches; return the rest."""
+    face.touches = list(dict.fromkeys([each for each in face.touches if each.is_live]))
+    face.most_touches = 2 * len(face.touches) + SPARE
+    return face.touches
+
+
 class Pit:
-    """The table, with the entries' expiry in a timer wheel."""
+    """The table, with timers of the entries' expiry."""
 
     __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "timers")
 
@@ -211,7 +222,7 @@ class Pit:
         self._prefixes = Lengths()  # of the names of entries with CanBePrefix
         self._digests = 0  # entries whose name ends with an implicit digest
         self._loose = 0  # entries that Data of another name may satisfy, counted twice if both
-        self.timers: TimerWheel[PitEntry] = TimerWheel()
+        self.timers: Timers[PitEntry] = Timers()
 
     def find(self, interest: Interest) -> PitEntry | None:
         """Return the entry for an Interest."""
@@ -232,20 +243,17 @@ class Pit:
     def extend(self, entry: PitEntry, expiry: int) -> None:
         """Keep an entry until `expiry` (ns) at least."""
         if expiry > entry.deadline:
-            if entry.deadline >= 0:
-                self.timers.cancel(entry)
             entry.deadline = expiry
-            self.timers.add(entry)
+            self.timers.set(entry, expiry)
 
     def expire_at(self, entry: PitEntry, deadline: int) -> None:
         """Let a live entry expire at `deadline` (ns), even if that is sooner."""
-        self.timers.cancel(entry)
         entry.deadline = deadline
-        self.timers.add(entry)
+        self.timers.set(entry, deadline)
 
     def remove(self, entry: PitEntry) -> None:
         """Remove a live entry and its timer."""
-        self.timers.cancel(entry)
+        self.timers.set(entry, None)
         self._forget(entry)
 
     def expire(self, now: int) -> list[PitEntry]:
@@ -257,6 +265,7 @@ class Pit:
 
     def _forget(self, entry: PitEntry) -> None:
         del self._entries[entry.key]
+        entry.is_live = False
         if not self._loose:
             return
         if entry.key[1]:

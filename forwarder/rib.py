@@ -13,7 +13,7 @@ from typing import Protocol
 
 from sortedcontainers import SortedDict
 
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from forwarder.wire.name import prefix_ends
 
 
@@ -84,7 +84,7 @@ class Rib:
         self._routes: SortedDict[bytes, dict[tuple[int, int], Route]] = SortedDict()
         self._prefixes_of: dict[int, dict[bytes, int]] = {}  # face -> prefix -> routes
         self._installed: dict[bytes, dict[int, tuple[int, int]]] = {}  # prefix -> face -> cost, above
-        self._timers: TimerWheel[Route] = TimerWheel()
+        self._timers: Timers[Route] = Timers()
 
     def register(self, route: Route) -> None:
         """Add a route, or put it in the place of the one with its prefix, face and origin."""
@@ -94,19 +94,18 @@ class Rib:
         if old is None:
             prefixes = self._prefixes_of.setdefault(route.face, {})
             prefixes[route.prefix] = prefixes.get(route.prefix, 0) + 1
-        elif old.deadline >= 0:
-            self._timers.cancel(old)
+        else:
+            self._timers.set(old, None)
         at_prefix[key] = route
         if route.deadline >= 0:
-            self._timers.add(route)
+            self._timers.set(route, route.deadline)
         self._settle(route.prefix)
 
     def unregister(self, prefix: bytes, face: int, origin: int) -> None:
         """Remove a route; no effect if there is none."""
         route = self._routes.get(prefix, {}).get((face, origin))
         if route is not None:
-            if route.deadline >= 0:
-                self._timers.cancel(route)
+            self._timers.set(route, None)
             self._forget(route)
             self._settle(prefix)
 

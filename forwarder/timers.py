@@ -1,82 +1,84 @@
-"""A timer wheel with exact deadlines.
+"""Deadlines of many things: the earliest in O(1), a change in O(log n), however many there are.
 
-Entries are bucketed by the millisecond of their deadline, so adding and cancelling are dictionary
-operations whatever the number of entries; the heap holds a number for each bucket, and for buckets gone
-since, which it is rid of before they outnumber the others. A bucket keeps the exact deadlines, so nothing
-fires early or late: what the emulator's clock needs to be repeatable.
+Every `next_deadline()` over a set of things asks one of these, so no event costs a look at all of them. The
+structure is a heap with lazy deletion: a deadline that is removed or replaced stays in the heap until it
+comes to the top, or until such entries outnumber the others. They are cleared away then, so their number
+never depends on how often deadlines change. Both costs are amortised.
 """
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
-_TICK_BITS: Final = 20  # 2**20 ns, about a millisecond
-_STALE_TICKS: Final = 64  # not worth a clean-up
+_SPARE: Final = 64  # removed deadlines that the heap may hold, beyond one for each that counts
 
+MANY: Final = 1 << 30
 
-class Timed(Protocol):
-    """Something that a wheel can hold: hashable by identity, with its deadline in nanoseconds."""
-
-    deadline: int
+K = TypeVar("K")
 
 
-T = TypeVar("T", bound=Timed)
+class Timers(Generic[K]):
+    """Deadlines in ns by key, any hashable value. Of equal deadlines, the one that was set first is first."""
 
-
-class TimerWheel(Generic[T]):
-    """Objects ordered by their `deadline`, which must not change while they are in the wheel."""
-
-    __slots__ = ("_buckets", "_ticks")
+    __slots__ = ("_heap", "_number", "_set")
 
     def __init__(self) -> None:
-        self._buckets: dict[int, dict[T, None]] = {}
-        self._ticks: list[int] = []
+        self._set: dict[K, tuple[int, int, K]] = {}  # deadline, number of the setting, key
+        self._heap: list[tuple[int, int, K]] = []
+        self._number = 0
 
-    def add(self, item: T) -> None:
-        """Insert an object at its deadline."""
-        tick = item.deadline >> _TICK_BITS
-        bucket = self._buckets.get(tick)
-        if bucket is None:
-            bucket = self._buckets[tick] = {}
-            heappush(self._ticks, tick)
-        bucket[item] = None
+    def set(self, key: K, deadline: int | None) -> None:
+        """Replace the deadline of a key; None for none. The same one again keeps its place."""
+        current = self._set
+        if deadline is None:
+            current.pop(key, None)
+            return
+        before = current.get(key)
+        if before is not None and before[0] == deadline:
+            return
+        self._number = number = self._number + 1
+        heap = self._heap
+        current[key] = entry = (deadline, number, key)
+        heappush(heap, entry)
+        if len(heap) > 2 * len(current) + _SPARE:
+            self._heap = sorted(current.values())  # which is a heap
 
-    def cancel(self, item: T) -> None:
-        """Take an object out again before its deadline."""
-        tick = item.deadline >> _TICK_BITS
-        bucket = self._buckets[tick]
-        del bucket[item]
-        if not bucket:
-            del self._buckets[tick]
-            if len(self._ticks) > 2 * len(self._buckets) + _STALE_TICKS:
-                self._ticks = sorted(self._buckets)  # which is a heap
+    def get(self, key: K) -> int | None:
+        """Return the deadline of a key, None if it has none."""
+        found = self._set.get(key)
+        return None if found is None else found[0]
 
     def next_deadline(self) -> int | None:
-        """Return the earliest deadline, None if the wheel is empty."""
-        while self._ticks:
-            bucket = self._buckets.get(self._ticks[0])
-            if bucket:
-                return min(item.deadline for item in bucket)
-            heappop(self._ticks)
+        """Return the earliest deadline, None if there is none."""
+        heap = self._heap
+        while heap:
+            first = heap[0]
+            found = self._set.get(first[2])
+            if found is not None and found[1] == first[1]:
+                return first[0]
+            if len(heap) > 2 * len(self._set):
+                heap = self._heap = sorted(self._set.values())
+            else:
+                heappop(heap)
         return None
 
-    def expire(self, now: int) -> list[T]:
-        """Take out all objects whose deadline is not after `now`, earliest first."""
-        due: list[T] = []
-        last = now >> _TICK_BITS
-        while self._ticks and self._ticks[0] <= last:
-            tick = self._ticks[0]
-            bucket = self._buckets.get(tick, {})
-            expired = [item for item in bucket if item.deadline <= now]
-            expired.sort(key=_deadline)
-            for item in expired:
-                del bucket[item]
-            due += expired
-            if bucket:
-                break
-            self._buckets.pop(tick, None)
-            heappop(self._ticks)
+    def expire(self, now: int, most: int = MANY) -> list[K]:
+        """Remove the deadlines that are not after `now`, `most` at most; return the keys, earliest first."""
+        due: list[K] = []
+        heap = self._heap
+        while heap and heap[0][0] <= now and len(due) < most:
+            _, number, key = heappop(heap)
+            found = self._set.get(key)
+            if found is not None and found[1] == number:
+                del self._set[key]
+                due.append(key)
         return due
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._set
 
-def _deadline(item: Timed) -> int:
-    return item.deadline
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._set)
+
+    def __len__(self) -> int:
+        return len(self._set)

@@ -3,9 +3,10 @@
 import tomllib
 from pathlib import Path
 from reprlib import Repr
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+if TYPE_CHECKING:  # commands that read no file of a user's need not wait for it
+    from pydantic import ValidationError
 
 _ROOM = 60
 _PLAIN = {
@@ -52,13 +53,13 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(error.strerror or str(error)) from error
 
 
-def first_problem(error: ValidationError) -> str:
+def first_problem(error: "ValidationError") -> str:
     """Return the first of what a model has found wrong: the key, what is wrong, and what was given."""
     path, problem = problem_of(error)
     return f"{'.'.join(path)}: {problem}"
 
 
-def problem_of(error: ValidationError) -> tuple[tuple[str, ...], str]:
+def problem_of(error: "ValidationError") -> tuple[tuple[str, ...], str]:
     """Return the first of what a model has found wrong: the key, the outermost table first, and the rest."""
     first = error.errors()[0]
     problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
@@ -72,7 +73,7 @@ def problem_of(error: ValidationError) -> tuple[tuple[str, ...], str]:
 
 def shown(value: Any) -> str:
     """Return what the user gave, as far as a line has room for it."""
-    if isinstance(value, str) and len(value) <= _ROOM and value.isprintable():
+    if isinstance(value, str) and value and len(value) <= _ROOM and value.isprintable():
         return value
     short = Repr()
     short.maxstring = short.maxother = short.maxlong = _ROOM

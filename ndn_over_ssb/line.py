@@ -134,6 +134,11 @@ class Line:
         """Bytes that wait to be written."""
         return self._queued
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to be written, now or later."""
+        return self._owes_read or self._queued > 0
+
     def put(self, packet: bytes, now: int) -> bool:
         """Queue a packet for the other side; return False if there is no room for it."""
         if self._queued + len(packet) > QUEUE:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
+from forwarder.timers import Timers
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.packet import Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
@@ -66,7 +67,7 @@ class _Link:
         line: to the other side.
         face: of the forwarder.
         allowance: what the customer may send.
-        held_until: nothing is received from the customer before this time, ns.
+        reads: feeds by which the line is found.
     """
 
     contract: Contract
@@ -74,7 +75,7 @@ class _Link:
     line: Line
     face: int
     allowance: Allowance
-    held_until: int | None = None
+    reads: tuple[str, ...] = ()
 
 
 class Participant(Surrounding):
@@ -85,6 +86,7 @@ class Participant(Surrounding):
         program: the Scuttlebutt side, and
         peer, feeds: the peer in it, and its store.
         publish: (content, time, ns) -> writes a message to the identity's feed and passes it on.
+        may_say: whether the identity's feed may be written to now. What is to be said waits until it may.
         root: the identity that allocates the name space.
         forwarder: the node's, without faces.
         offer: what it grants customers as a provider; None if it is none.
@@ -116,6 +118,7 @@ class Participant(Surrounding):
         *,
         offer: Terms | None = None,
         admits: Callable[[str], bool] = lambda customer: True,
+        may_say: Callable[[], bool] = lambda: True,
         trust: Trust | None = None,
         epoch_ms: float = 0.0,
         now: int = 0,
@@ -131,6 +134,9 @@ class Participant(Surrounding):
         self._publish = publish
         self._offer = offer
         self._admits = admits
+        self._may_say = may_say
+        self._is_silent = False
+        self._has_offered = False
         self._trust = trust
         self._epoch_ms = epoch_ms
         self.answered = 0
@@ -143,9 +149,14 @@ class Participant(Surrounding):
         self._read: dict[str, int] = {}
         self._links: dict[str, _Link] = {}
         self._by_face: dict[int, _Link] = {}
+        self._by_feed: dict[str, _Link] = {}
+        self._unflushed: dict[str, _Link] = {}  # links whose lines may have something to write
+        self._held: Timers[str] = Timers()  # of when customers that sent too much are received again
         # Contract -> the number of the message by which its epoch was begun here.
         self._labels: dict[str, int] = {}
         self._open: dict[str, Contract] = {}  # contracts of this participant that are not over
+        self._broken: dict[str, None] = {}  # contracts that are to be ended
+        self._ends: Timers[str] = Timers()  # of those of them that are accepted
         self._replies: dict[str, Allowance] = {}  # customer -> what is written to this log because of it
         self._serving: int | None = None
         self._routes: set[tuple[bytes, int, int]] = set()
@@ -214,21 +225,21 @@ class Participant(Surrounding):
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        due = [self._program.next_deadline(), self.host.next_deadline()]
-        due += [link.held_until for link in self._links.values()]
-        due += [self._ns(contract.until) for contract in self._open.values() if contract.is_accepted]
+        due = [
+            self._program.next_deadline(),
+            self.host.next_deadline(),
+            self._held.next_deadline(),
+            self._ends.next_deadline(),
+        ]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
         self.host.wake(now)
-        for link in self._links.values():
-            if link.held_until is not None and now >= link.held_until:
-                link.held_until = None
-                link.line.release(now)
-        for contract in list(self._open.values()):
-            if contract.is_accepted and self._ms(now) >= contract.until:
-                self._is_stale = True
+        for id_ in self._held.expire(now):
+            self._links[id_].line.release(now)
+        if self._ends.expire(now):
+            self._is_stale = True
         super().wake(now)
 
     def settle(self, now: int) -> None:
@@ -252,10 +263,9 @@ class Participant(Surrounding):
             self._peer.replication.forget(feed)
             self._feeds.drop(feed)
         self._peer.want(self._me, now)
-        if self._offer is not None and self.contracts.offers.get(self._me) != self._offer:
-            self._say(clause("offer", terms=self._offer), now)
+        self._say_what_waits(now)
         for contract in list(self._open.values()):
-            if contract.holds(self._ms(now)):
+            if contract.holds(self._ms(now)) and not self._is_silent:
                 self._begin(contract, contract.epoch + 1, now)
         self._follow_up(now)
 
@@ -263,6 +273,20 @@ class Participant(Surrounding):
         message = self._publish(content, now)
         self._take_message(message)
         return message
+
+    def _say_what_waits(self, now: int) -> None:
+        """Make the offer and end broken contracts, as soon as that may be said."""
+        self._is_silent = not self._may_say()
+        if self._is_silent:
+            return
+        if self._offer is not None and not self._has_offered:
+            if self.contracts.offers.get(self._me) != self._offer:
+                self._say(clause("offer", terms=self._offer), now)
+            self._has_offered = True
+        while self._broken:
+            contract = next(iter(self._broken))
+            self._say(clause("end", contract=contract), now)
+            del self._broken[contract]
 
     def _begin(self, contract: Contract, epoch: int, now: int) -> None:
         """Begin an epoch with a new transient feed, and let the other side have it."""
@@ -288,6 +312,7 @@ class Participant(Surrounding):
         for contract in self.contracts.read(message):
             if self._me in (contract.customer, contract.provider):
                 self._open[contract.id] = contract
+                self._ends.set(contract.id, self._ns(contract.until) if contract.is_accepted else None)
             self._is_stale = True
 
     def _take_event(self, event: PeerEvent, now: int) -> None:
@@ -303,26 +328,40 @@ class Participant(Surrounding):
         if not isinstance(content, dict) or content.get("type") != PACKETS:
             self._take_message(message)
             return
-        for link in list(self._links.values()):
-            if message.author in link.line.reads:
-                try:
-                    packets = link.line.take(message, now, self._ms(now))
-                except LineError as error:
-                    self._break(link, str(error), now)
-                    return
-                for packet in packets:
-                    self._receive(link, packet, now)
+        link = self._by_feed.get(message.author)
+        if link is not None:
+            try:
+                packets = link.line.take(message, now, self._ms(now))
+            except LineError as error:
+                self._break(link, str(error), now)
                 return
+            finally:
+                self._note(link)
+            for packet in packets:
+                self._receive(link, packet, now)
+
+    def _note(self, link: _Link) -> None:
+        """Find a link by the feeds that its line reads now, and see whether it has something to write."""
+        for feed in link.reads:
+            if self._by_feed.get(feed) is link:
+                del self._by_feed[feed]
+        link.reads = link.line.reads
+        for feed in link.reads:
+            self._by_feed.setdefault(feed, link)
+        self._unflushed[link.contract.id] = link
 
     def _break(self, link: _Link, reason: str, now: int) -> None:
         """End a contract whose other side does not keep to the protocol."""
         self.counters[f"line: {reason}"] += 1
-        self._say(clause("end", contract=link.contract.id), now)
+        self._broken[link.contract.id] = None
+        self._drop(link, now)
+        self._is_stale = True
 
     # What follows from logs
 
     def _update(self, now: int) -> None:
         self._is_stale = False
+        self._say_what_waits(now)
         for feed, (first, _) in self._feeds.forks().items():
             self.name_space.forked(feed, first.sequence)
         for contract in list(self._open.values()):
@@ -353,17 +392,21 @@ class Participant(Surrounding):
             if link is not None:
                 self._drop(link, now)
             if contract.has_ended or contract.is_accepted or contract.refusal is not None:
-                self._open.pop(contract.id, None)
+                self._close(contract)
                 self._forget_first(contract)
-            elif contract.is_requested and contract.provider == self._me:
+            elif contract.is_requested and contract.provider == self._me and not self._is_silent:
                 self._answer(contract, now)
             return
         if link is not None and link.epoch < contract.epoch:
             self._drop(link, now)
+        if contract.id in self._broken:
+            return
         mine = contract.begun.get(self._me, (-1, ""))[0]
         # Logs of others may come only after a start anew; what was begun before it is lost.
         is_old = mine >= 0 and contract.id not in self._labels
         if mine < max(contract.epoch, 0) or is_old:
+            if self._is_silent:
+                return
             self._forget_first(contract)
             if self._may_reply(contract, now):
                 self._begin(contract, max(contract.epoch + is_old, 0), now)
@@ -372,10 +415,14 @@ class Participant(Surrounding):
         elif mine == contract.begun.get(contract.other(self._me), (-1, ""))[0] and link is None:
             self._link(contract, now)
 
+    def _close(self, contract: Contract) -> None:
+        self._open.pop(contract.id, None)
+        self._ends.set(contract.id, None)
+
     def _answer(self, contract: Contract, now: int) -> None:
         customer = contract.customer
         if not self._may_reply(contract, now):
-            self._open.pop(contract.id)
+            self._close(contract)
             return
         reason = ""
         if self._offer is None:
@@ -434,9 +481,13 @@ class Participant(Surrounding):
         burst = terms.rate if contract.provider == self._me else terms.rate / 2
         link = _Link(contract, contract.epoch, line, face.number, Allowance(terms.rate, burst, now))
         self._links[contract.id] = self._by_face[face.number] = link
+        self._note(link)
 
     def _drop(self, link: _Link, now: int) -> None:
         link.line.close()
+        self._note(link)
+        self._unflushed.pop(link.contract.id, None)
+        self._held.set(link.contract.id, None)
         self._routes = {route for route in self._routes if route[1] != link.face}
         self.host.remove_face(link.face, now)
         del self._links[link.contract.id], self._by_face[link.face]
@@ -487,7 +538,7 @@ class Participant(Surrounding):
         """Act on what has happened until nothing more follows from it."""
         is_busy = True
         while is_busy:
-            if self._is_stale:
+            if self._is_stale or (self._is_silent and self._may_say()):
                 self._update(now)
             events = self._program.take_events()
             self._events += [event for event in events if event.event != "stored"]
@@ -496,8 +547,10 @@ class Participant(Surrounding):
             outputs = self.host.take_outputs()
             for face, packet, _ in outputs:
                 self._send(face, packet, now)
-            for link in self._links.values():
+            for link in sorted(self._unflushed.values(), key=lambda link: link.face):
                 link.line.flush(now, self._ms(now))
+                if not link.line.is_waiting:
+                    del self._unflushed[link.contract.id]
             is_busy = bool(events or outputs or self._is_stale)
 
     def _send(self, face: int, packet: bytes, now: int) -> None:
@@ -515,7 +568,7 @@ class Participant(Surrounding):
             return
         if asks and not link.allowance.take(now):
             self.counters["Interests above the rate"] += 1
-        elif link.line.put(packet, now):
+        elif self._put(link, packet, now):
             return
         else:
             self.counters["no room on the line"] += 1
@@ -566,15 +619,19 @@ class Participant(Surrounding):
         if link.contract.provider != self._me:
             return True
         may_send = link.allowance.take(now, in_debt=True)
-        if link.held_until is None and link.allowance.debt_s > _PATIENCE_S:
-            link.held_until = now + int(link.allowance.debt_s * _S)
+        if link.contract.id not in self._held and link.allowance.debt_s > _PATIENCE_S:
+            self._held.set(link.contract.id, now + int(link.allowance.debt_s * _S))
             link.line.hold_back(now)
         return may_send
 
     def _nack(self, link: _Link, packet: bytes, interest: Interest, reason: int, now: int) -> None:
         """Answer a customer's Interest with a Nack, without the forwarder."""
         token = parse_lp(packet).pit_token
-        link.line.put(make_lp(interest.wire, nack_reason=reason, pit_token=token), now)
+        self._put(link, make_lp(interest.wire, nack_reason=reason, pit_token=token), now)
+
+    def _put(self, link: _Link, packet: bytes, now: int) -> bool:
+        self._unflushed[link.contract.id] = link
+        return link.line.put(packet, now)
 
     def _ms(self, now: int) -> float:
         return self._epoch_ms + now / 1e6

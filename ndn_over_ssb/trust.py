@@ -8,7 +8,7 @@ certificate, and go on when it has come through the provider's own forwarder.
 
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from ndn.encoding import FormalName, parse_data
 from ndn.security.validator.cascade_validator import PublicKeyStorage
 
 from forwarder.management.keys import Certificate, parse_certificate
+from forwarder.timers import Timers
 from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.packet import Data, make_interest, read_name
 from forwarder.wire.tlv import MalformedPacket
@@ -57,7 +58,8 @@ class Trust:
         self._random = random
         self._epoch_ms = epoch_ms
         self._now = 0
-        self._fetches: dict[bytes, _Fetch] = {}
+        self._fetches: dict[bytes, list[_Check]] = {}  # certificate -> checks that wait for it
+        self._timers: Timers[bytes] = Timers()  # of when certificates are given up
         self._waiting = 0
         self._outputs: list[bytes] = []
         self.accepted = 0
@@ -100,14 +102,13 @@ class Trust:
 
     def next_deadline(self) -> int | None:
         """See Application."""
-        return min((fetch.until for fetch in self._fetches.values()), default=None)
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """See Application: give up certificates that do not come."""
         self._now = now
-        for name, fetch in list(self._fetches.items()):
-            if now >= fetch.until:
-                self._end(name, None)
+        for name in self._timers.expire(now):
+            self._end(name, None)
 
     # The coroutines
 
@@ -142,24 +143,25 @@ class Trust:
         except Exception:
             self._decide(False, check.verdict)
             return
-        fetch = self._fetches.get(wanted)
-        if fetch is None and len(self._fetches) >= _FETCHES:
+        waiting = self._fetches.get(wanted)
+        if waiting is None and len(self._fetches) >= _FETCHES:
             check.steps.close()
             self._decide(False, check.verdict)
             return
-        if fetch is None:
-            fetch = self._fetches[wanted] = _Fetch(self._now + _LIFETIME_MS * 1_000_000)
+        if waiting is None:
+            waiting = self._fetches[wanted] = []
+            self._timers.set(wanted, self._now + _LIFETIME_MS * 1_000_000)
             interest = make_interest(
                 wanted, nonce=self._random.getrandbits(32), must_be_fresh=True, lifetime_ms=_LIFETIME_MS
             )
             self._outputs.append(interest)
-        fetch.checks.append(check)
+        waiting.append(check)
         self._waiting += 1
 
     def _end(self, name: bytes, certificate: bytes | None) -> None:
         """Go on with the checks that wait for a certificate, which is None if it does not come."""
-        fetch = self._fetches.pop(name, None)
-        for check in () if fetch is None else fetch.checks:
+        self._timers.set(name, None)
+        for check in self._fetches.pop(name, ()):
             self._waiting -= 1
             self._go_on(check, certificate)
 
@@ -187,14 +189,6 @@ class _Check:
 
     steps: Coroutine[bytes, bytes | None, bool]
     verdict: Verdict
-
-
-@dataclass(slots=True)
-class _Fetch:
-    """A certificate that is fetched until a time, ns, and the checks that wait for it."""
-
-    until: int
-    checks: list[_Check] = field(default_factory=list)
 
 
 class _Keys(PublicKeyStorage):  # type: ignore[misc]

@@ -3,21 +3,27 @@
 A value is a tag, `varint(length << 3 | type)`, and so many bytes. tinySSB's dialect writes integers in as few
 bytes as hold them with their sign, the least significant first. Its Android client writes them without a
 sign bit, so that 128 is one byte, 0x80: `decode(..., unsigned=True)` reads both dialects, where no number is
-negative.
+negative. npm's bipf also writes JavaScript's `undefined`, which `decode(..., undefined=True)` takes as
+`JSON.stringify` does: members of dictionaries are left out, those of lists are None.
 """
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 Value = None | bool | int | float | str | bytes | Sequence["Value"] | Mapping[str, "Value"]
 
 STRING, BYTES, INT, DOUBLE, LIST, DICT, BOOL_NONE = range(7)
 
 _DEEPEST: Final = 16
+_DEEPEST_MESSAGE: Final = 80
+"""Deeper than a message of 8,192 characters can be nested, as each level indents it by 2 more."""
 _MOST_INT_BYTES: Final = 8
 _MOST_VARINT_BYTES: Final = 5
 _DOUBLE: Final = struct.Struct("<d")
+
+
+_UNDEFINED: Final = object()
 
 
 class MalformedBipf(ValueError):
@@ -64,15 +70,16 @@ def encode_list(parts: Iterable[bytes]) -> bytes:
     return _tagged(LIST, b"".join(parts))
 
 
-def decode(data: bytes, *, unsigned: bool = False) -> Value:
+def decode(data: bytes, *, unsigned: bool = False, undefined: bool = False) -> Value:
     """Return the value that all of the bytes stand for; integers have a sign unless `unsigned`.
 
+    With `undefined`, they are a message's: JavaScript's value of that name is allowed, and deeper nesting.
     Raises MalformedBipf.
     """
-    value, end = _read(data, 0, len(data), 0, unsigned=unsigned)
+    value, end = _read(data, 0, len(data), 0, unsigned=unsigned, undefined=undefined)
     if end != len(data):
         raise MalformedBipf("bytes behind the value")
-    return value
+    return None if value is _UNDEFINED else value
 
 
 def _tagged(kind: int, body: bytes) -> bytes:
@@ -105,19 +112,23 @@ def _body(value: Value) -> tuple[int, bytes]:
             return LIST, b"".join(map(encode, value))
 
 
-def _read(data: bytes, at: int, end: int, depth: int, *, unsigned: bool) -> tuple[Value, int]:
+def _read(data: bytes, at: int, end: int, depth: int, *, unsigned: bool, undefined: bool) -> tuple[Any, int]:
     tag, at = read_varint(data, at, end)
     kind, stop = tag & 7, at + (tag >> 3)
     if stop > end:
         raise MalformedBipf("a value longer than what it is in")
-    if depth > _DEEPEST:
+    if depth > (_DEEPEST_MESSAGE if undefined else _DEEPEST):
         raise MalformedBipf("lists in lists without end")
     if kind in (LIST, DICT):
-        parts: list[Value] = []
+        parts: list[Any] = []
         while at < stop:
-            part, at = _read(data, at, stop, depth + 1, unsigned=unsigned)
+            part, at = _read(data, at, stop, depth + 1, unsigned=unsigned, undefined=undefined)
             parts.append(part)
-        return (parts if kind == LIST else _pairs(parts)), stop
+        if kind == DICT:
+            return _pairs(parts), stop
+        return ([None if part is _UNDEFINED else part for part in parts] if undefined else parts), stop
+    if undefined and kind == BOOL_NONE and data[at:stop] == b"\2":
+        return _UNDEFINED, stop
     return _scalar(kind, data[at:stop], unsigned=unsigned), stop
 
 
@@ -145,8 +156,9 @@ def _scalar(kind: int, body: bytes, *, unsigned: bool) -> Value:
     raise MalformedBipf("a value of no type")
 
 
-def _pairs(parts: list[Value]) -> dict[str, Value]:
+def _pairs(parts: list[Any]) -> dict[str, Value]:
     keys = parts[::2]
     if len(parts) % 2 or not all(isinstance(key, str) for key in keys) or len(set(keys)) != len(keys):
         raise MalformedBipf("a dictionary that is none")
-    return dict(zip(keys, parts[1::2], strict=True))  # type: ignore[arg-type]
+    pairs = zip(keys, parts[1::2], strict=True)
+    return {key: value for key, value in pairs if value is not _UNDEFINED}

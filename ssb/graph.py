@@ -16,7 +16,7 @@ One difference: of a private statement and a public one the later holds, not alw
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -87,6 +87,26 @@ class Graph:
         self._about[about][author] = relation
         if (before is None or before[0] != relation) and self._leads_on(self._distances.get(author)):
             self._dirty.add(about)
+
+    def statements(self) -> Iterator[tuple[str, str, Relation, int]]:
+        """Yield each author's last statement about each feed: author, feed, relation, sequence number."""
+        for author, stated in self._stated.items():
+            for about, (relation, sequence) in stated.items():
+                yield author, about, relation, sequence
+
+    def restore(self, statements: Iterable[tuple[str, str, Relation, int]]) -> None:
+        """Take the statements of another graph into one that has none; much faster than from messages."""
+        for author, about, relation, sequence in statements:
+            self._stated[author][about] = relation, sequence
+            self._about[about][author] = relation
+        self._distances = self._search(self.origin, self.max_hops)
+        self._replicated = {feed for feed, distance in self._distances.items() if distance >= 0}
+
+    def blocks(self) -> Iterator[tuple[str, str]]:
+        """Yield who blocks whom: author and feed."""
+        for author, about, relation, _ in self.statements():
+            if relation is Relation.BLOCKS:
+                yield author, about
 
     def forget(self, author: str) -> None:
         """Forget what an author has stated whose statements do not matter; no effect if they do."""

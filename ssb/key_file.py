@@ -72,13 +72,13 @@ def is_private(path: str | os.PathLike[str]) -> bool:
     return not os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
-def create(path: str | os.PathLike[str], seed: bytes | None = None) -> Identity:
-    """Make a new identity and write it to a file that does not exist yet; return it.
+def create(path: str | os.PathLike[str], identity: Identity | None = None) -> Identity:
+    """Write an identity, by default a new one, to a file that does not exist yet; return it.
 
-    `seed` is 32 random bytes; by default they are drawn. Raises KeyFileError.
+    Raises KeyFileError.
     """
     path = Path(path)
-    identity = Identity.from_seed(seed or token_bytes(32))
+    identity = identity or Identity.from_seed(token_bytes(32))
     text = text_of(identity)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:

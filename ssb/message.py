@@ -226,10 +226,18 @@ class Message:
             )
 
 
+def message_digest(encoded: bytes) -> bytes:
+    """The digest in the id of the message with this canonical text, which is not checked but for its UTF-8.
+
+    Raises UnicodeDecodeError.
+    """
+    hashed = encoded if encoded.isascii() else encoded.decode().encode("utf-16-le")[::2]
+    return sha256(hashed).digest()
+
+
 def message_id(encoded: bytes) -> str:
     """The reference of the message with this canonical text, in UTF-8, which is not checked."""
-    hashed = encoded if encoded.isascii() else encoded.decode().encode("utf-16-le")[::2]
-    return keys.message_ref(sha256(hashed).digest())
+    return keys.message_ref(message_digest(encoded))
 
 
 def _parse(text: str) -> Value:

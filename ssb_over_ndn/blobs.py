@@ -4,9 +4,10 @@ A segment's Data packet is not signed by anybody: the hash of the whole blob is 
 """
 
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from random import Random
 
+from forwarder.timers import Timers
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.name import SEGMENT, component
 from forwarder.wire.packet import Data, make_data, parse_data
@@ -227,43 +228,42 @@ class BlobFetches:
         self._rng = rng
         self._where = where
         self._counters = counters
-        self._queue: dict[str, tuple[int, int]] = {}  # blob -> when to fetch it, and the pause after it
-        self._fetches: dict[str, tuple[BlobFetch, int]] = {}  # with that pause
+        self._queue: Timers[str] = Timers()  # of when to fetch blobs
+        self._pauses: dict[str, int] = {}  # blob -> the pause after its next fetch
+        self._fetches: dict[str, BlobFetch] = {}
         self._complete: list[str] = []
 
     def want(self, blob: str, now: int) -> None:
         """Fetch a blob from now on."""
         if blob not in self._fetches:
-            self._queue[blob] = now, _FIRST_PAUSE
+            self._queue.set(blob, now)
+            self._pauses[blob] = _FIRST_PAUSE
 
-    def keep(self, wanted: Container[str]) -> None:
-        """Let go of the blobs that are wanted no more, or have come by another way."""
-        for blob in [blob for blob in self._queue if blob not in wanted]:
-            del self._queue[blob]
-        for blob in [blob for blob in self._fetches if blob not in wanted]:
-            self._fetches.pop(blob)[0].stop()
+    def drop(self, blob: str) -> None:
+        """Let go of a blob that is wanted no more, or has come by another way."""
+        self._queue.set(blob, None)
+        self._pauses.pop(blob, None)
+        fetch = self._fetches.pop(blob, None)
+        if fetch is not None:
+            fetch.stop()
 
     def start(self, now: int) -> None:
         """Begin with what is due, as far as there is room."""
-        for blob, (due, pause) in list(self._queue.items()):
-            if len(self._fetches) >= _AT_ONCE:
-                return
-            if due > now:
-                continue
+        while len(self._fetches) < _AT_ONCE and (due := self._queue.expire(now, 1)):
+            blob = due[0]
             hint = self._where(blob)
             if hint is None:
-                self._postpone(blob, pause, now)
+                self._postpone(blob, now)
                 continue
             fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
             fetch.start(now)
-            del self._queue[blob]
-            self._fetches[blob] = fetch, pause
+            self._fetches[blob] = fetch
             self._see_end(blob, now)
 
     def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:
         """Take in what has come under a segment's name: Data, or a Nack."""
         if blob in self._fetches:
-            self._fetches[blob][0].receive(number, header, now)
+            self._fetches[blob].receive(number, header, now)
             self._see_end(blob, now)
 
     def take_complete(self) -> list[str]:
@@ -273,31 +273,34 @@ class BlobFetches:
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
-        return [packet for fetch, _ in self._fetches.values() for packet in fetch.take_outputs()]
+        return [packet for fetch in self._fetches.values() for packet in fetch.take_outputs()]
 
     def next_deadline(self) -> int | None:
         """Return when wake() or start() is due, ns."""
-        due = [fetch.next_deadline() for fetch, _ in self._fetches.values()]
+        due = [fetch.next_deadline() for fetch in self._fetches.values()]  # _AT_ONCE at most
         if len(self._fetches) < _AT_ONCE:
-            due += [at for at, _ in self._queue.values()]
+            due.append(self._queue.next_deadline())
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Ask again, or give up for a while."""
-        for blob, (fetch, _) in list(self._fetches.items()):
+        for blob, fetch in list(self._fetches.items()):
             fetch.wake(now)
             self._see_end(blob, now)
 
     def _see_end(self, blob: str, now: int) -> None:
-        fetch, pause = self._fetches[blob]
+        fetch = self._fetches[blob]
         if not fetch.is_over:
             return
         del self._fetches[blob]
         if fetch.is_complete:
             self._complete.append(blob)
+            del self._pauses[blob]
         else:
             self._counters[f"blob: {fetch.error}"] += 1
-            self._postpone(blob, pause, now)
+            self._postpone(blob, now)
 
-    def _postpone(self, blob: str, pause: int, now: int) -> None:
-        self._queue[blob] = now + pause, min(2 * pause, _LONGEST_PAUSE)
+    def _postpone(self, blob: str, now: int) -> None:
+        pause = self._pauses[blob]
+        self._queue.set(blob, now + pause)
+        self._pauses[blob] = min(2 * pause, _LONGEST_PAUSE)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Final
 
+from forwarder.timers import Timers
 from ssb.graph import Graph
 from ssb.message import Message
 from ssb.peer.peer import Peer
@@ -41,8 +42,9 @@ class Demand:
         self._homes: dict[str, Set[str]] = {}  # feed -> what is in its author's reach
         self._kept: set[str] = set()
         self._wishes: dict[str, set[str]] = {}  # feed -> peers that want it
-        self._wishes_of: Counter[str] = Counter()
-        self._absent: dict[str, int] = {}  # peer that has left -> when its absence counts
+        self._wishes_of: dict[str, dict[str, None]] = {}  # peer -> feeds that it wants
+        self._absent: Timers[str] = Timers()  # of peers that have left, when their absence counts
+        self._away: dict[str, None] = {}  # those that can move out, the one that left first before others
         self._changed: dict[str, None] = {}
 
     def is_home(self, feed: str) -> bool:
@@ -61,6 +63,7 @@ class Demand:
     def keep(self, feed: str, now: int) -> None:
         """Have a feed at home for good."""
         self._kept.add(feed)
+        self._away.pop(feed, None)
         self._settle_in(feed)
         if feed == self._graph.origin:
             self._gain(feed, self._homes[feed] - {feed}, now)
@@ -73,14 +76,15 @@ class Demand:
             return feed in self._homes or self._makes_room(feed)
         wishes = self._wishes.get(feed, set())
         if remote not in wishes:
-            if self._wishes_of[remote] >= _WISHES:
+            own = self._wishes_of.get(remote, {})
+            if len(own) >= _WISHES:
                 self._counters["too many follows of one peer"] += 1
                 return feed in self._homes
             if not wishes and len(self._wishes) >= _FOLLOWS:
                 self._counters["too many follows"] += 1
                 return feed in self._homes
             self._wishes.setdefault(feed, wishes).add(remote)
-            self._wishes_of[remote] += 1
+            self._wishes_of.setdefault(remote, own)[feed] = None
             self._changed[feed] = None
         return True
 
@@ -89,8 +93,9 @@ class Demand:
         wishes = self._wishes.get(feed, set())
         if remote in wishes:
             wishes.discard(remote)
-            self._wishes_of[remote] -= 1
-            if not self._wishes_of[remote]:
+            own = self._wishes_of[remote]
+            del own[feed]
+            if not own:
                 del self._wishes_of[remote]
             if not wishes:
                 del self._wishes[feed]
@@ -104,38 +109,35 @@ class Demand:
 
     def arrived(self, remote: str, now: int) -> None:
         """Take note that a peer has connected."""
-        self._absent.pop(remote, None)
+        self._forget_absence(remote)
         if self.asks(remote, remote):
             self._peer.want(remote, now)
 
     def departed(self, remote: str, now: int) -> None:
         """Take note that a peer is connected no more."""
         if (remote in self._homes and remote not in self._kept) or remote in self._wishes_of:
-            self._absent[remote] = now + _ABSENCE
+            self._absent.set(remote, now + _ABSENCE)
+            self._see_whether_away(remote)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return min(self._absent.values(), default=None)
+        return self._absent.next_deadline()
 
     def wake(self, now: int) -> None:
         """End the wishes of peers that have been away for long, and their homes if others wish for them."""
-        for remote, due in list(self._absent.items()):
-            if now < due:
-                continue
-            if remote in self._wishes_of:
-                for feed in [feed for feed, wishes in self._wishes.items() if remote in wishes]:
-                    self.leaves(remote, feed)
+        for remote in self._absent.expire(now):
+            for feed in list(self._wishes_of.get(remote, ())):
+                self.leaves(remote, feed)
             if remote in self._kept or remote not in self._homes:
-                del self._absent[remote]
+                self._forget_absence(remote)
             elif remote in self._wishes:
                 self._move_out(remote)
             else:  # nobody is worse off with it; look again later
-                self._absent[remote] = now + _ABSENCE
+                self._absent.set(remote, now + _ABSENCE)
 
     def _makes_room(self, feed: str) -> bool:
         if len(self._homes) >= _HOMES:
-            away = (absent for absent in self._absent if absent in self._homes)
-            longest = next((absent for absent in away if absent not in self._kept), None)
+            longest = next(iter(self._away), None)
             if longest is None:
                 self._counters["too many homes"] += 1
                 return False
@@ -147,11 +149,21 @@ class Demand:
         if feed not in self._homes:
             self._homes[feed] = self._reach(feed)
             self._changed[feed] = None
+            self._see_whether_away(feed)
+
+    def _see_whether_away(self, feed: str) -> None:
+        if feed in self._absent and feed in self._homes and feed not in self._kept:
+            self._away.setdefault(feed)
+
+    def _forget_absence(self, remote: str) -> None:
+        self._absent.set(remote, None)
+        self._away.pop(remote, None)
 
     def _move_out(self, feed: str) -> None:
         del self._homes[feed]
+        self._away.pop(feed, None)
         if feed not in self._wishes_of:
-            self._absent.pop(feed, None)
+            self._absent.set(feed, None)
         self._changed[feed] = None
 
     # Follows

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Protocol, TypeVar
 
+from forwarder.timers import Timers
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 from ssb_over_ndn.timeout import Timeout
 
@@ -43,13 +44,12 @@ class CongestionWindow:
 
 
 class _Request:
-    """An Interest in flight: when it was sent and counts as lost, and whether it had been sent before."""
+    """An Interest in flight: when it was sent, ns, and whether it had been sent before."""
 
-    __slots__ = ("due", "is_again", "is_refused", "sent")
+    __slots__ = ("is_again", "is_refused", "sent")
 
-    def __init__(self, sent: int, due: int, is_again: bool) -> None:
+    def __init__(self, sent: int, is_again: bool) -> None:
         self.sent = sent
-        self.due = due
         self.is_again = is_again
         self.is_refused = False  # answered by a Nack or by something that is not the item: no loss
 
@@ -120,6 +120,7 @@ class Fetcher:
         self._must_be_fresh = must_be_fresh
         self._asked = 0  # all up to here have been asked for, or have come
         self._flying: dict[int, _Request] = {}
+        self._timers: Timers[int] = Timers()  # of what is flying
         self._lost: list[int] = []  # items, a heap
         self._unsound: set[int] = set()  # items under whose name something else came
         self._outputs: list[bytes] = []
@@ -138,7 +139,7 @@ class Fetcher:
         if request is not None:
             self._timeout.answered(None if request.is_again else now - request.sent)
             self.window.arrived(len(self._flying))
-            del self._flying[seq]
+            self._end(seq)
         if mark:
             self.window.congested(now, self._timeout.round_trip)
         return True
@@ -166,7 +167,8 @@ class Fetcher:
     def stop(self) -> None:
         """Forget what is asked for."""
         self._asked = self._inbox.arrived
-        self._flying.clear()
+        for seq in list(self._flying):
+            self._end(seq)
         self._lost.clear()
 
     def take_outputs(self) -> list[bytes]:
@@ -176,20 +178,24 @@ class Fetcher:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return min((request.due for request in self._flying.values()), default=None)
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """Give up what has not been answered; ask() asks again."""
-        for seq, request in list(self._flying.items()):
-            if request.due <= now:
-                del self._flying[seq]
-                heappush(self._lost, seq)
-                self._timeout.missed(now)
-                if not request.is_refused:
-                    self.window.congested(now, self._timeout.round_trip)
+        for seq in self._timers.expire(now):
+            request = self._flying.pop(seq)
+            heappush(self._lost, seq)
+            self._timeout.missed(now)
+            if not request.is_refused:
+                self.window.congested(now, self._timeout.round_trip)
+
+    def _end(self, seq: int) -> None:
+        del self._flying[seq]
+        self._timers.set(seq, None)
 
     def _send(self, seq: int, is_again: bool, now: int) -> None:
-        self._flying[seq] = _Request(now, now + self._timeout.length, is_again)
+        self._flying[seq] = _Request(now, is_again)
+        self._timers.set(seq, now + self._timeout.length)
         interest = make_interest(
             self._inbox.name(seq),
             nonce=self._rng.getrandbits(32),

@@ -22,6 +22,7 @@ from random import Random
 from typing import Final
 
 from forwarder.feedcache.items import Item
+from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name
@@ -44,6 +45,7 @@ from ssb_over_ndn.naming import (
     split_segment,
 )
 from ssb_over_ndn.server import Announcer, FeedServer
+from ssb_over_ndn.servers import Servers
 from ssb_over_ndn.subscriptions import Subscription, Subscriptions
 
 _BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
@@ -121,11 +123,11 @@ class _NdnSide:
         self._subscribe = subscribe
         self._announce = announce
         self._counters = counters
-        self._homes: dict[str, FeedServer] = {}
-        self._again: dict[str, int] = {}  # feed -> when to subscribe to it again
+        self._homes: Servers[str] = Servers()
+        self._again: Timers[str] = Timers()  # of when to subscribe to feeds again
         self._followed = Subscriptions()
         self._mentions: OrderedDict[str, str] = OrderedDict()  # blob -> author of a message that names it
-        self._waiting: dict[str, int] = {}  # blob -> when to stop looking for it here
+        self._waiting: Timers[str] = Timers()  # of when to stop looking for blobs here
         self._outputs: list[bytes] = []
 
     @property
@@ -173,17 +175,20 @@ class _NdnSide:
     def take_outputs(self) -> list[bytes]:
         """See Application."""
         outputs, self._outputs = self._outputs + self._followed.take_outputs(), []
-        for server in self._homes.values():
-            outputs += server.take_outputs()
+        outputs += self._homes.take_outputs()
         if self._blobs is not None:
             outputs += self._fetches.take_outputs()
         return outputs
 
     def next_deadline(self) -> int | None:
         """See Application."""
-        due = [self._followed.next_deadline(), self._demand.next_deadline()]
-        due += [*self._waiting.values(), *self._again.values()]
-        due += [server.next_deadline() for server in self._homes.values()]
+        due = [
+            self._followed.next_deadline(),
+            self._demand.next_deadline(),
+            self._waiting.next_deadline(),
+            self._again.next_deadline(),
+            self._homes.next_deadline(),
+        ]
         if self._blobs is not None:
             due.append(self._fetches.next_deadline())
         return min((time for time in due if time is not None), default=None)
@@ -192,8 +197,7 @@ class _NdnSide:
         """See Application."""
         self._followed.wake(now)
         self._take_items(now)
-        for server in self._homes.values():
-            server.wake(now)
+        self._homes.wake(now)
         if self._blobs is not None:
             self._fetches.wake(now)
         self._demand.wake(now)
@@ -203,22 +207,22 @@ class _NdnSide:
 
     def _serve(self, feed: str, now: int) -> None:
         name, tips = log_name(feed), self._feeds.tips()
-        self._homes[feed] = server = FeedServer(
+        server = FeedServer(
             name,
             lambda seq: self._item(feed, seq),
             lambda: tips.get(feed, 0),
             announcer=self._announce(name),
         )
+        self._homes.add(feed, server)
         for seq in sorted({1, tips.get(feed, 0)}):
             item = self._item(feed, seq)
             if item is not None:
-                server.appended(seq, item, now)
+                self._homes.appended(feed, seq, item, now)
 
     def _published(self, message: Message, now: int) -> None:
         """Pass on a new message of a feed that is at home."""
-        server = self._homes.get(message.author)
-        if server is not None:
-            server.appended(message.sequence, parse_data(message_packet(message)), now)
+        if message.author in self._homes:
+            self._homes.appended(message.author, message.sequence, parse_data(message_packet(message)), now)
 
     def _item(self, feed: str, seq: int) -> Data | None:
         if not 1 <= seq <= self._feeds.tips().get(feed, 0):
@@ -231,9 +235,7 @@ class _NdnSide:
         segment = split_segment(interest.name)
         wanted = message_id(interest.name)
         if feed is not None:
-            server = self._homes.get(feed)
-            if server is not None:
-                server.on_interest(interest, now)
+            self._homes.on_interest(feed, interest, now)
             self._followed.receive(packet, now)
         elif segment is not None:
             self._answer_segment(*segment, now)
@@ -255,9 +257,9 @@ class _NdnSide:
             if self._blobs is not None:
                 self._fetches.receive(*segment, header, now)
             return
-        server = self._homes.get(read_log_name(name) or "")
-        if server is not None and split_item(name) is None and (opened := open_data(packet)):
-            server.on_data(opened[0], now)
+        feed = read_log_name(name) or ""
+        if feed in self._homes and split_item(name) is None and (opened := open_data(packet)):
+            self._homes.on_data(feed, opened[0], now)
         self._followed.receive(packet, now)
 
     def _take_items(self, now: int) -> None:
@@ -291,22 +293,20 @@ class _NdnSide:
             if name in self._followed:
                 self._followed.stop(name, now)
             if not isinstance(reason, ForkedFeed):
-                self._again[feed] = now + _PAUSE
+                self._again.set(feed, now + _PAUSE)
 
     def _follow_up(self, now: int) -> None:
         """Serve feeds, start and stop subscriptions, and fetch blobs, as the peers at home want it."""
-        again = [feed for feed, due in self._again.items() if due <= now]
-        for feed in again:
-            del self._again[feed]
+        again = self._again.expire(now)
         for feed in self._demand.take_changes() + again:
             if not self._demand.is_home(feed):
-                self._homes.pop(feed, None)
+                self._homes.remove(feed)
             elif feed not in self._homes:
                 self._serve(feed, now)
             name = log_name(feed)
             is_followed = self._demand.is_followed(feed)
             if not is_followed:
-                self._again.pop(feed, None)
+                self._again.set(feed, None)
             if is_followed and name not in self._followed and feed not in self._again:
                 self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
             elif not is_followed and name in self._followed:
@@ -330,29 +330,32 @@ class _NdnSide:
         packet = segment_packet(self._blobs.store, blob, number)
         if packet is not None:
             self._outputs.append(packet)
-        elif blob not in self._blobs.wanted and len(self._waiting) < _WAITING:
+        elif (
+            blob not in self._blobs.wanted
+            and len(self._waiting) < _WAITING
+            and self._blobs.store.size(blob) is None
+        ):
             # A peer at home may have it; who asks for it asks again.
-            self._waiting[blob] = now + _BLOB_PATIENCE
+            self._waiting.set(blob, now + _BLOB_PATIENCE)
             self._peer.want_blob(blob, now)
 
     def _carry_blobs(self, blobs: Blobs, now: int) -> None:
         """Fetch over NDN what the peers at home want, and let go of what is over."""
+        for blob in blobs.take_gone():
+            if blob not in blobs.wanted:
+                self._fetches.drop(blob)
+                self._waiting.set(blob, None)
         for blob in blobs.take_news():
             if blob not in self._waiting:
                 self._fetches.want(blob, now)
-        self._fetches.keep(blobs.wanted)
         self._fetches.start(now)
         for blob in self._fetches.take_complete():
             self._peer.added_blob(blob, now)
-        for blob, until in list(self._waiting.items()):
-            if blobs.store.size(blob) is not None:
-                del self._waiting[blob]
-            elif now >= until:
-                del self._waiting[blob]
-                if blobs.is_asked_for(blob):
-                    self._fetches.want(blob, now)
-                else:
-                    blobs.unwant(blob)
+        for blob in self._waiting.expire(now):
+            if blobs.is_asked_for(blob) and blobs.store.size(blob) is None:
+                self._fetches.want(blob, now)
+            else:
+                blobs.unwant(blob)
 
     def _where(self, blob: str) -> tuple[bytes, ...] | None:
         """Return the forwarding hint to a blob; None if it is to come from a peer that is at home."""

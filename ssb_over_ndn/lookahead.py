@@ -16,6 +16,7 @@ from random import Random
 
 from forwarder.feedcache.items import Item, read_data
 from forwarder.lli.estimates import Window
+from forwarder.timers import Timers
 from forwarder.wire.feed import item_name, split_item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, Data, make_interest, parse_interest
@@ -31,15 +32,13 @@ class _Request:
     """A pending Interest.
 
     Attributes:
-        due: when it is to be sent again, ns.
         sent: when it was sent, ns; None before the item is known to exist.
         is_again: it has been sent more than once since then.
     """
 
-    __slots__ = ("due", "is_again", "sent")
+    __slots__ = ("is_again", "sent")
 
     def __init__(self) -> None:
-        self.due = 0
         self.sent: int | None = None
         self.is_again = False
 
@@ -81,7 +80,8 @@ class Lookahead:
         self._is_open = False
         self._newest = 0  # the last item that is known to exist
         self._asked = after
-        self._pending: dict[int, _Request] = {}
+        self._pending: dict[int, _Request] = {}  # in ascending order
+        self._timers: Timers[int] = Timers()  # of when they are to be sent again
         self._unsound: set[int] = set()  # items under whose name something else came
         self._is_refused = False
         self._outputs: list[bytes] = []
@@ -101,6 +101,8 @@ class Lookahead:
     def stop(self, now: int) -> None:
         """See Subscription: NDN has no way to tell the network; Interests live out their time there."""
         self._is_open = False
+        for seq in self._pending:
+            self._timers.set(seq, None)
         self._pending.clear()
         self._asked = self._inbox.arrived
 
@@ -132,24 +134,21 @@ class Lookahead:
 
     def next_deadline(self) -> int | None:
         """See Subscription."""
-        if not self._pending:
-            return None
-        deadline = min(request.due for request in self._pending.values())
-        return deadline if self._silence is None else min(deadline, self._silence.due)
+        deadline = self._timers.next_deadline()
+        return deadline if deadline is None or self._silence is None else min(deadline, self._silence.due)
 
     def wake(self, now: int) -> None:
         """See Subscription."""
         if not self._is_open:
             return
-        late = [seq for seq, request in self._pending.items() if request.due <= now]
-        for seq in late:
+        for seq in sorted(self._timers.expire(now)):
             if self._pending[seq].sent is not None:
                 self._timeout.missed(now)
             self._express(seq, now)
         if self._silence is not None and self._silence.due <= now:
             self._silence.suspected(now)
             if self._pending:
-                self._express(min(self._pending), now)
+                self._express(next(iter(self._pending)), now)
         self._ask(now)
 
     def _on_data(self, data: Data, mark: int, now: int) -> None:
@@ -163,10 +162,11 @@ class Lookahead:
             # Not at once: a content store would answer at once with the same.
             self._unsound.add(seq)
             self._timeout.missed(now)
-            request.due = now + self._timeout.length
+            self._timers.set(seq, now + self._timeout.length)
             return
         self._inbox.put(item)
         del self._pending[seq]
+        self._timers.set(seq, None)
         self._unsound.discard(seq)
         self._is_refused = False
         once = None if request.is_again else request.sent
@@ -188,17 +188,16 @@ class Lookahead:
         if seq > self._newest:
             soon = now + self._timeout.rtt.reorder_delay()
             for earlier in range(max(self._newest, self._inbox.arrived) + 1, seq):
-                request = self._pending.get(earlier)
-                if request is not None:
-                    request.due = min(request.due, soon)
+                due = self._timers.get(earlier)
+                if due is not None and soon < due:
+                    self._timers.set(earlier, soon)
             self._newest = seq
 
     def _on_nack(self, name: bytes, now: int) -> None:
         parts = split_item(name)
-        request = self._pending.get(parts[1]) if parts is not None else None
-        if request is not None:
+        if parts is not None and parts[1] in self._pending:
             self._timeout.missed(now)
-            request.due = now + self._timeout.length
+            self._timers.set(parts[1], now + self._timeout.length)
             if not self._is_refused:
                 self._is_refused = True
                 self._errors.append("no-route")
@@ -214,11 +213,12 @@ class Lookahead:
 
     def _express(self, seq: int, now: int) -> None:
         request = self._pending[seq]
-        request.due = now + self._lifetime_ms * MS
+        due = now + self._lifetime_ms * MS
         if seq < self._newest:
             request.is_again = request.sent is not None
             request.sent = now
-            request.due = min(request.due, now + self._timeout.length)
+            due = min(due, now + self._timeout.length)
+        self._timers.set(seq, due)
         interest = make_interest(
             item_name(self._inbox.feed, seq),
             nonce=self._rng.getrandbits(32),

@@ -4,10 +4,10 @@ A layering's part is its Subscription, one object a feed.
 """
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
 from typing import Protocol
 
 from forwarder.feedcache.items import Item
+from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
@@ -68,8 +68,7 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._subscriptions: dict[bytes, Subscription] = {}
-        self._alarms: list[tuple[int, bytes]] = []  # a heap; what does not agree with _due is out of date
-        self._due: dict[bytes, int | None] = {}
+        self._timers: Timers[bytes] = Timers()
         self._errors: list[tuple[bytes, str]] = []
         self._outputs: list[bytes] = []
         self.offering: dict[bytes, None] = {}
@@ -93,7 +92,8 @@ class Subscriptions:
         """Follow a feed no more; its errors can still be taken."""
         self._subscriptions[feed].stop(now)
         self._follow_up(feed)
-        del self._subscriptions[feed], self._due[feed]
+        del self._subscriptions[feed]
+        self._timers.set(feed, None)
         self.offering.pop(feed, None)
 
     def receive(self, packet: bytes, now: int) -> None:
@@ -134,19 +134,11 @@ class Subscriptions:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        while self._alarms and self._due.get(self._alarms[0][1]) != self._alarms[0][0]:
-            heappop(self._alarms)
-        return self._alarms[0][0] if self._alarms else None
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """Let the subscriptions act whose time it is."""
-        due = []
-        while self._alarms and self._alarms[0][0] <= now:
-            deadline, feed = heappop(self._alarms)
-            if self._due.get(feed) == deadline:
-                self._due[feed] = None
-                due.append(feed)
-        for feed in due:
+        for feed in self._timers.expire(now):
             self._subscriptions[feed].wake(now)
             self._follow_up(feed)
 
@@ -165,7 +157,4 @@ class Subscriptions:
         if errors:
             self._errors += [(feed, word) for word in errors]
         self.offering[feed] = None
-        deadline = subscription.next_deadline()
-        if deadline is not None and deadline != self._due.get(feed):
-            heappush(self._alarms, (deadline, feed))
-        self._due[feed] = deadline
+        self._timers.set(feed, subscription.next_deadline())

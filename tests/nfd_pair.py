@@ -1,6 +1,5 @@
 """NFD and our daemon with a face to each other, and applications at both."""
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from random import getrandbits
 from daemon_process import DaemonProcess, wait_until
 from nfd_process import App, Nfd, command
 
-from forwarder.daemon.commands import register
+from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.face import Persistency
 from forwarder.face_system import CONGESTION_MARKING, RELIABILITY
@@ -27,7 +26,7 @@ def interest(name: str, **fields: int) -> bytes:
 def serving(path: Path, prefix: str) -> Iterator[App]:
     """An application that has registered a prefix."""
     with closing(App(path)) as app:
-        app.say(register(from_uri(prefix), nonce=getrandbits(64), time_ms=time.time_ns() // 10**6))
+        app.say(Signer().register(from_uri(prefix)))
         assert b"\x66\x01\xc8" in app.got().fragment  # StatusCode 200
         routed(path, prefix)
         yield app

@@ -38,7 +38,20 @@ face_system
   udp {{ listen yes port {port} enable_v4 yes enable_v6 no unicast_mtu {mtu} mcast no }}
   ether {{ listen {ether} mcast {ether} }}
 }}
-authorizations {{ authorize {{ certfile any privileges {{ faces fib cs strategy-choice }} }} }}
+authorizations
+{{
+  authorize
+  {{
+    certfile any
+    privileges
+    {{
+      faces
+      fib
+      cs
+      strategy-choice
+    }}
+  }}
+}}
 rib
 {{
   localhost_security {{ trust-anchor {{ type any }} }}

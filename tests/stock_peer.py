@@ -19,7 +19,7 @@ import pytest
 from patience import PATIENCE_S
 from processes import free_port
 
-from ssb.daemon.service import RunningPeer
+from ssb.daemon.running import RunningPeer
 from ssb.transport.address import parse_address
 
 HERE = Path(__file__).parent / "ssb"

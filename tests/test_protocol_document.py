@@ -51,11 +51,11 @@ def test_states_events_modes_and_constants_exist() -> None:
 
 def test_type_numbers_in_prose_are_registered() -> None:
     known = set(re.findall(r"0x[0-9A-F]+", GENERATE["registry"]()))
-    assert len(known) == 9
+    assert len(known) == 23
     assert set(re.findall(r"0x[0-9A-Fa-f]+", PROSE)) <= known
 
 
-@pytest.mark.parametrize("name", ["lli", "cancel", "item", "idle", "nack", "fork"])
+@pytest.mark.parametrize("name", ["lli", "cancel", "item", "idle", "hello", "nack", "fork"])
 def test_an_annotated_packet_has_all_its_bytes(name: str) -> None:
     wire = GENERATE[f"{name}_packet"]()
     assert b"".join(part for _, part, _, _ in GENERATE["dissect"](wire)) == wire
@@ -77,7 +77,7 @@ def test_sections_that_are_referred_to_exist() -> None:
 
 def test_every_table_has_a_head() -> None:
     tables = re.findall(r"(?:^\|.*\|$\n?)+", TEXT, re.MULTILINE)
-    assert len(tables) > 15
+    assert len(tables) >= 15
     for table in tables:
         head, rule, *rows = table.splitlines()
         assert re.fullmatch(r"\|( ?-+ ?\|)+", rule), head

@@ -13,7 +13,8 @@
 
 The file is read by lines, not by configparser, so that every error names its line.
 
-- Blank lines, and lines that start with `#` or `;`, say nothing. Names of nodes are lower-cased.
+- Blank lines, and lines that start with `#` or `;`, say nothing. Names of nodes keep their capitals, but
+  links and faces may write them otherwise: to Mini-NDN, A and a are one node.
 - `[nodes]`: a name, a colon, then `_` or key=value words, any key. They describe what other programs do with
   the node (network, router, nfd-log-level); radius and angle are the coordinates of hyperbolic routing.
 - `[switches]`: written like nodes, and nodes here: what runs on a switch forwards, as on any other.
@@ -107,8 +108,8 @@ class _Line:
         return TopologyError(f"{self.place}: [{self.section}] {problem}")
 
 
-def read_conf(path: str | PathLike[str]) -> Topology:
-    """The topology in a Mini-NDN file.
+def read_conf(path: str | PathLike[str], **link: Any) -> Topology:
+    """The topology in a Mini-NDN file; `link` are parameters of all links, whatever the file says of them.
 
     Raises TopologyError if the file cannot be read or says what a topology cannot be; the message is one
     line, `FILE:LINE: [section] what and why`.
@@ -119,7 +120,11 @@ def read_conf(path: str | PathLike[str]) -> Topology:
         raise TopologyError(f"{fspath(path)}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise TopologyError(f"{fspath(path)}: is not a text file in UTF-8") from None
-    return parse_conf(text, fspath(path))
+    found = parse_conf(text, fspath(path))
+    try:
+        return replace(found, links=tuple(replace(each, **link) for each in found.links))
+    except TopologyError as error:
+        raise TopologyError(f"{fspath(path)}: {error}") from None
 
 
 def parse_conf(text: str, source: str) -> Topology:
@@ -145,6 +150,15 @@ def parse_conf(text: str, source: str) -> Topology:
     if not nodes:
         raise TopologyError(f"{source}: no nodes; list them in a section [nodes], one `name: _` a line")
     names = tuple(name for _, name in nodes)
+    spelt: dict[str, str] = {}
+    for line, name in nodes:
+        if spelt.setdefault(name.lower(), name) != name:
+            raise line.error(f"node {name}: is {spelt[name.lower()]} to Mini-NDN, and named twice")
+    links = [(line, _spelt(line, link, spelt)) for line, link in links]
+    faces = [
+        (line, face._replace(a=spelt.get(face.a.lower(), face.a), b=spelt.get(face.b.lower(), face.b)))
+        for line, face in faces
+    ]
     try:
         Topology(names, tuple(link for _, link in links))
     except TopologyError:
@@ -232,7 +246,7 @@ def _node(line: _Line) -> tuple[str, dict[str, str]]:
         if key in said:
             raise line.error(f"{line.subject} {word}: {key} is given twice")
         said |= {key: value} if equals else {}
-    return name.lower(), said
+    return name, said
 
 
 class _Face(NamedTuple):
@@ -244,7 +258,7 @@ class _Face(NamedTuple):
 
 
 def _face(line: _Line) -> _Face:
-    a, _, b = line.subject.lower().partition(":")
+    a, _, b = line.subject.partition(":")
     if not a or not b:
         raise line.error(f"{line.subject}: a face must be written `a:b cost=NUMBER`, or `a:b _`")
     cost: float | None = None
@@ -285,7 +299,7 @@ def _both_ways(link: Link) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _link(line: _Line) -> Link:
-    a, _, b = line.subject.lower().partition(":")
+    a, _, b = line.subject.partition(":")
     if not a or not b:
         raise line.error(f"{line.subject}: a link must be written `a:b key=value ...`")
     try:
@@ -313,6 +327,14 @@ def _link(line: _Line) -> Link:
     try:
         return replace(link, **given)
     except TopologyError as error:
+        raise line.error(str(error)) from None
+
+
+def _spelt(line: _Line, link: Link, names: dict[str, str]) -> Link:
+    """Return a link with its ends as [nodes] spells them; `names` are by their lower-case letters."""
+    try:
+        return replace(link, a=names.get(link.a.lower(), link.a), b=names.get(link.b.lower(), link.b))
+    except TopologyError as error:  # the two are one node
         raise line.error(str(error)) from None
 
 

@@ -121,18 +121,6 @@ class LinkParameters:
         idle=None,
         means="Packets that a queue takes, the one being sent included; beyond it frames are dropped.",
     )
-    mark_threshold: int | None = parameter(
-        "queue at which each link marks",
-        "packets",
-        default=None,
-        least=1,
-        unset="never",
-        words="marks at {} frames",
-        means=(
-            'An IPv4 packet that finds so many packets in the queue is marked "congestion experienced" '
-            "(RFC 3168), even if its sender has not said that it heeds marks. Left out: no marks."
-        ),
-    )
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
@@ -162,7 +150,7 @@ class LinkParameters:
         said = []
         for each in fields(LinkParameters):
             value, declaration = getattr(self, each.name), LINK_PARAMETERS[each.name]
-            if each.name in ("max_queue_size", "mark_threshold") and not self.ns_per_byte:
+            if each.name == "max_queue_size" and not self.ns_per_byte:
                 continue  # nothing queues
             is_idle = value == each.default and declaration.idle is not None
             said.append(declaration.idle if is_idle else declaration.words.format(value))

@@ -37,8 +37,8 @@ _FIRST_NODE = int(ipaddress.IPv4Address("10.255.0.1"))
 NODE_NETWORK = "10.255.0.0/16"
 """Where the nodes' own addresses are."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
-_NAMES = "a name is a lower-case letter, then lower-case letters, digits, - or _"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_NAMES = "a name is a letter, then letters, digits, - or _"
 
 
 class TopologyError(ValueError):
@@ -96,9 +96,8 @@ class Medium(LinkParameters):
     radio: Radio | None = None
 
     def __post_init__(self) -> None:
-        if self.radio is not None and (self.bw_mbit is not None or self.mark_threshold is not None):
-            name = "bw_mbit" if self.bw_mbit is not None else "mark_threshold"
-            raise TopologyError(f"medium {self.name}: {name} is not for a radio cell; leave it out")
+        if self.radio is not None and self.bw_mbit is not None:
+            raise TopologyError(f"medium {self.name}: bw_mbit is not for a radio cell; leave it out")
         if not 2 <= len(self.members) <= MEMBER_LIMIT:
             raise TopologyError(f"medium {self.name}: it has 2 to {MEMBER_LIMIT} members")
         for node in self.losses:

@@ -20,16 +20,12 @@ A frame meets, in this order:
    all.
 5. Duplication. The copy has had no time on the link, and draws a delay of its own.
 
-A frame that finds `mark_threshold` frames or more in the queue is to be marked: `Pipe.is_marked` tells
-whether the last one is, and who moves the frame does it by `mark()`.
-
 A change of parameters is for the frames that come after it: what is in the queue leaves as it would have.
 
-Linux's netem differs in six ways. It draws for loss before its queue, so that a lost frame takes no
+Linux's netem differs in five ways. It draws for loss before its queue, so that a lost frame takes no
 time on the link. Its queue counts the frames that are still propagating. Given a rate it keeps the
 order of frames whatever their jitter; only without a rate do they overtake. A frame that overtakes does not
-wait in its queue either. A copy waits in the queue like any frame. And it marks nothing: links that mark need
-the relay.
+wait in its queue either. And a copy waits in the queue like any frame.
 """
 
 import hashlib
@@ -96,8 +92,6 @@ class Pipe:
     sent: frames handed to the pipe.
     lost: those of them that loss took.
     queue_drops: those of them that found the queue full.
-    marked: those of them that are to be marked.
-    is_marked: whether the last one is.
     """
 
     __slots__ = (
@@ -110,15 +104,12 @@ class Pipe:
         "_jitter",
         "_loss_bad",
         "_loss_good",
-        "_mark_at",
         "_ns_per_byte",
         "_queue_size",
         "_random",
         "_reorder",
         "_stays_bad",
-        "is_marked",
         "lost",
-        "marked",
         "queue_drops",
         "sent",
     )
@@ -130,15 +121,12 @@ class Pipe:
         self.sent = 0
         self.lost = 0
         self.queue_drops = 0
-        self.marked = 0
-        self.is_marked = False
         self.change(link)
 
     def change(self, link: LinkParameters) -> None:
         """Do to frames from now on what `link` says."""
         self._ns_per_byte = link.ns_per_byte
         self._queue_size = link.max_queue_size
-        self._mark_at = link.mark_threshold
         self._goes_bad, self._stays_bad, self._loss_good, self._loss_bad = _elliott(link)
         self._duplicate = link.duplicate_percent / 100
         self._reorder = link.reorder_percent / 100
@@ -163,7 +151,6 @@ class Pipe:
                 jitter_draws.append(copy_draw)
         overtakes = bool(self._reorder) and self._random() < self._reorder
         self.sent += 1
-        self.is_marked = False
         departure = now_ns
         departures = self._departures
         if self._ns_per_byte or departures:
@@ -172,9 +159,6 @@ class Pipe:
             if len(departures) >= self._queue_size:
                 self.queue_drops += 1
                 return ()
-            if self._mark_at is not None and len(departures) >= self._mark_at:
-                self.is_marked = True
-                self.marked += 1
             start = departures[-1] if departures else now_ns
             departure = start + round(frame_length * self._ns_per_byte)
             departures.append(departure)
@@ -201,23 +185,6 @@ def _elliott(link: LinkParameters) -> tuple[float, float, float, float]:
     good, bad = link.loss_good_percent / 100, link.loss_bad_percent / 100
     is_bad, ends = link.bad_share, 1 / link.loss_burst
     return ends * is_bad / (1 - is_bad), 1 - ends, good, bad
-
-
-_IPV4 = b"\x08\x00"
-_MARK = 3  # "congestion experienced"
-
-
-def mark(frame: bytes) -> bytes:
-    """Return an Ethernet frame whose IPv4 packet is marked; any other frame as it is."""
-    if frame[12:14] != _IPV4 or len(frame) < 34 or frame[15] & _MARK == _MARK:
-        return frame
-    marked = bytearray(frame)
-    marked[15] |= _MARK
-    # RFC 1624: the sum of ones' complements changes by as much as the word that has changed.
-    total = (~int.from_bytes(frame[24:26]) & 0xFFFF) + (marked[15] - frame[15])
-    total = (total & 0xFFFF) + (total >> 16)
-    marked[24:26] = (~total & 0xFFFF).to_bytes(2)
-    return bytes(marked)
 
 
 def netem(link: LinkParameters) -> list[str]:

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable
 
-_RANGE = re.compile(r"(?P<stem>[a-z](?:[a-z0-9_-]*[a-z_-])?)(?P<first>[0-9]+)\.\.(?P=stem)(?P<last>[0-9]+)")
+_STEM = r"[A-Za-z](?:[A-Za-z0-9_-]*[A-Za-z_-])?"
+_RANGE = re.compile(rf"(?P<stem>{_STEM})(?P<first>[0-9]+)\.\.(?P=stem)(?P<last>[0-9]+)")
 _MOST_NAMES = 10_000
 
 

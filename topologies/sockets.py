@@ -6,7 +6,7 @@ There everything is measured: what comes of a datagram is sent before the next o
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from itertools import count
@@ -26,6 +26,7 @@ from topologies.endpoint import (
     LinkPort,
     Opened,
     Pause,
+    Port,
     Program,
     Received,
     Send,
@@ -121,6 +122,10 @@ class Sockets:
         """Give what a program puts out at ports that are not here to somebody else, as (port, datagram)."""
         (program,) = (number for number, each in enumerate(self._programs) if each.endpoint is endpoint)
         self._elsewhere[program] = to
+
+    def ports(self, endpoint: Endpoint) -> Mapping[int, Port]:
+        """Return the ports of a program, by their numbers."""
+        return next(each.ports for each in self._programs if each.endpoint is endpoint)
 
     def send(self, endpoint: Endpoint, port: int, payload: bytes) -> None:
         """Send a datagram of a program that somebody else has taken from it, at a LinkPort."""

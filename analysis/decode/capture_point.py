@@ -80,7 +80,7 @@ def _pairs(reading: Reading, most: int) -> Iterator[tuple[str, _Pairs]]:
                 counted = table.group_by(["src", "dst"]).aggregate([([], "count_all")])
                 pairs = {(row["src"], row["dst"]): row["count_all"] for row in counted.to_pylist()}
                 kept = {each: count for each, count in pairs.items() if not all(map(is_loopback, each))}
-                yield interface.name or reading.called, Counter(kept)
+                yield reading.name_of(interface), Counter(kept)
 
 
 def _plain(column: pa.Array) -> pa.Array:

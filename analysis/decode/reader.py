@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.protocols.registry import TCP_OTHER
-from analysis.decode.reference import NDN_PORTS, node_of
+from analysis.decode.reference import NDN_PORTS, fitting, node_of
 from analysis.decode.schema import PACKETS
 from analysis.decode.tlv_batch import Octets
 from captures.files import Piece, read_piece
@@ -89,6 +89,10 @@ class Reading(NamedTuple):
         """What the file is called."""
         return self.file or stem(self.piece.path)
 
+    def name_of(self, interface: Interface) -> str:
+        """Return what an interface is called."""
+        return fitting(interface.name) if interface.name else self.called
+
 
 @dataclass
 class Findings:
@@ -113,7 +117,7 @@ def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
 def stem(path: str) -> str:
     """Return a capture's name without directories and the usual suffixes."""
     name = PurePath(path).name
-    return _SUFFIXES.sub("", name) or name
+    return fitting(_SUFFIXES.sub("", name) or name)
 
 
 def read_packets(
@@ -221,7 +225,7 @@ def _count(counter: Counter[str], texts: pa.DictionaryArray) -> None:
 def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -> tuple[Ints, list[str]]:
     """Return which of some interface names each record has, and the names."""
     source = window.records.source
-    names = [interface.name or reading.called for interface in interfaces]
+    names = [reading.name_of(interface) for interface in interfaces]
     cooked = np.array([interface.link_type == SLL2 for interface in interfaces] or [False])[source]
     if not cooked.any():
         return source, names
@@ -270,7 +274,7 @@ def _own(reading: Reading, interface: Interface) -> Iterator[str]:
     """Yield the addresses of the node at an interface, as far as they are known."""
     if interface.ipv4:
         yield interface.ipv4.partition("/")[0]
-    name = interface.name or reading.called
+    name = reading.name_of(interface)
     of = ("", name, node_of(name), reading.called, node_of(reading.called))
     yield from (address for where, address in reading.local if where in of)
 

@@ -11,6 +11,7 @@ they are there.
 
 from collections.abc import Iterator
 from functools import lru_cache
+from hashlib import sha256
 from typing import NamedTuple, TypeAlias
 
 from analysis.decode.protocols.protocol import NDN
@@ -79,11 +80,36 @@ _OTHER = Network("other")
 _IDLE = Network("idle")
 _SEGMENT = Network("segment")
 _LATER_FRAGMENT = Network("fragment")
+_LONGEST_NAME = 200  # bytes, escaped; the column's name and the number of an interface take some more
 
 
 def node_of(interface: str) -> str:
     """Return the node that an interface belongs to: `r1` for `r1-eth0`."""
     return interface.rpartition("-eth")[0] or interface
+
+
+def fitting(name: str) -> str:
+    """Return a name by which a directory can be called; a longer one is cut, and ends with a digest of the
+    whole.
+
+    Tables are kept in directories called after runs, nodes and interfaces. A file system takes 255 bytes,
+    and escaping makes up to three bytes of one; names of interfaces in captures have any length.
+    """
+    octets = name.encode(errors="surrogateescape")
+    if len(octets) * 3 <= _LONGEST_NAME or _escaped(name) <= _LONGEST_NAME:
+        return name
+    digest = f"~{sha256(octets).hexdigest()[:8]}"
+    head = name[:_LONGEST_NAME]
+    while _escaped(head) + _escaped(digest) > _LONGEST_NAME:
+        head = head[:-1]
+    return head + digest
+
+
+def _escaped(name: str) -> int:
+    """Return how many bytes a name has at most when it is escaped for a directory."""
+    plain = sum(letter.isascii() and letter.isalnum() for letter in name)
+    special = sum(letter.isascii() for letter in name) - plain
+    return len(name.encode(errors="surrogateescape")) + 2 * special
 
 
 def decode_frame(

@@ -16,7 +16,6 @@ Tab-separated, a header line, the columns and types of ndnSIM's L3RateTracer, Ap
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO
@@ -24,7 +23,7 @@ from typing import Any, TextIO
 import pyarrow.compute as pc
 
 from analysis.errors import AnalysisError, of_system
-from analysis.files import read_rows, whole_file
+from analysis.files import read_rows, whole_directory
 from analysis.run.manifest import Run
 from analysis.tables.latency import SUBSCRIBED
 
@@ -51,9 +50,10 @@ _MESSAGES = ("layering", "node", "interface", "direction", "time", "kind", "ndn_
 
 
 def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Path]:
-    """Write the traces of an analysed run, a directory for each layering in `target`; return the files.
+    """Write the traces of an analysed run into the new directory `target`, one for each layering; return
+    the files.
 
-    Raises AnalysisError if the run has not been analysed, or `target` cannot be written.
+    Raises AnalysisError if the run has not been analysed, or `target` is there or cannot be written.
     """
     run = Run(directory)
     messages, latencies = run.tables / "messages.parquet", run.tables / "latency.parquet"
@@ -62,10 +62,9 @@ def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Pa
             raise AnalysisError(f"{table}: missing: analyse the run first (feednet report {directory})")
     written = []
     try:
-        with ExitStack() as files:  # all of them, or none
+        with whole_directory(target) as new:
             for layering in run.manifest.layerings:
-                place = target / layering
-                place.mkdir(parents=True, exist_ok=True)
+                (new / layering).mkdir()
                 only = pc.field("layering") == layering
                 sent = read_rows(messages, columns=list(_MESSAGES), filters=only).to_pylist()
                 late = read_rows(latencies, filters=only).to_pylist()
@@ -75,10 +74,11 @@ def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Pa
                     (CACHE, cache(run, layering, period_s)),
                 )
                 for name, (head, lines) in zip(FILES, rows, strict=True):
-                    new = files.enter_context(whole_file(place / name))
-                    with new.open("w", encoding="utf-8") as file:
+                    with (new / layering / name).open("w", encoding="utf-8") as file:
                         _write(file, head, lines)
-                    written.append(place / name)
+                    written.append(target / layering / name)
+    except FileExistsError as error:
+        raise AnalysisError(f"{of_system(error)}; choose another --out or remove it") from error
     except OSError as error:
         raise AnalysisError(of_system(error)) from error
     return written

@@ -2,7 +2,8 @@
 
 Over Mininet all nodes share the processors of one machine, and every socket, process and relay on the way
 takes some time that virtual time does not have. So latencies agree if they differ by no more than a share and
-a constant. Items are the same ones, and bytes differ by what is repeated at another moment only.
+a constant. Items are the same ones. Bytes differ by what is repeated at another moment, and over TCP by
+acknowledgements, which Linux sends by the machine's clock.
 """
 
 from collections.abc import Callable

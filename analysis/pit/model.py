@@ -111,7 +111,7 @@ class PitModel:
 
     def __init__(self) -> None:
         self._classic: dict[Key, ClassicEntry] = {}
-        self._by_digest: set[Key] = set()
+        self._by_digest: dict[str, dict[Key, None]] = {}  # Data's name -> keys that end with a digest of it
         self._prefixes = 0  # entries with CanBePrefix
         self._feeds: dict[str, FeedEntry] = {}
         self._timers: list[tuple[int, int, Entry]] = []
@@ -242,7 +242,7 @@ class PitModel:
             entry = self._classic[key] = ClassicEntry(message, self._ledger)
             self._prefixes += key[1]
             if DIGEST in message.name:
-                self._by_digest.add(key)
+                self._by_digest.setdefault(key[0].rpartition(DIGEST)[0], {})[key] = None
         elif is_in and entry.is_loop(message):
             return
         if message.is_persistent:
@@ -333,7 +333,7 @@ class PitModel:
                 keys += [(name[:end], True, False), (name[:end], True, True)]
                 end = name.rfind("/", 0, end)
         if self._by_digest:
-            keys += [key for key in self._by_digest if key[0].rpartition(DIGEST)[0] == name]
+            keys += self._by_digest.get(name, ())
         return [entry for key in keys if (entry := self._classic.get(key))]
 
     def _close_or_note(self, entry: Entry, is_over: bool, now: int, outcome: str) -> None:
@@ -349,10 +349,18 @@ class PitModel:
         if isinstance(entry, ClassicEntry):
             del self._classic[entry.key]
             self._prefixes -= entry.key[1]
-            self._by_digest.discard(entry.key)
+            if DIGEST in entry.key[0]:
+                self._forget_digest(entry.key)
         else:
             del self._feeds[entry.name]
         self._closed.append(entry.close(now, outcome))
+
+    def _forget_digest(self, key: Key) -> None:
+        name = key[0].rpartition(DIGEST)[0]
+        of_name = self._by_digest[name]
+        del of_name[key]
+        if not of_name:
+            del self._by_digest[name]
 
     def _set_timer(self, expiry: int, entry: Entry) -> None:
         """Look at an entry again at `expiry`. One that has been extended since is left alone then."""

@@ -17,6 +17,22 @@ def pretty(value: float | None) -> str:
     return f"{value:.{places}f}"
 
 
+def several(count: float, noun: str) -> str:
+    """Write a number of things plainly, for a terminal: "1 entry", "2000 entries"."""
+    return f"{count} {_of(count, noun)}"
+
+
+def some(count: float, noun: str) -> str:
+    """Write a number of things with three significant digits, for a page: "1 Interest", "2 Interests"."""
+    return f"{pretty(count)} {_of(count, noun)}"
+
+
+def _of(count: float, noun: str) -> str:
+    if count == 1:
+        return noun
+    return noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith(("ch", "s")) else "s")
+
+
 def exponent(slope: float) -> str:
     """Write a slope in a log-log plot with two decimals."""
     return f"{round(slope, 2) + 0.0:.2f}"  # no minus before 0.00

@@ -20,6 +20,7 @@ from analysis.report.findings import findings, unranked
 from analysis.report.numbers import NARROW_SPACE, duration, pretty
 from analysis.report.page import page
 from analysis.report.ranks import alike, rank
+from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
 from analysis.tables.samples import TAILS
 from analysis.tables.values import ALL, OUTCOMES
@@ -174,6 +175,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         times=_times(manifest),
         titles=manifest.titles,
         strategy=_strategy(manifest),
+        replaced=_replaced(manifest),
         faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
         drawing=drawing,
         at_most=list(_at_most(manifest)),
@@ -204,9 +206,6 @@ def _at_most(manifest: Manifest) -> Iterator[str]:
     for name in ("loss_burst", "loss_good_percent", "reorder_percent", "duplicate_percent"):
         if values := [value for link in manifest.topology.links if (value := getattr(link, name))]:
             yield LINK_PARAMETERS[name].words.format(max(values))
-    thresholds = [link.mark_threshold for link in manifest.topology.links if link.mark_threshold]
-    if thresholds:
-        yield LINK_PARAMETERS["mark_threshold"].words.format(min(thresholds))
     for name in sorted({link.jitter_distribution for link in manifest.topology.links if link.jitter_ms}):
         if name != "uniform":
             yield LINK_PARAMETERS["jitter_distribution"].words.format(name)
@@ -368,6 +367,15 @@ def _times(manifest: Manifest) -> str:
         f"{whole} a layering: {publishing} of publishing after {since}{more}, "
         f"{settling} to settle, {draining} to drain"
     )
+
+
+def _replaced(manifest: Manifest) -> str:
+    """Say what of links is not as the network's file has it; "" if all is."""
+    said = []
+    for name, value in manifest.topology.replaced.items():
+        what, unit = words(f"topology.link.{name}")
+        said.append(f"{what} {value_words(f'topology.link.{name}', value)} {unit}".strip())
+    return f"{', '.join(said)}, in place of what {manifest.topology.source} says" if said else ""
 
 
 def _strategy(manifest: Manifest) -> str:

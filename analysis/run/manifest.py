@@ -79,12 +79,15 @@ class Medium(LinkParameters):
 
 
 class Topology(BaseModel):
-    """The network of the run."""
+    """The network of the run: `source` describes it, if the scenario does not, and `replaced` are the
+    parameters of all links that replace what that says, by name."""
 
     nodes: list[Node] = Field(min_length=1)
     links: list[Link]
     media: list[Medium] = []
     metric: str = "delay"
+    source: str = ""
+    replaced: dict[str, Any] = {}
 
     @property
     def neighbours(self) -> Iterator[tuple[str, str, LinkParameters]]:
@@ -133,8 +136,8 @@ class Workload(BaseModel):
 class ScenarioEvent(BaseModel):
     """What the scenario does to a link ("a--b") or a node, `time_ns` after a layering's start.
 
-    `signalled`: whether a link's ends notice that it went down or up. `layering`: in whose run it happened;
-    "" for all.
+    `signalled`: whether a link's ends notice that it went down or up. `strategy`: by which nodes forward from
+    then on, all if there is no `node`. `layering`: in whose run it happened; "" for all.
     """
 
     time_ns: int
@@ -142,12 +145,13 @@ class ScenarioEvent(BaseModel):
     link: str = ""
     node: str = ""
     signalled: bool = False
+    strategy: str = ""
     layering: str = ""
 
     @property
     def words(self) -> str:
         """What happened, and where, and under which layering if not under all."""
-        text = f"{self.event} {self.place}".strip()
+        text = " ".join(filter(None, (self.event, self.strategy, self.place)))
         return f"{text} ({self.layering})" if self.layering else text
 
     @property

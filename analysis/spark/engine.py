@@ -1,8 +1,8 @@
 """Which engine does the work of an analysis: Spark on the JVM, or Sail. What differs between them is here.
 
 Both take the same PySpark transformations and make the same tables. Spark takes captures of any size,
-streams, and clusters; a start costs ten seconds and more. Sail (https://github.com/lakehq/sail, `pip install
-feednet[sail]`) is a server for PySpark's other protocol, Spark Connect, written in Rust: it runs in a thread
+streams, and clusters; a start costs ten seconds and more. Sail (https://github.com/lakehq/sail, the extra
+`sail`) is a server for PySpark's other protocol, Spark Connect, written in Rust: it runs in a thread
 of this process and starts in half a second, but holds in memory what it works on.
 
 PySpark makes columns for the one protocol or for the other, as a variable of the environment says: there is
@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from analysis.errors import AnalysisError
+from analysis.errors import AnalysisError, install_command
 from analysis.spark.session import CONNECT, check_java, check_master, spark_session
 
 SMALL_BYTES = 256 << 20
@@ -160,7 +160,7 @@ _held: list[Any] = []
 
 def _lacking() -> str | None:
     """Say what is missing for Sail; None if nothing is."""
-    mend = "pip install 'feednet[sail]'"
+    mend = install_command("sail")
     for name in _NEEDED:
         try:
             if find_spec(name) is None:

@@ -55,6 +55,9 @@ _QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX
 _PATIENCE_S = 5.0
 """How long a master may take to accept a connection."""
 
+_MASTER = re.compile(r"local(\[([1-9]\d*|\*)(, *[1-9]\d*)?\])?|local-cluster\[[\d, ]+\]|yarn|k8s://.+")
+"""Masters but standalone ones, as SparkContext reads them."""
+
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
 
@@ -119,10 +122,16 @@ def check_java() -> str:
 
 
 def check_master(master: str | None) -> None:
-    """Raise AnalysisError if this is a standalone master and accepts no connection; Spark tries for long."""
-    scheme, _, places = (master or DEFAULT_MASTER).partition("://")
-    if scheme != "spark":
+    """Raise AnalysisError if this is no master, or a standalone one that accepts no connection: Spark would
+    say so much later."""
+    master = DEFAULT_MASTER if master is None else master
+    if _MASTER.fullmatch(master):
         return
+    scheme, _, places = master.partition("://")
+    if scheme != "spark":
+        raise AnalysisError(
+            f"{master!r}: no Spark master: write local[N], spark://HOST:PORT, yarn or k8s://URL"
+        )
     reasons = []
     for place in places.split(","):
         host, _, port = place.rpartition(":")

@@ -70,7 +70,6 @@ def _sightings(case: Case) -> dict[tuple[str, str], _Seen]:
     links = case.manifest.topology.links
     for link in links:
         ends |= {link.interface_a: (link.a, link.b), link.interface_b: (link.b, link.a)}
-    marking = {end for link in links if link.mark_threshold for end in (link.interface_a, link.interface_b)}
     seen: defaultdict[tuple[str, str], _Seen] = defaultdict(lambda: _Seen([], [], []))
     damages: list[Damage] = []  # whoever decodes the capture tells of them
     for piece in cut(case.run.capture(case.layering)):
@@ -84,14 +83,8 @@ def _sightings(case: Case) -> dict[tuple[str, str], _Seen]:
                 way = seen[(here, peer) if is_out else (peer, here)]
                 way.is_out.append(is_out)
                 way.times.append(time)
-                frame = bytes(data[at : at + size])
-                way.keys.append(hash(_unmarked(frame) if names[source] in marking else frame))
+                way.keys.append(hash(bytes(data[at : at + size])))
     return seen
-
-
-def _unmarked(frame: bytes) -> bytes:
-    """Return an Ethernet frame of IPv4 without what a mark changes: ECN and the header's checksum."""
-    return frame[:15] + bytes((frame[15] & ~3,)) + frame[16:24] + frame[26:] if len(frame) >= 26 else frame
 
 
 def _counted(seen: _Seen, least_ns: int) -> dict[str, int]:

@@ -4,8 +4,8 @@
 # # How long does a link's break cost a subscriber?
 
 # %%
-from testbed.api import Experiment, LiveRun, delivered, everything_delivered
-from topologies.generate import star
+from feednet import Experiment, LiveRun, delivered, everything_delivered
+from feednet.topologies import star
 
 network = star(3, delay_ms=5.0, bw_mbit=10.0)  # pub, r1, and s1 to s3 behind r1
 

@@ -1,6 +1,6 @@
 """A property of a network as a test: `pytest docs/examples`."""
 
-from testbed.api import Experiment, everything_delivered
+from feednet import Experiment, everything_delivered
 
 
 def test_everybody_has_the_news_within_a_second_of_the_last_item(tmp_path):

@@ -13,8 +13,14 @@ from forwarder.link import MIN_FRAME
 from forwarder.toml_file import first_problem, read_toml
 from forwarder.wire.name import from_uri
 
+METRICS_PORT = 9636
+"""Where counters are read over HTTP, unless the configuration says otherwise."""
+
 SAMPLE = Path(__file__).with_name("sample.toml")
 """A configuration with everything in it commented out."""
+
+UNIT = Path(__file__).with_name("feednet.service")
+"""A unit file for systemd, with {feednet} in place of the command."""
 
 
 class ConfigError(ValueError):
@@ -51,6 +57,7 @@ def _face_uri(text: str) -> str:
 
 Prefix = Annotated[str, AfterValidator(_name)]
 Address = Annotated[str, AfterValidator(_address)]
+LogLevel = Literal["debug", "info", "warning", "error"]
 MaxFaces = Annotated[int, Field(ge=1, le=65536)]
 
 
@@ -137,6 +144,14 @@ class StrategySection(Section):
     strategy: str
 
 
+class MetricsSection(Section):
+    """Counters over HTTP."""
+
+    listen: bool = False
+    address: Address = "127.0.0.1"
+    port: int = Field(default=METRICS_PORT, ge=0, le=65535)
+
+
 _STRATEGIES = (
     StrategySection(prefix="/localhost", strategy="multicast"),
     StrategySection(prefix="/localhost/nfd", strategy="best-route"),
@@ -147,7 +162,8 @@ _STRATEGIES = (
 class Config(Section):
     """A configuration; see sample.toml for what its keys mean."""
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
+    log_file: str | None = Field(default=None, min_length=1)
     congestion_marking: bool = True
     controlled_push: bool = True
     authorizations: str | None = None
@@ -158,6 +174,7 @@ class Config(Section):
     udp: UdpSection = UdpSection()
     multicast: MulticastSection = MulticastSection()
     ethernet: EthernetSection = EthernetSection()
+    metrics: MetricsSection = MetricsSection()
     content_store: ContentStoreSection = ContentStoreSection()
     faces: tuple[FaceSection, ...] = ()
     strategies: tuple[StrategySection, ...] = _STRATEGIES
@@ -180,6 +197,7 @@ def load(path: Path | None) -> Config:
         update={
             "unix": config.unix.model_copy(update={"path": _beside(path, config.unix.path)}),
             "authorizations": _beside(path, config.authorizations),
+            "log_file": _beside(path, config.log_file),
             "strategy_files": tuple(str(path.parent / each) for each in config.strategy_files),
         }
     )

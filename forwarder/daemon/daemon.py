@@ -1,43 +1,38 @@
-"""The daemon: one forwarder with its faces, from a configuration, until it is told to end."""
+"""The daemon: one forwarder with its faces, by a configuration, and by another one while it runs."""
 
 import asyncio
 import errno
 import logging
-import resource
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from forwarder import strategies
-from forwarder.daemon.config import Config, ConfigError, FaceSection
-from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
-from forwarder.face_system import RELIABILITY, FaceParameters, Outcome
+from forwarder.daemon.config import Config, ConfigError
+from forwarder.daemon.neighbours import Neighbours
+from forwarder.daemon.plan import Plan, waiting
+from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face
 from forwarder.faces import unix
 from forwarder.faces.netif import interfaces
 from forwarder.faces.system import Faces
 from forwarder.faces.table import SECOND
-from forwarder.faces.uri import canonize
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.management import Authorisation, Management
 from forwarder.management.feednet import FeednetModule
-from forwarder.rib import Origin, Route
-from forwarder.wire.name import from_uri
+from forwarder.strategies.best_route import BestRoute
+from forwarder.strategy import Strategy
+from forwarder.wire.name import from_uri, to_uri
 
 log = logging.getLogger("feednet")
 
-_RETRY_S = 5.0
 _WALL_S = 10.0
 _ANYWHERE = ("0.0.0.0", "::")
 
 
-def attach_management(host: Host, faces: Faces, config: Config) -> Management:
-    """Attach what answers commands and datasets under /localhost/nfd; raise ValueError."""
-    path = config.authorizations
-    authorisation = Authorisation() if path is None else Authorisation.load(Path(path))
+def attach_management(host: Host, faces: Faces, authorisation: Authorisation) -> Management:
+    """Attach what answers commands and datasets under /localhost/nfd."""
     management = Management(host.forwarder, faces, authorisation=authorisation, started=faces.driver.clock())
     management.extend(FeednetModule(host.forwarder, management.counters, host, faces.driver.drops))
     host.attach(management, INTERNAL_FACE)
@@ -49,43 +44,105 @@ class Daemon:
     """One running forwarder.
 
     Args:
-        config: what it is to be.
+        plan: what it is to be.
         loop: the running event loop.
 
     Raises ConfigError.
 
     Attributes:
-        forwarder, host, faces: its parts.
+        forwarder, host, faces, management: its parts.
+        started: since when it has been running, ns since 1970.
     """
 
-    def __init__(self, config: Config, loop: asyncio.AbstractEventLoop) -> None:
-        self._config = config
+    def __init__(self, plan: Plan, loop: asyncio.AbstractEventLoop) -> None:
+        self._plan = plan
         self._loop = loop
+        config = plan.config
         self.forwarder = _forwarder(config)
+        self._strategies: dict[bytes, tuple[str, Strategy]] = {}
+        self._choose(plan)
         self.host = Host(self.forwarder, FIRST_FACE)
         self.faces = Faces(self.host, loop, is_marking=config.congestion_marking)
+        self.started = self.faces.driver.clock()
+        self.management = attach_management(self.host, self.faces, plan.authorisation)
+        self._neighbours = Neighbours(self.faces, self.management.rib, loop, config.udp.mtu)
+        self._multicast: list[Face] = []
+        self._ethernet: list[Face] = []
+        self._is_settled = loop.create_future()
 
     def start(self) -> list[str]:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
-            self._management = attach_management(self.host, self.faces, self._config)
             self._follow_the_wall()
             self._listen()
-            for wanted in self._config.faces:
-                self._open(wanted, str(canonize(wanted.uri)))
+            self._is_settled = self._apply(self._plan)
         except (OSError, ValueError) as error:
             self.close()
             raise ConfigError(str(error)) from error
         self.faces.driver.start()
         return self.faces.channels()
 
+    async def reload(self, plan: Plan) -> list[str]:
+        """Go by another plan, as far as a running forwarder can; forwarder.daemon.neighbours says how.
+
+        Returns the keys that take effect after a restart only. Raises ConfigError, and has changed nothing
+        then.
+        """
+        await self._is_settled
+        self._choose(plan)
+        self.management.reauthorise(plan.authorisation, self.faces.driver.clock())
+        self._is_settled = self._apply(plan)
+        self.faces.driver.poke()
+        await self._is_settled
+        self.faces.driver.poke()
+        return waiting(self._plan.config, plan.config)
+
+    def _apply(self, plan: Plan) -> asyncio.Future[None]:
+        config, forwarder = plan.config, self.forwarder
+        forwarder.unsolicited = config.content_store.unsolicited
+        forwarder.regions = {from_uri(region) for region in config.regions}
+        forwarder.cs.capacity = config.content_store.capacity
+        groups: dict[tuple[bytes, int], int] = {}
+        for faces, section in ((self._multicast, config.multicast), (self._ethernet, config.ethernet)):
+            groups |= {
+                (from_uri(each), face.number): section.cost for face in faces for each in section.routes
+            }
+        return self._neighbours.apply(plan.neighbours, groups)
+
+    def _choose(self, plan: Plan) -> None:
+        """Choose the strategies of a plan in place of those of the plan before. Raises ConfigError."""
+        running = dict(self.forwarder.strategies.items())
+        chosen: dict[bytes, tuple[str, Strategy]] = {}
+        for prefix, (text, kind, parameters) in plan.strategies.items():
+            known = self._strategies.get(prefix)
+            if known is not None and known[0] == text and running.get(prefix) is known[1]:
+                chosen[prefix] = known  # with what it has learnt
+                continue
+            try:
+                chosen[prefix] = (text, kind(self.forwarder, parameters))
+            except ValueError as error:
+                raise ConfigError(f"strategies: {to_uri(prefix)}: {error}") from error
+        for prefix, (_, strategy) in chosen.items():
+            if running.get(prefix) is not strategy:
+                self.forwarder.strategies.set(prefix, strategy)
+        for prefix in self._strategies.keys() - chosen.keys():
+            if running.get(prefix) is self._strategies[prefix][1]:  # else a command has chosen another one
+                self._unset(prefix)
+        self._strategies = chosen
+
+    def _unset(self, prefix: bytes) -> None:
+        if prefix:
+            self.forwarder.strategies.unset(prefix)
+        else:
+            self.forwarder.choose_strategy(prefix, BestRoute)
+
     def _follow_the_wall(self) -> None:
         """Tell the management now and then how far the machine's clock has been set since the start."""
-        self._management.wall_offset = time.time_ns() - self.faces.driver.clock()
+        self.management.wall_offset = time.time_ns() - self.faces.driver.clock()
         self._loop.call_later(_WALL_S, self._follow_the_wall)
 
     def _listen(self) -> None:
-        config, faces = self._config, self.faces
+        config, faces = self._plan.config, self.faces
         if config.unix.listen:
             path = Path(config.unix.path) if config.unix.path else unix.default_path()
             faces.listen_unix(path, limit=config.unix.max_faces)
@@ -111,14 +168,14 @@ class Daemon:
 
     def _join(self) -> None:
         """Open what is bound to interfaces."""
-        faces, multicast, ethernet = self.faces, self._config.multicast, self._config.ethernet
+        faces, multicast, ethernet = self.faces, self._plan.config.multicast, self._plan.config.ethernet
         for interface in interfaces(multicast.interfaces):
             groups = [(interface.ipv4, multicast.group_ipv4), (interface.ipv6, multicast.group_ipv6)]
             for address, group in groups:
                 if interface.is_multicast and not interface.is_loopback and address is not None:
                     with _named(f"multicast at {interface.name}"):
                         face = faces.join_udp(interface, group, multicast.port, mtu=multicast.mtu)
-                        self._route(multicast.routes, face, multicast.cost)
+                        self._multicast.append(face)
         for interface in interfaces(ethernet.interfaces):
             if interface.mac is None or interface.is_loopback:
                 continue
@@ -130,34 +187,7 @@ class Daemon:
                     idle_ns=round(ethernet.idle_s * SECOND),
                 )
                 if ethernet.multicast:
-                    face = faces.join_ethernet(interface, ethernet.group)
-                    self._route(ethernet.routes, face, ethernet.cost)
-
-    def _open(self, wanted: FaceSection, uri: str) -> None:
-        """Make a face that the configuration names, and its routes once it stands."""
-        parameters = FaceParameters(
-            uri=uri,
-            local_uri=None if wanted.interface is None else f"dev://{wanted.interface}",
-            persistency=Persistency[wanted.persistency.upper()],
-            mtu=wanted.mtu,
-            flags=RELIABILITY if wanted.reliable else None,
-            mask=RELIABILITY if wanted.reliable else None,
-        )
-
-        def reply(outcome: Outcome) -> None:
-            if outcome.face is not None:
-                self._route(wanted.routes, outcome.face, wanted.cost)
-            elif outcome.code == 504:
-                log.warning("%s: %s; trying again", wanted.uri, outcome.text)
-                self._loop.call_later(_RETRY_S, self._open, wanted, uri)
-            else:
-                log.error("%s: %s", wanted.uri, outcome.text)
-
-        self.faces.create(parameters, self.faces.driver.clock(), reply)
-
-    def _route(self, prefixes: Iterable[str], face: Face, cost: int) -> None:
-        for prefix in prefixes:
-            self._management.rib.register(Route(from_uri(prefix), face.number, Origin.STATIC, cost))
+                    self._ethernet.append(faces.join_ethernet(interface, ethernet.group))
 
     def close(self) -> None:
         """Close all faces and channels, and remove the socket file."""
@@ -185,44 +215,9 @@ def _listen_ip(kind: str, address: str, port: int, listen: Callable[[str], objec
 
 
 def _forwarder(config: Config) -> Forwarder:
-    for path in config.strategy_files:
-        try:
-            strategies.load(Path(path))
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-    forwarder = Forwarder(
+    return Forwarder(
         rng=Random(),
         cs_capacity=config.content_store.capacity,
         cs_policy=config.content_store.policy,
         controlled_push=config.controlled_push,
     )
-    forwarder.unsolicited = config.content_store.unsolicited
-    forwarder.regions = {from_uri(region) for region in config.regions}
-    for choice in config.strategies:
-        try:
-            forwarder.choose_strategy(from_uri(choice.prefix), *strategies.parse(choice.strategy))
-        except ValueError as error:
-            raise ConfigError(f"strategies: {choice.prefix}: {error}") from error
-    return forwarder
-
-
-def raise_file_limit() -> None:
-    """Allow this process as many open files as its user may: every face takes one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-async def run(config: Config, on_ready: Callable[[list[str]], None]) -> None:
-    """Run a forwarder until SIGINT or SIGTERM; `on_ready` is told where it listens. Raises ConfigError."""
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    for interrupt in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(interrupt, ended.set)
-    raise_file_limit()
-    daemon = Daemon(config, loop)
-    on_ready(daemon.start())
-    try:
-        await ended.wait()
-    finally:
-        log.info("closing")
-        daemon.close()

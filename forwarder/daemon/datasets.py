@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from forwarder.daemon.commands import command
+from forwarder.daemon.commands import Signer
 from forwarder.management.parameters import ControlParameters, ControlResponse, parse_response
 from forwarder.toml_file import shown
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
@@ -31,6 +31,8 @@ from forwarder.wire.packet import (
 from forwarder.wire.tlv import MalformedPacket, elements, nni, read_header, read_nni
 
 TIMEOUT_S = 4.0
+NEIGHBOURS = "FEEDNET_NEIGHBOURS"
+"""The variable that names what is behind addresses, ADDRESS=NAME ..., on nodes of a testbed."""
 _PLACES = ("/run/nfd/nfd.sock", "/run/nfd.sock", "{XDG_RUNTIME_DIR}/nfd/nfd.sock", "{HOME}/.ndn/nfd/nfd.sock")
 _LARGEST = 1 << 16
 _HEADER = 10  # no longer is that of an element this large
@@ -49,6 +51,13 @@ def default_socket() -> Path:
 class _Environment(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return os.environ.get(key, "/nowhere")
+
+
+def with_name(uri: str) -> str:
+    """Return a FaceUri, followed by the neighbour that it leads to if NEIGHBOURS tells."""
+    names = dict(each.partition("=")[::2] for each in os.environ.get(NEIGHBOURS, "").split())
+    host = uri.rpartition("//")[2].partition(":")[0]
+    return f"{uri} ({names[host]})" if host in names else uri
 
 
 class DatasetError(Exception):
@@ -71,6 +80,7 @@ class Client:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._buffer = b""
+        self._signer = Signer()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._socket.connect(str(path))
@@ -111,15 +121,16 @@ class Client:
         data = self._exchange(interest, name, until)
         return data, _last_segment(data)
 
-    def command(self, verb: str, parameters: ControlParameters) -> ControlResponse:
-        """Return the answer to a command, such as "faces/create", signed by its digest. Raises as fetch().
+    def command(
+        self, verb: str, parameters: ControlParameters, timeout_s: float = TIMEOUT_S
+    ) -> ControlResponse:
+        """Return the answer to a command, such as "faces/create". Raises as fetch().
 
         A command that asks for what is there already is answered with 409, and what is there.
         """
-        until = time.monotonic() + TIMEOUT_S
-        nonce = random.getrandbits(64)
-        interest = command(
-            from_uri(f"/{verb}"), parameters.encode(), nonce=nonce, time_ms=time.time_ns() // 10**6
+        until = time.monotonic() + timeout_s
+        interest = self._signer.command(
+            from_uri(f"/{verb}"), parameters.encode(), lifetime_ms=int(timeout_s * 1000)
         )
         name = parse_interest(interest).name
         return parse_response(self._exchange(interest, name, until).content)

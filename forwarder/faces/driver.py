@@ -1,7 +1,9 @@
 """What joins a Host with an event loop: whose turn it is, what is sent where, when to wake.
 
 Sockets are read with add_reader and drained in bursts, which costs less than half of what asyncio's
-protocols do. A burst has an end, so that one busy face does not keep the others from their turn.
+protocols do. A burst has an end, and a face whose bursts cost more processor time than a turn has sits out
+turns until it has made up for it (deficit round robin, Shreedhar and Varghese 1995): what costs the forwarder
+much comes no sooner than what costs it little.
 """
 
 import asyncio
@@ -14,6 +16,10 @@ from forwarder.host import Host
 
 BURST = 32
 """Most frames that a face has taken in before others get their turn."""
+TURN = 1_000_000
+"""Processor time of a face's turn, ns: a burst of cheap frames."""
+MOST_DEBT = 1_000_000_000
+"""Processor time that a face makes up for at most, ns."""
 BATCH = 16
 """Frames that are taken in before what comes of them is sent, unless the host puts work off for a burst."""
 
@@ -114,6 +120,33 @@ class Driver:
         self.waiting = 0
         self._alarm = Alarm(loop, self.clock, self._wake)
         self._is_poked = False
+        self._debts: dict[int, int] = {}
+
+    def reader(
+        self, face: int, read: Callable[[], None], again: Callable[[], object] | None = None
+    ) -> Callable[[], None]:
+        """Return what takes in a burst of a face, by `read`, if it is its turn.
+
+        `again` is called if it is not.
+        """
+
+        def turn() -> None:
+            debt = self._debts.get(face, 0)
+            if debt >= TURN:
+                self._debts[face] = debt - TURN
+                if again is not None:
+                    again()
+                return
+            begun = time.thread_time_ns()
+            read()
+            self._debts[face] = min(max(debt + time.thread_time_ns() - begun - TURN, 0), MOST_DEBT)
+
+        return turn
+
+    def detach(self, face: int) -> Transport | None:
+        """Forget a face that goes; return its transport."""
+        self._debts.pop(face, None)
+        return self.transports.pop(face, None)
 
     def start(self) -> None:
         """Let the host act: for the first time, or after something has been done to it."""

@@ -61,7 +61,9 @@ class StreamTransport:
         self._is_open = True
         self._is_paused = False
         driver.transports[face] = self
-        driver.loop.add_reader(sock, self._on_readable)
+        self._read = driver.reader(face, self._on_readable)
+        self._deliver_rest = driver.reader(face, self._deliver, self._deliver_soon)
+        driver.loop.add_reader(sock, self._read)
 
     def send(self, frames: list[bytes]) -> None:
         """See Transport."""
@@ -205,9 +207,12 @@ class StreamTransport:
             if has_more:
                 self._driver.loop.remove_reader(self._socket)
             else:
-                self._driver.loop.add_reader(self._socket, self._on_readable)
+                self._driver.loop.add_reader(self._socket, self._read)
         if has_more:
-            self._driver.loop.call_soon(self._deliver)
+            self._deliver_soon()
+
+    def _deliver_soon(self) -> None:
+        self._driver.loop.call_soon(self._deliver_rest)
 
     def _end(self, why: str) -> None:
         if self._is_open:

@@ -194,7 +194,9 @@ class Faces(FaceTable):
             self.driver.drops["cannot connect"] += 1
             log.debug("%s: %s", remote, error)
             return None
-        return self._add_udp(channel, remote, sock, FaceParameters(persistency=Persistency.ON_DEMAND)).number
+        face = self._add_udp(channel, remote, sock, FaceParameters(persistency=Persistency.ON_DEMAND))
+        face.is_proven = False
+        return face.number
 
     def _add_udp(
         self, channel: UdpChannel, remote: FaceUri, sock: socket.socket, wanted: FaceParameters

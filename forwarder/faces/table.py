@@ -146,7 +146,9 @@ class FaceTable:
             self.remove(number, why)
             return
         log.info("face %d: down: %s", number, why)
-        self.driver.transports.pop(number).close()
+        transport = self.driver.detach(number)
+        assert transport is not None
+        transport.close()
         self._set_up(entry, False)
         entry.reconnecting = self._loop.create_task(self._reconnect(entry))
 
@@ -180,7 +182,7 @@ class FaceTable:
             entry.channel.faces.pop(entry.remote, None)
         elif isinstance(entry.channel, StreamChannel):
             entry.channel.faces.discard(number)
-        transport = self.driver.transports.pop(number, None)
+        transport = self.driver.detach(number)
         if transport is not None:
             transport.close()
         entry.face.is_up = False

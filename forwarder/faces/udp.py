@@ -54,7 +54,9 @@ class UdpTransport:
         if segmentation:
             receive_runs(sock)
         driver.transports[face] = self
-        driver.loop.add_reader(sock, self._on_runs if segmentation else self._on_readable)
+        driver.loop.add_reader(
+            sock, driver.reader(face, self._on_runs if segmentation else self._on_readable)
+        )
 
     def send(self, frames: list[bytes]) -> None:
         """See Transport. A full socket buffer is a full queue: a frame is lost, as on any link."""

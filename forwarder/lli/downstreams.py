@@ -55,6 +55,8 @@ class Downstreams:
     def pass_on(self, entry: FeedEntry, item: Item, now: int) -> None:
         """Send an item that comes before its turn to all who may have it: they repair for themselves."""
         for face, granted in entry.ranges.items():
+            if not self._neighbours.may_send(face):
+                continue
             if granted.next < item.seq <= granted.limit and entry.item(granted.next) is None:
                 claim = entry.claim(granted)
                 packet = entry.ranges.send(face, granted, item.seq, item.data, entry.cache.tip, claim)
@@ -70,7 +72,8 @@ class Downstreams:
     def answer(self, entry: FeedEntry) -> None:
         """Answer the LLIs that nothing could be pushed for.
 
-        While a source is looked for the answer waits, unless it has been asked for twice: it will then say more.
+        While a source is looked for the answer waits, unless it has been asked for twice: it will then say
+        more.
         """
         for face, granted in entry.ranges.items():
             if granted.is_answered:
@@ -129,11 +132,17 @@ class Downstreams:
 
     def next_turn(self, entry: FeedEntry, now: int) -> int:
         """Return when an item that waits for its link may go, ns."""
-        turns = ((self._turn(face, r, now), r) for face, r in entry.ranges.items() if self._faces[face].pacer)
+        turns = (
+            (self._turn(face, r, now), r)
+            for face, r in entry.ranges.items()
+            if self._faces[face].pacer and self._faces[face].is_proven
+        )
         return min((t for t, r in turns if t > now or r.ready(entry.item) is not None), default=NEVER)
 
     def _turn(self, face: int, granted: Range, now: int) -> int:
         """Return when a downstream's link has room for an item, ns."""
+        if not self._neighbours.may_send(face):
+            return NEVER
         pacer = self._faces[face].pacer
         return 0 if pacer is None else pacer.free_at(granted.paced_until, now)
 

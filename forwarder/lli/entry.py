@@ -50,8 +50,8 @@ class FeedEntry:
         first_until: until when that is believed, ns.
         gone: the first and the last of items that nobody has, None if none are known.
         gone_until: until when they are not looked for again, ns.
-        told_first: where the feed begins here, as a downstream was told. If it asks for what lies before all the
-            same, it waits for that.
+        told_first: where the feed begins here, as a downstream was told. If it asks for what lies before all
+            the same, it waits for that.
         nonces: of the newest LLIs sent.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
@@ -60,49 +60,7 @@ class FeedEntry:
         proof_sent: when a fork's proof last went to a face, ns.
         has_moved: next hops have been asked, or are no more, since indexed was made.
         indexed: the faces that its neighbours' indexes have it under, asked and granting.
-        deadline: when the entry wants to be woken, ns.
     """
-
-    __slots__ = (
-        "backfill",
-        "cache",
-        "deadline",
-        "demand_at",
-        "demanded",
-        "demands",
-        "evidence",
-        "face",
-        "feed",
-        "first_until",
-        "gone",
-        "gone_until",
-        "has_been_fed",
-        "has_moved",
-        "has_scouted",
-        "hop_limit",
-        "indexed",
-        "is_fed",
-        "is_waiting",
-        "last_face",
-        "latest",
-        "muted",
-        "nonces",
-        "proof_sent",
-        "ranges",
-        "reach",
-        "reach_end",
-        "reference",
-        "refusals",
-        "refused",
-        "run",
-        "scouts",
-        "scouts_until",
-        "told_first",
-        "turn",
-        "unfed_since",
-        "upstream",
-        "upstream_first",
-    )
 
     def __init__(self, feed: bytes, cache: FeedCache, first: int, now: int) -> None:
         self.feed = feed
@@ -140,7 +98,6 @@ class FeedEntry:
         self.proof_sent: dict[int, int] = {}
         self.has_moved = False
         self.indexed: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset())
-        self.deadline = NEVER
 
     @property
     def tip(self) -> int:

@@ -1,11 +1,11 @@
 """Neighbours: whether each lives, and whether both ends of the link agree on all feeds (Hellos).
 
 Theory of operation. Whoever has been granted ranges by a neighbour sends it something at least every HELLO;
-if it has nothing to send, a Hello with a digest of all these ranges. So the neighbour knows that the link lives,
-and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest, or wants to know
-what has become of some feed, it sends a Hello that wants a reply, again and again until one comes; after MAX_TRIES
-the neighbour counts as dead. News about sources go the same way. Grants are renewed by the digest of all of them, as
-RSVP refreshes its state (RFC 2961); the rest is much like BFD (RFC 5880).
+if it has nothing to send, a Hello with a digest of all these ranges. So the neighbour knows that the link
+lives, and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest, or
+wants to know what has become of some feed, it sends a Hello that wants a reply, again and again until one
+comes; after MAX_TRIES the neighbour counts as dead. News about sources go the same way. Grants are renewed by
+the digest of all of them, as RSVP refreshes its state (RFC 2961); the rest is much like BFD (RFC 5880).
 
 Local faces, and neighbours that have never shown that they know this protocol, are left alone.
 """
@@ -19,13 +19,16 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import MAX_TRIES, NEVER
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello
 
-HELLO: Final = 3_000 * MS
+HELLO: Final = 3_200 * MS
 """The longest silence of a neighbour that has been granted something."""
+_CHALLENGE_BYTES: Final = 24
 _SLACK: Final = HELLO // 8
-_GIVEN_UP: Final = 200
+AMPLIFICATION: Final = 3
+"""Bytes that may go to an address for each that came from it, until it is proven (RFC 9000, section 8)."""
+_GIVEN_UP: Final = 190
 """Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
 
 
@@ -39,33 +42,7 @@ class Neighbour:
         is_dead: it does not answer.
         held: what it was asked for, by the feed's reference.
         granted: what it has granted, likewise.
-        deadline: when it wants to be looked after, ns.
     """
-
-    __slots__ = (
-        "checks",
-        "deadline",
-        "face",
-        "granted",
-        "heard_at",
-        "held",
-        "instance",
-        "is_aware",
-        "is_dead",
-        "is_introduced",
-        "notices",
-        "number",
-        "packets",
-        "pending",
-        "pending_checks",
-        "pending_notices",
-        "pending_since",
-        "renew_at",
-        "renews",
-        "rtt",
-        "sent_at",
-        "tries",
-    )
 
     def __init__(self, face: int) -> None:
         self.face = face
@@ -73,7 +50,6 @@ class Neighbour:
         self.is_aware = self.is_dead = self.is_introduced = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
-        self.deadline = NEVER
         self.instance: int | None = None
         self.heard_at = 0
         self.packets = 0  # that had come in when they were counted last
@@ -86,6 +62,7 @@ class Neighbour:
         self.tries = 0
         self.checks: dict[bytes, None] = {}
         self.notices: dict[bytes, None] = {}
+        self.challenge: int | None = None  # what proves its address, if it is repeated
         self.renew_at = NEVER
         self.renews = False  # the pending Hello does
 
@@ -152,6 +129,7 @@ class News:
         forgotten: feeds of which it knows nothing any more, as it has started anew.
         dropped: feeds that it has granted, and knows nothing of any more.
         renewed: feeds that it has granted, for another lifetime.
+        proven: it receives what is sent to it.
     """
 
     def __init__(self) -> None:
@@ -159,6 +137,7 @@ class News:
         self.forgotten: list[FeedEntry] = []
         self.dropped: list[FeedEntry] = []
         self.renewed: list[FeedEntry] = []
+        self.proven = False
 
 
 class Neighbours:
@@ -167,7 +146,7 @@ class Neighbours:
     Args:
         send: called with (face, packet) for everything that goes out.
         faces: all of the forwarder's.
-        instance: tells this process from others at the same address, 32 bits.
+        draw: returns 32 random bits: what tells this process from others at the same address, and challenges.
         counters: hellos_in, hellos_out, deaths.
     """
 
@@ -175,22 +154,22 @@ class Neighbours:
         self,
         send: Callable[[int, bytes], None],
         faces: Mapping[int, Face],
-        instance: int,
+        draw: Callable[[], int],
         counters: Counter[str],
     ) -> None:
         self._send = send
         self._faces = faces
-        self._instance = instance
+        self._draw = draw
+        self._instance = draw()
         self._counters = counters
         self._neighbours: dict[int, Neighbour] = {}
-        self._timers: TimerWheel[Neighbour] = TimerWheel()
+        self._timers: Timers[Neighbour] = Timers()
 
     def of(self, face: int) -> Neighbour:
         """Return the neighbour behind a face."""
         neighbour = self._neighbours.get(face)
         if neighbour is None:
             neighbour = self._neighbours[face] = Neighbour(face)
-            self._timers.add(neighbour)
         return neighbour
 
     def is_dead(self, face: int) -> bool:
@@ -272,6 +251,22 @@ class Neighbours:
         if neighbour.is_aware:
             self._schedule(neighbour)
 
+    def may_send(self, face: int) -> bool:
+        """Tell whether items may be pushed to a face.
+
+        Its neighbour is known to receive what is sent there.
+        """
+        return self._faces[face].is_proven
+
+    def prove(self, face: int, now: int) -> None:
+        """Ask a neighbour whose address may be made up to repeat a number that only it can know."""
+        neighbour = self.of(face)
+        if neighbour.challenge is None:
+            neighbour.challenge = self._draw()
+        at_face = self._faces[face]
+        if AMPLIFICATION * at_face.in_bytes >= at_face.out_bytes + _CHALLENGE_BYTES:
+            self._say(neighbour, Hello(self._instance, neighbour.challenge))
+
     def introduce(self, face: int, now: int) -> None:
         """Let a neighbour that has become an upstream know that this node understands Hellos."""
         neighbour = self.of(face)
@@ -327,6 +322,10 @@ class Neighbours:
         if not is_agreed:
             neighbour.checks.update(dict.fromkeys(neighbour.held))
             neighbour.renew_at = min(neighbour.renew_at, now)
+        if hello.reply is not None and hello.reply == neighbour.challenge:
+            self._faces[face].is_proven = True
+            neighbour.challenge = None
+            news.proven = True
         if neighbour.pending is not None and hello.reply == neighbour.pending:
             self._replied(neighbour, now, is_agreed=is_agreed and hello.granted is not None)
         if hello.number is not None or unknown:
@@ -369,15 +368,12 @@ class Neighbours:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = self._timers.next_deadline()
-        return None if due == NEVER else due
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> list[Neighbour]:
         """Say what is to be said; return the neighbours that have just died."""
         dead = []
         for neighbour in self._timers.expire(now):
-            neighbour.deadline = NEVER
-            self._timers.add(neighbour)
             if self._look_after(neighbour, now):
                 dead.append(neighbour)
             self._schedule(neighbour)
@@ -387,7 +383,7 @@ class Neighbours:
         """Forget the neighbour behind a face that has gone, or whose link is down."""
         neighbour = self._neighbours.pop(face, None)
         if neighbour is not None:
-            self._timers.cancel(neighbour)
+            self._timers.set(neighbour, None)
 
     def _look_after(self, neighbour: Neighbour, now: int) -> bool:
         """Act on a neighbour's alarm; return whether it has died."""
@@ -459,10 +455,7 @@ class Neighbours:
 
     def _schedule(self, neighbour: Neighbour) -> None:
         due = neighbour.due()
-        if due != neighbour.deadline:
-            self._timers.cancel(neighbour)
-            neighbour.deadline = due
-            self._timers.add(neighbour)
+        self._timers.set(neighbour, due if due < NEVER else None)
 
 
 def _move(waiting: dict[bytes, None], pending: dict[bytes, None], most: int) -> None:

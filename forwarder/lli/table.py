@@ -25,7 +25,7 @@ from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.hello import Standing, parse_hello
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket
@@ -40,6 +40,11 @@ _REMEMBERED: Final = 16_000 * MS
 
 MOST_FEEDS_PER_FACE: Final = 512
 """Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
+
+
+def _nothing(seq: int) -> Data | None:
+    """Have no item at hand, for who may not be sent any."""
+    return None
 
 
 class Verdict(Enum):
@@ -70,8 +75,8 @@ class FeedTable:
 
     Attributes:
         counters: llis_in, llis_out, states_in, states_out, items_in, items_out, gaps, loops, nacks_in,
-            nacks_out, failovers, forks, proofs_in, proofs_out, fetches, waits, demands, hellos_in, hellos_out,
-            deaths, and rejected_<reason> for items.
+            nacks_out, failovers, forks, proofs_in, proofs_out, fetches, waits, demands, hellos_in,
+            hellos_out, deaths, and rejected_<reason> for items.
     """
 
     def __init__(
@@ -93,13 +98,13 @@ class FeedTable:
         self._repairs = recovery is Recovery.IN_NETWORK
         self._entries: dict[bytes, FeedEntry] = {}
         self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
-        self._neighbours = Neighbours(send, faces, rng.getrandbits(32), self.counters)
+        self._neighbours = Neighbours(send, faces, lambda: rng.getrandbits(32), self.counters)
         self._downstreams = Downstreams(send, faces, self.counters, self._neighbours)
         self._upstreams = Upstreams(
             hops, send, fetch, faces, rng, self.counters, recovery, self._downstreams, self._neighbours
         )
         self._forks = Forks(self.store, self._downstreams, faces, self.counters)
-        self._timers: TimerWheel[FeedEntry] = TimerWheel()
+        self._timers: Timers[FeedEntry] = Timers()
         self._left: OrderedDict[bytes, tuple[int, FeedEntry]] = OrderedDict()  # ended, since when (ns)
         self._have_routes_changed = False
 
@@ -132,13 +137,16 @@ class FeedTable:
             left = lli.hop_limit - 1
             entry.hop_limit = max(left, entry.hop_limit) if entry.ranges else left
         is_repeated = entry.ranges.is_repeated(face, lli.nonce)
-        again = entry.ranges.grant(face, first, lli, now, entry.item)
+        may_push = self._faces[face].is_proven
+        again = entry.ranges.grant(face, first, lli, now, entry.item if may_push else _nothing)
         for data in again:
             self._downstreams.push(face, data.wire, now)
         granted = entry.ranges.get(face)
         if granted is not None and is_repeated:
             granted.is_answered = False
         self._downstreams.serve(entry, face, now)
+        if not may_push:
+            self._neighbours.prove(face, now)
         self._upstreams.ask(entry, now)
         self._upstreams.demand_if_needed(entry, now)
         self._downstreams.answer(entry)
@@ -171,6 +179,10 @@ class FeedTable:
         self._heard(face, now)
         news = self._neighbours.on_hello(face, hello, now)
         touched: dict[bytes, FeedEntry] = {}
+        if news.proven:
+            for entry in self._neighbours.of(face).granted.values():
+                self._downstreams.serve(entry, face, now)
+                touched[entry.feed] = entry
         for entry in news.renewed:
             granted = entry.ranges.get(face)
             if granted is not None and granted.told is not None:
@@ -437,8 +449,6 @@ class FeedTable:
                 self._settle(entry, now)
         due = self._timers.expire(now)
         for entry in due:
-            self._timers.add(entry)  # _settle() moves it, and needs it in its place
-        for entry in due:
             entry.ranges.expire(now)
             if entry.ranges:
                 self._downstreams.serve_all(entry, now)
@@ -470,7 +480,6 @@ class FeedTable:
         if retained is not None and first < retained:
             # The cache begins later: what lies before is fetched, what comes after is asked for.
             entry.upstream.skip(cache.tip + 1)
-        self._timers.add(entry)
         return entry
 
     def _has_room(self, face: int) -> bool:
@@ -482,7 +491,7 @@ class FeedTable:
         if not entry.ranges:
             self._upstreams.end(entry, now)
             self._neighbours.index(entry)
-            self._timers.cancel(entry)
+            self._timers.set(entry, None)
             del self._entries[entry.feed]
             if not self._entries:
                 self._neighbours.rest()
@@ -499,10 +508,7 @@ class FeedTable:
             self._downstreams.next_turn(entry, now),
             self._upstreams.deadline(entry, now),
         )
-        if deadline != entry.deadline:
-            self._timers.cancel(entry)
-            entry.deadline = deadline
-            self._timers.add(entry)
+        self._timers.set(entry, deadline)
 
     def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
         """Deal with a verified item that somebody has waited for."""

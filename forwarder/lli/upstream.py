@@ -164,55 +164,6 @@ class Upstream:
         deadline: when to call wake(), ns.
     """
 
-    __slots__ = (
-        "_answered_once",
-        "_asked_at",
-        "_asked_first",
-        "_asked_twice",
-        "_begun_at",
-        "_credit",
-        "_early",
-        "_first_there",
-        "_idle_probes",
-        "_is_checked",
-        "_is_cut",
-        "_is_heard",
-        "_is_pushing",
-        "_judged",
-        "_last_arrival",
-        "_longest_gap",
-        "_losses",
-        "_max_lifetime_ms",
-        "_missing",
-        "_pace",
-        "_pulled",
-        "_quiet_since",
-        "_recent_gap",
-        "_recovery",
-        "_repaired",
-        "_repeat_at",
-        "_repeated",
-        "_rtt",
-        "_sample",
-        "_sent_at",
-        "_tries",
-        "_unanswered",
-        "deadline",
-        "expiry",
-        "granted_ms",
-        "head",
-        "is_fed",
-        "is_watched",
-        "known_sent",
-        "known_tip",
-        "limit",
-        "offered",
-        "state",
-        "until",
-        "wants_check",
-        "window",
-    )
-
     def __init__(
         self,
         first: int,
@@ -440,7 +391,8 @@ class Upstream:
         if self.state is State.PULLING:
             return self._repair(now) + self._pull_early(now) + self._pull_again(now)
         if self._repair_at() < NEVER:
-            return self._repair(now) + (self._ask(self.head, now) if now >= self._refresh_at() else [])
+            first = self.head if self.head <= self.limit else self.next  # only what is missing may be left
+            return self._repair(now) + (self._ask(first, now) if now >= self._refresh_at() else [])
         if self._is_tail_known() and self._is_quiet(now, self._tail_timeout()):
             return self._tail_lost(now)
         if self._unanswered:
@@ -468,14 +420,13 @@ class Upstream:
         return [] if is_known else [Lli(self.head, 0, 1)]
 
     def demand(self, now: int) -> list[Lli]:
-        """Ask for newer evidence: an LLI that makes the upstream send nothing again."""
+        """Ask for newer evidence."""
         if self.head > self.limit or self.state is State.PULLING:
             return []
-        # Who passes on what comes must not get the last item first.
-        first = self.head if self._recovery is Recovery.NONE else self.limit
+        # All that is wanted: the upstream may have started anew, and would grant no more than this asks for.
         self.granted_ms = max(self._lifetime_ms(now), 1)
         self.expiry, self._sent_at = now + self.granted_ms * MS, now
-        return [Lli(first, self.limit - first + 1, self.granted_ms)]
+        return [Lli(self.head, self.limit - self.head + 1, self.granted_ms)]
 
     def absent(self, first: int) -> None:
         """Note that the upstream has nothing before an item: it is no use to ask for that ever again."""

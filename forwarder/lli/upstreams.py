@@ -1,9 +1,10 @@
-"""What a relay asks of its next hops: which of them is its upstream, what it asks there, and what if that fails.
+"""What a relay asks of its next hops: which of them is its upstream, what it asks there, and what if that
+fails.
 
 Theory of operation. A node takes for its upstream only a next hop whose evidence of a source beats its own
-(forwarder.wire.evidence): that alone keeps loops away. A node without a source keeps what its downstreams have
-granted, asks all of its next hops, and waits; whoever of them finds a source says so. docs/controlled-push.md,
-section 6, has the rules and the proof.
+(forwarder.wire.evidence): that alone keeps loops away. A node without a source keeps what its downstreams
+have granted, asks all of its next hops, and waits; whoever of them finds a source says so. Section 6 of
+docs/controlled-push.md has the rules and the proof.
 """
 
 from collections import Counter
@@ -92,7 +93,8 @@ class Upstreams:
             until = entry.ranges.last_expiry()
             lease = until
             if entry.is_fed:
-                # Who has a source asks for as long as he is asked for. Those who wait may wait for each other.
+                # Who has a source asks for as long as he is asked for. Those who wait may wait for each
+                # other.
                 lease = max(until, now + entry.ranges.longest_lifetime())
             self._send_llis(entry, entry.face, up.want(limit, lease, now), now)
             for face, scout in list(entry.scouts.items()):
@@ -102,9 +104,9 @@ class Upstreams:
     def _reach(self, entry: FeedEntry, last: int) -> int:
         """Return how many items may be under way.
 
-        The cache is the buffer: no more than it holds, as they may all have to wait for downstreams' links. As
-        long as they do not, it may be twice as many each time that all that were allowed have come: what the
-        path holds needs no room here. Once they do wait, it is what there is room for.
+        The cache is the buffer: no more than it holds, as they may all have to wait for downstreams' links.
+        As long as they do not, it may be twice as many each time that all that were allowed have come: what
+        the path holds needs no room here. Once they do wait, it is what there is room for.
         """
         up, room = entry.upstream, entry.cache.max_items
         waiting = max((lag for r in entry.ranges if (lag := up.next - r.wanted) <= room), default=0)
@@ -270,7 +272,10 @@ class Upstreams:
             entry.upstream.skip(first)
 
     def delivered(self, entry: FeedEntry, face: int) -> None:
-        """Note that an item has come from a face: of next hops without a source it is the one to go on with."""
+        """Note that an item has come from a face.
+
+        Of next hops without a source it is the one to go on with.
+        """
         entry.muted.clear()
         entry.turn = None
         if not entry.is_fed and face in entry.scouts:
@@ -363,7 +368,10 @@ class Upstreams:
         entry.scouts_until = NEVER
 
     def _keeps_silent(self, entry: FeedEntry, face: int, now: int) -> None:
-        """Pull from a next hop that does not answer: it may be unable to push. If that is in vain, from the next."""
+        """Pull from a next hop that does not answer.
+
+        It may be unable to push. If that is in vain, from the next.
+        """
         is_first_time = face not in entry.muted
         entry.muted.add(face)
         others = [hop for hop in self._hops(entry) if hop in entry.muted and hop != face]
@@ -393,7 +401,10 @@ class Upstreams:
         return entry.face is not None and (entry.hop_limit > 0 or self._faces[entry.face].is_local)
 
     def _best_hop(self, entry: FeedEntry) -> int | None:
-        """Return the next hop to be granted the credit: the cheapest; of those that keep silent, the next in turn."""
+        """Return the next hop to be granted the credit.
+
+        The cheapest; of those that keep silent, the next in turn.
+        """
         hops = [face for face in self._hops(entry) if face not in entry.refused]
         hops.sort(key=lambda face: face in entry.ranges)  # who asks here probably knows nothing better
         silent = [face for face in hops if face in entry.muted]
@@ -488,7 +499,10 @@ class Upstreams:
         return self._find_way(entry, now) and entry.upstream.state is not State.PULLING
 
     def _give_up_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
-        """Tell every downstream that asks for what nobody has where the feed begins here; who knows, waits."""
+        """Tell every downstream that asks for what nobody has where the feed begins here.
+
+        Who knows, waits.
+        """
         for face, granted in entry.ranges.items():
             if granted.wanted < first and entry.told_first.get(face, 0) < first:
                 entry.told_first[face] = first

@@ -150,6 +150,21 @@ class Authorisation:
             raise ValueError(f"{path}: {error}") from error
         return cls(rules, path.parent)
 
+    def follow(self, other: "Authorisation", now: int) -> None:
+        """Take another one's rules from `now` (ns) on, and remember the commands so far.
+
+        What is remembered of a key that is no longer trusted goes when its commands are too old anyway.
+        """
+        self._local, self._localhop, self._announcers = other._local, other._localhop, other._announcers
+        self._last = {
+            name: (time, sequence)
+            for name, (time, sequence) in self._last.items()
+            if self._is_trusted(name) or abs(time * 1_000_000 - now) <= GRACE_NS
+        }
+
+    def _is_trusted(self, name: bytes) -> bool:
+        return any(keys.find(name) for keys in (*self._local.values(), *(keys for keys, _ in self._localhop)))
+
     @property
     def is_localhop_enabled(self) -> bool:
         """Whether anybody may register routes from one hop away."""

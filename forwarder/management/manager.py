@@ -31,6 +31,7 @@ from forwarder.wire.tlv import MalformedPacket
 
 LOCALHOST = from_uri("/localhost/nfd")
 LOCALHOP = from_uri("/localhop/nfd")
+_LOCALHOP_RIB = from_uri("/localhop/nfd/rib")
 
 _NACK_CONTENT = 3
 """ContentType of a dataset that there is not (NDN packet format 0.3, "ContentType")."""
@@ -107,11 +108,20 @@ class Management:
         for number, uri in ((CONTENT_STORE_FACE, "contentstore://"), (NULL_FACE, "null://")):
             face = self._forwarder.add_face(number, local=True)
             face.uri = face.local_uri = uri
-        prefixes = [LOCALHOST]
+        self.rib.register(Route(LOCALHOST, INTERNAL_FACE, Origin.APP))
+        self._open_localhop()
+
+    def reauthorise(self, authorisation: Authorisation, now: int) -> None:
+        """Go by other rules from `now`, ns, on. Commands that have been seen are replays under these, too."""
+        self._authorisation.follow(authorisation, now + self.wall_offset)
+        self._open_localhop()
+
+    def _open_localhop(self) -> None:
+        """Take commands from one hop away if the rules let anybody in there."""
         if self._authorisation.is_localhop_enabled:
-            prefixes.append(from_uri("/localhop/nfd/rib"))
-        for prefix in prefixes:
-            self.rib.register(Route(prefix, INTERNAL_FACE, Origin.APP))
+            self.rib.register(Route(_LOCALHOP_RIB, INTERNAL_FACE, Origin.APP))
+        else:
+            self.rib.unregister(_LOCALHOP_RIB, INTERNAL_FACE, Origin.APP)
 
     # Application.
 

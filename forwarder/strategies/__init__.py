@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import pkgutil
 from collections.abc import Iterable
+from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
@@ -59,18 +60,28 @@ def parse(text: str) -> tuple[type[Strategy], dict[str, str]]:
     return strategy, parameters
 
 
+def check(path: Path) -> None:
+    """Raise ValueError, with a line for the user, if a file cannot be one of strategies. Nothing in it is
+    executed."""
+    if path.suffix not in SOURCE_SUFFIXES:
+        raise ValueError(f"{path}: not a Python file")
+    if not path.is_file():
+        raise ValueError(f"{path}: {'not a file' if path.exists() else 'No such file or directory'}")
+
+
 def load(path: Path) -> list[str]:
-    """Add the strategies of a Python file; return their names.
+    """Execute a Python file, and add its strategies; return their names.
 
     Raises ValueError, with a line for the user, if the file has none or cannot be loaded.
     """
+    check(path)
     spec = importlib.util.spec_from_file_location(f"feednet_strategy_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ValueError(f"{path}: not a Python file")
+    assert spec is not None
+    assert spec.loader is not None  # as it has the suffix
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file does
+    except (Exception, SystemExit) as error:  # whatever the user's file does
         raise ValueError(f"{path}: {type(error).__name__}: {error}") from error
     found = {strategy.NAME: strategy for strategy in _strategies_in(module)}
     if not found:

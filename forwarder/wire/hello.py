@@ -1,4 +1,5 @@
-"""Hello: what two neighbours tell each other of all feeds of their link at once (docs/controlled-push.md, section 7).
+"""Hello: what two neighbours tell each other of all feeds of their link at once (docs/controlled-push.md,
+section 7).
 
 A field of an LpPacket without a fragment; forwarders that do not know it ignore it. A feed is named by a
 reference of 8 bytes.
@@ -76,7 +77,10 @@ def reference(feed: bytes) -> bytes:
 
 
 def digest(standings: Iterable[Standing]) -> bytes:
-    """Return what both ends compute alike of the grants from one to the other if they agree on all of them."""
+    """Return what both ends compute alike of the grants from one to the other if they agree on all of them.
+
+    Eturn what both ends compute alike of the grants from one to the other if they agree on all of them.
+    """
     return hashlib.sha256(b"".join(sorted(map(encode, standings)))).digest()[:REFERENCE_BYTES]
 
 

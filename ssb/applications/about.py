@@ -7,7 +7,7 @@ them is shown is up to the reader, who has a view of their own.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 from ssb.keys import InvalidRef, parse_blob, parse_feed, parse_message
@@ -38,19 +38,27 @@ class Directory:
 
     def read(self, message: Message) -> None:
         """Take a message into account; does nothing if it is not of type `about`."""
-        content = message.content
-        if not isinstance(content, dict) or content["type"] != "about":
-            return
+        if isinstance(message.content, dict):
+            self.take(message.author, message.sequence, message.content)
+
+    def take(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
+        """Take the content of an author's message into account."""
         about = content.get("about")
-        if not is_reference(about, parse_feed, parse_message, parse_blob):
+        if content.get("type") != "about" or not is_reference(about, parse_feed, parse_message, parse_blob):
             return
         attributes = self._entries[about]
         for attribute, value in content.items():
             if attribute not in _NO_ATTRIBUTES:
                 given = attributes.setdefault(attribute, {})
-                before = given.get(message.author)
-                if before is None or before.sequence < message.sequence:
-                    given[message.author] = Assignment(message.sequence, value)
+                before = given.get(author)
+                if before is None or before.sequence < sequence:
+                    given[author] = Assignment(sequence, value)
+
+    def assignments(self, attribute: str) -> Iterator[tuple[str, str, Assignment]]:
+        """Yield the last assignments to an attribute: what they are about, and their authors."""
+        for about, attributes in self._entries.items():
+            for author, assigned in attributes.get(attribute, {}).items():
+                yield about, author, assigned
 
     def given(self, about: str, attribute: str) -> dict[str, Any]:
         """The values that authors have given to an attribute, by author; without those taken back (null)."""

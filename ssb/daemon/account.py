@@ -1,7 +1,9 @@
 """A user's account: an identity and all that its peer keeps, in one directory.
 
     secret          the identity (ssb.key_file)
+    secret.mark     how far its feed is (ssb.store.own_feed)
     feeds.sqlite    messages (ssb.store.sqlite)
+    views           what was computed from them (ssb.daemon.views)
     blobs/          blobs, as stock peers keep them
     ebt/            how far other peers said they were, as stock peers keep it
     peers.json      peers that are known: a list of addresses
@@ -13,20 +15,39 @@ One program writes to it at a time.
 
 import os
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any, Final
 
 from ssb import key_file, private
 from ssb.canonical import InvalidJson, Value, parse, stringify
+from ssb.daemon.stock import stock_logs
+from ssb.daemon.views import FILE, Views
 from ssb.graph import DEFAULT_MAX_HOPS, Graph
+from ssb.key_file import KeyFileError
+from ssb.keys import Identity
 from ssb.message import Message
+from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
 from ssb.store.feeds import Stored, StoreError, read_log
+from ssb.store.mark import Mark
+from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
-CONTACT: Final = "contact"
+STORE: Final = "feeds.sqlite"
+IMPORTED: Final = "it was imported"
+
+
+def refuse_stock(path: Path) -> None:
+    """Raise StoreError for a directory that another program writes to."""
+    for log in stock_logs(path):
+        raise StoreError(
+            f"{path}: another program keeps messages of this identity here ({log}), and two programs with "
+            f"one identity fork its feed. Copy it to a directory of its own: `feednet ssb import {path}`"
+        )
 
 
 class Account:
@@ -36,68 +57,110 @@ class Account:
         path: of the directory; it and the identity are made if they are not there.
         hops: how far feeds are replicated: 1 for those that are followed, 2 for those that these follow.
         hmac_key: the network's 32-byte key for signatures, if it has one.
+        identity: one that was used elsewhere, and is taken in where there is none yet.
 
-    Raises OSError: KeyFileError or StoreError, with one line.
+    Raises OSError: KeyFileError or StoreError, with one line. An identity is not made where another one has
+    been lost, and a directory of a stock peer is left to it.
+
+    Attributes:
+        own: the feed of the identity.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], hops: int = DEFAULT_MAX_HOPS, hmac_key: bytes | None = None
+        self,
+        path: str | os.PathLike[str],
+        hops: int = DEFAULT_MAX_HOPS,
+        hmac_key: bytes | None = None,
+        identity: Identity | None = None,
     ) -> None:
         self.path = Path(path)
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        secret = self.path / "secret"
-        self.identity = key_file.read(secret) if secret.exists() else key_file.create(secret)
-        self.feeds = SqliteFeeds(self.path / "feeds.sqlite", hmac_key)
-        self.blobs = DirectoryBlobs(self.path / "blobs")
+        refuse_stock(self.path)
+        self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
+        try:
+            self.identity, self.own = self._open_own(identity)
+        except BaseException:
+            self.feeds.close()
+            raise
         self.clocks = ClockDirectory(self.path / "ebt")
-        self.graph = Graph(self.identity.ref, hops)
-        self.blocks: set[tuple[str, str]] = set()
-        for stored in read_log(self.feeds, 0, {CONTACT}):
-            self.read(stored.message)
-        self.graph.take_changes()
+        self._hops = hops
+
+    @cached_property
+    def blobs(self) -> DirectoryBlobs:
+        """The blobs; opened when they are asked for, as all are counted."""
+        return DirectoryBlobs(self.path / "blobs")
+
+    @cached_property
+    def views(self) -> Views:
+        """What is computed from messages; opened when it is asked for."""
+        return Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
+
+    @property
+    def graph(self) -> Graph:
+        """Who follows and blocks whom."""
+        return self.views.graph
+
+    def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
+        """Read the identity; or make it, or take it in, where none has been lost."""
+        secret, mark = self.path / "secret", self.path / "secret.mark"
+        if secret.exists():
+            found = key_file.read(secret)
+            if identity is not None and identity.ref != found.ref:
+                raise KeyFileError(
+                    f"{secret}: holds the identity {found.ref}, not {identity.ref}; "
+                    "give that one a directory of its own (--path)"
+                )
+            return found, OwnFeed(self.feeds, found, mark)
+        if identity is None:
+            seen = Mark(mark, self.feeds.lock_path).read()
+            if self.feeds.end or (seen is not None and seen.number):
+                whose = "a store of messages" if seen is None else f"the store of {seen.feed}"
+                raise KeyFileError(
+                    f"{secret}: there is no such file, but {whose} is here. Put the identity back from a "
+                    "backup, or move the directory away to begin as somebody else"
+                )
+        made = identity or Identity.from_seed(token_bytes(32))
+        # The mark comes first: whoever is killed here has no identity yet, and makes one the next time.
+        doubt = "" if identity is None else IMPORTED
+        own = OwnFeed(self.feeds, made, mark, is_new=identity is None, doubt=doubt)
+        return key_file.create(secret, made), own
 
     def close(self) -> None:
         """Let go of the directory."""
+        if "views" in self.__dict__:
+            self.views.close()
         self.feeds.close()
-        self.blobs.close()
+        if "blobs" in self.__dict__:
+            self.blobs.close()
 
     def read(self, message: Message) -> None:
-        """Take in what a message says about whom its author follows and blocks."""
-        content = message.content
-        if not isinstance(content, dict) or content.get("type") != CONTACT:
-            return
-        self.graph.read(message)
-        contact = content.get("contact")
-        if isinstance(contact, str):
-            pair = (message.author, contact)
-            if self.graph.is_blocked(contact, by=message.author):
-                self.blocks.add(pair)
-            else:
-                self.blocks.discard(pair)
+        """Let the views take in a message, if they are open."""
+        if "views" in self.__dict__:
+            self.views.read(message)
 
     def publish(
         self, content: Mapping[str, Any], now_ms: float, recipients: list[str] | None = None
     ) -> Message:
-        """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError."""
+        """Write a message, a private one if there are recipients; raise InvalidMessage and StoreError.
+
+        UnsureFeed, a StoreError, is raised as long as later messages may be elsewhere.
+        """
         body = private.box(content, [*recipients, self.identity.ref]) if recipients else content
-        message = self.feeds.publish(self.identity, body, now_ms)
+        message = self.own.publish(body, now_ms)
         self.read(message)
         return message
 
     def messages(self, feed: str | None, limit: int | None, kind: str | None) -> Iterator[Stored]:
         """Yield messages as they came: of one feed or all, of one type or all, the last `limit`."""
-        found = (
-            stored
-            for stored in read_log(self.feeds, 0, None if kind is None else {kind})
-            if feed is None or stored.message.author == feed
-        )
-        if limit is None:
-            yield from found
-        else:
-            yield from list(found)[-limit:] if limit else []
+        if limit is not None:
+            yield from self.feeds.newest(limit, feed, kind)
+            return
+        for stored in read_log(self.feeds, 0, None if kind is None else {kind}):
+            if feed is None or sound.named(stored.text) == (feed, stored.sequence):
+                yield stored
 
     def known_peers(self) -> list[PeerAddress]:
         """Return the peers that are known by address; a damaged file counts as none."""

@@ -1,21 +1,25 @@
 """What a user's commands ask of an account, with its peer running or not.
 
 The calls have the names that they have in stock peers where these have them: whoami, publish,
-createLogStream, status, blobs.want, blobs.size, invite.create; connect takes an address, blobs.add a path.
+createLogStream, status, blobs.want, blobs.size, invite.create; connect takes an address, blobs.add a path,
+and settle says that nobody has more of the own feed than this peer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from secrets import token_bytes
+from typing import TYPE_CHECKING, Any
 
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
-from ssb.daemon.local_peer import LocalPeer
 from ssb.keys import InvalidRef
 from ssb.message import ForkedFeed, InvalidMessage
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
+
+if TYPE_CHECKING:  # it is the largest part, and only a peer that runs needs it
+    from ssb.daemon.local_peer import LocalPeer
 
 
 class CommandError(ValueError):
@@ -37,7 +41,7 @@ class Commands:
         self,
         account: Account,
         clock: Callable[[], float],
-        running: tuple[LocalPeer, Callable[[], int]] | None = None,
+        running: "tuple[LocalPeer, Callable[[], int]] | None" = None,
         address: PeerAddress | None = None,
         more: Callable[[], Mapping[str, Value]] | None = None,
     ) -> None:
@@ -55,8 +59,12 @@ class Commands:
                     return {"id": self._account.identity.ref}
                 case ("publish",), [dict() as content, *rest]:
                     return self._publish(content, rest[0] if rest else None)
+                case ("settle",), _:
+                    return self._settle()
                 case ("status",), _:
                     return self._status()
+                case ("check",), [list() as places]:
+                    return self._look_at(places)
                 case ("connect",), [str() as text]:
                     self._connect(parse_address(text))
                     return True
@@ -84,8 +92,12 @@ class Commands:
             isinstance(feed, str | None) and isinstance(kind, str | None) and isinstance(limit, int | None)
         ):
             raise CommandError("createLogStream takes id, limit and type")
+        namer = self._account.views.namer() if options.get("names") is True else None
         for stored in self._account.messages(feed, limit, kind):
-            yield _entry(stored)
+            entry = _entry(stored)
+            if namer is not None:
+                entry["name"] = namer(entry["value"]["author"])
+            yield entry
 
     def _publish(self, content: dict[str, Value], recipients: Value) -> Value:
         to = [str(feed) for feed in recipients] if isinstance(recipients, list) else None
@@ -95,6 +107,11 @@ class Commands:
             peer, clock = self._running
             message = peer.publish(content, clock(), to)
         return {"key": message.id, "value": parse(message.text), "timestamp": self._clock()}
+
+    def _settle(self) -> bool:
+        """Have the own feed go on after the last message that is here."""
+        (self._account.own if self._running is None else self._running[0]).settle()
+        return True
 
     def _connect(self, address: PeerAddress) -> None:
         if self._running is None:
@@ -135,10 +152,12 @@ class Commands:
             "id": account.identity.ref,
             "running": self._running is not None,
             "feeds": len(account.feeds.tips()),
-            "messages": account.feeds.end,
-            "own": account.feeds.tips().get(account.identity.ref, 0),
+            "messages": sum(account.feeds.tips().values()),
+            "own": account.own.tip,
+            "doubt": account.own.why() if account.own.doubt else "",
             "replicated": len(account.graph.replicated()),
             "forked": sorted(account.feeds.forks()),
+            "damaged": {feed: [*numbers] for feed, numbers in account.feeds.damaged().items()},
             "blobs": account.blobs.used,
         }
         if self._running is not None:
@@ -158,8 +177,23 @@ class Commands:
             status["refused"] = dict(peer.peer.refused)
         if self._more is not None:
             status |= self._more()
-        return status
+        namer = account.views.namer()
+        shown = {account.identity.ref, *account.feeds.forks(), *account.feeds.damaged()}
+        if self._running is not None:
+            shown |= {one.remote for one in self._running[0].peer.connections.values() if one.remote}
+        names = {feed: namer(feed) for feed in sorted(shown)}
+        return status | {"names": {feed: name for feed, name in names.items() if name}}
+
+    def _look_at(self, places: list[Value]) -> bool:
+        """Read messages that a check in another process has found damaged: each a feed and a number."""
+        for place in places:
+            match place:
+                case [str() as feed, int() as sequence] if sequence > 0:
+                    self._account.feeds.doubt(feed, sequence)
+                case _:
+                    raise CommandError("check takes pairs of a feed and a number")
+        return True
 
 
-def _entry(stored: Stored) -> Value:
+def _entry(stored: Stored) -> dict[str, Any]:
     return {"key": stored.id, "value": parse(stored.text.decode()), "timestamp": stored.received}

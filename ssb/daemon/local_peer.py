@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ssb.canonical import Value, parse
-from ssb.daemon.account import CONTACT, Account
+from ssb.daemon.account import Account
+from ssb.daemon.recovery import Recovery
+from ssb.daemon.views import CONTACT
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.door import InvalidInvite
@@ -56,6 +58,8 @@ class _AccountDoor:
             raise InvalidInvite("the invite is used up, or unknown")
         if self._account.graph.is_following(self._account.identity.ref, feed):
             raise InvalidInvite("already following")
+        if self._account.own.doubt:
+            raise InvalidInvite("this peer is finding out how far its own feed is; try again later")
         self._invites[peer] -= 1
         if not self._invites[peer]:
             del self._invites[peer]
@@ -109,20 +113,25 @@ class LocalPeer:
             self._door,
             announcements,
         )
-        for author, blocked in account.blocks:
+        for author, blocked in account.graph.blocks():
             self.peer.replication.hide(author, blocked, now)
         for host, port, reference in account.known_peers():
             self.peer.add(reference, (host, port), now)
+        self._recovery = Recovery(account.own, self.peer, now)
 
     # What the user does
 
     def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
-        """Write a message and pass it on; raise InvalidMessage and StoreError."""
+        """Write a message and pass it on; raise InvalidMessage and StoreError, of which UnsureFeed is one."""
         message = self._account.publish(content, self._now_ms(now), recipients)
         self._events.append(PeerEvent(now, "stored", message=message))
         self.peer.appended(message.author, now)
         self._learn(message, now)
         return message
+
+    def settle(self) -> None:
+        """Have the own feed go on after the last message that is here: the user says that nobody has more."""
+        self._recovery.settle()
 
     def connect(self, address: PeerAddress, now: int) -> None:
         """Call a peer, now and whenever there is no connection with it."""
@@ -155,18 +164,24 @@ class LocalPeer:
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        return self.peer.next_deadline()
+        deadlines = (self.peer.next_deadline(), self._recovery.next_deadline())
+        return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
         self.peer.wake(now)
         self._take_in(now)
+        if self._recovery.wake(now):
+            own = self._account.own
+            detail = f"{own.tip} messages; it can go on"
+            self._events.append(PeerEvent(now, "recovered", own.feed, detail))
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
         self._door.now_ms = self._now_ms(now)
         self.peer.on_stream(event, now)
         self._take_in(now)
+        self._recovery.heard(event.stream, now)
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
@@ -178,9 +193,14 @@ class LocalPeer:
             self._events.append(PeerEvent(now, "stored", message=message))
             self.peer.appended(message.author, now)
             self._learn(message, now)
+        for feed, sequence in self._account.feeds.take_lost():
+            detail = f"message {sequence} is damaged here, and comes again from others"
+            self._events.append(PeerEvent(now, "damaged", feed, detail))
+            self.peer.lost(feed, now)
         events = self.peer.take_events()
         self._events += events
         for event in events:
+            self._recovery.take(event, now)
             if event.message is not None:
                 self._account.read(event.message)
                 self._learn(event.message, now)
@@ -192,7 +212,7 @@ class LocalPeer:
             return
         contact = content.get("contact")
         if isinstance(contact, str):
-            if (message.author, contact) in self._account.blocks:
+            if self._account.graph.is_blocked(contact, by=message.author):
                 self.peer.replication.hide(message.author, contact, now)
                 if message.author == self._account.identity.ref:
                     self.peer.remove(contact, now)

@@ -7,22 +7,21 @@ may open the socket is who may read the identity.
 import asyncio
 import logging
 import os
-import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
 from random import SystemRandom
 from typing import Protocol
 
 from forwarder.faces.netif import interfaces
-from ssb.canonical import Value, parse
+from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
 from ssb.daemon.local_peer import LocalPeer
+from ssb.daemon.views import shown
 from ssb.peer.peer import BROADCAST, PORT, PeerOptions, PeerProgram
 from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
-from ssb.transport.calls import Answered, Called, CallEvent, Calls, Finished
+from ssb.transport.calls import Called, Calls
 from ssb.transport.muxrpc import ProtocolError
 from topologies.endpoint import GroupPort, Program, StreamPort
 from topologies.model import Attachment
@@ -109,9 +108,11 @@ async def run(
             await asyncio.sleep(0)
         on_ready(address)
         while beside is None or not beside.done():
-            for event in program.take_events():
-                if event.event != "stored":
-                    _logger.info("%s %s %s", event.event, event.remote, event.detail)
+            events = [event for event in program.take_events() if event.event != "stored"]
+            namer = account.views.namer() if events else None
+            for event in events:
+                name = namer(event.remote) if namer is not None else None
+                _logger.info("%s %s%s %s", event.event, event.remote, shown(name), event.detail)
             await asyncio.sleep(_LOG_EVERY_S)
         await beside
     finally:
@@ -210,57 +211,3 @@ class _CommandSocket(asyncio.Protocol):
             error = str(failure)
         self._calls.end(call, error)
         self._transport.write(self._calls.take_output())
-
-
-class RunningPeer:
-    """A connection to a running peer, for commands: as Commands has them.
-
-    Args:
-        path: of its directory. Raises ConnectionError if it is not running.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._socket = socket.socket(socket.AF_UNIX)
-        try:
-            self._socket.connect(str(path / "socket"))
-        except OSError as error:
-            self._socket.close()
-            raise ConnectionError(f"{path}: no peer is running: {error.strerror}") from None
-        self._calls = Calls()
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._socket.close()
-
-    def answer(self, name: Sequence[str], arguments: Sequence[Value]) -> Value:
-        """Make a call of form async and wait for its answer; raise CommandError and OSError."""
-        call = self._calls.call(name, arguments, "async")
-        for event in self._events():
-            if isinstance(event, Answered) and event.call == call:
-                return parse(event.body.decode())
-            if isinstance(event, Finished) and event.call == call:
-                raise CommandError(event.error)
-        raise AssertionError("_events() does not end")
-
-    def stream(self, name: Sequence[str], arguments: Sequence[Value]) -> Iterator[Value]:
-        """Make a call of form source and yield its answers; raise CommandError and OSError."""
-        call = self._calls.call(name, arguments, "source")
-        for event in self._events():
-            if isinstance(event, Answered) and event.call == call:
-                yield parse(event.body.decode())
-            elif isinstance(event, Finished) and event.call == call:
-                if event.error:
-                    raise CommandError(event.error)
-                return
-
-    def _events(self) -> Iterator[CallEvent]:
-        """Yield what happens, and send what is to be sent before waiting; raise CommandError at the end."""
-        while True:
-            self._socket.sendall(self._calls.take_output())
-            data = self._socket.recv(1 << 16)
-            if not data:
-                raise CommandError("the peer has ended")
-            try:
-                yield from self._calls.receive(data)
-            except ProtocolError as error:
-                raise CommandError(f"the peer does not speak muxrpc: {error}") from None

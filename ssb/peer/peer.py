@@ -9,18 +9,18 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from captures.key_log import Secret
+from forwarder.timers import Timers
 from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
-from ssb.peer.services import ServiceError, Services
+from ssb.peer.services import Answer, ServiceError, Services
 from ssb.replication import ebt
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.replication.replication import Replication
 from ssb.store.feeds import FeedStore
-from ssb.timers import Timers
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
@@ -82,10 +82,12 @@ class PeerEvent(NamedTuple):
     """Something that happened.
 
     Attributes:
-        event: "connected", "closed", "refused" (`detail` says why; the connection is closed, too), or
-            "stored", a message that another peer has brought or that was appended.
+        event: "connected", "closed", "refused" (`detail` says why; the connection is closed, too),
+            "stored", a message that another peer has brought or that was appended, or "answered": what a peer
+            has said that was asked for a feed.
         remote: the other peer's reference; "" if it is not known, or there is none.
         message: that was stored.
+        answer: that was given.
     """
 
     time: int
@@ -93,6 +95,7 @@ class PeerEvent(NamedTuple):
     remote: str = ""
     detail: str = ""
     message: Message | None = None
+    answer: Answer | None = None
 
 
 class PeerProgram(StreamEndpoint, Protocol):
@@ -239,6 +242,15 @@ class Peer:
                 self._stir(connection)
         self._go_on(now)
 
+    def lost(self, feed: str, now: int) -> None:
+        """Fetch messages of a feed again that the store has found damaged."""
+        self._replication.lost(feed, now)
+        for connection in self._connections.values():
+            if connection.fetches:
+                self._stir(connection)
+                self._services.fetch(connection, feed)
+        self._go_on(now)
+
     def share(self, feed: str, partner: str, now: int, *, receives: bool) -> None:
         """Exchange a feed with one peer only: see Ebt.share()."""
         self.replication.share(feed, partner, now, receives=receives)
@@ -265,6 +277,23 @@ class Peer:
         """Pass on what the store has got by other ways: this peer's own messages above all."""
         self._replication.appended(feed, now)
         self._go_on(now)
+
+    def ask(self, feed: str, now: int) -> None:
+        """Ask all peers how far they have a feed, and for what is missing here, until stop_asking()."""
+        known = [connection for connection in self._connections.values() if connection.remote]
+        self._services.ask(known, feed, now)
+        for connection in known:
+            self._stir(connection)
+        self._go_on(now)
+
+    def stop_asking(self, feed: str) -> None:
+        """Ask no further peers for a feed."""
+        self._services.stop_asking(feed)
+
+    def questions(self, feed: str) -> list[int]:
+        """Return when the peers were asked for a feed that have not answered yet, ns."""
+        open_calls = (fetch for each in self._connections.values() for fetch in each.fetches.values())
+        return [fetch.asked for fetch in open_calls if fetch.feed == feed and fetch.asked is not None]
 
     def want_blob(self, blob: str, now: int) -> None:
         """Fetch a blob as soon as anybody has it; raise InvalidRef."""
@@ -320,7 +349,7 @@ class Peer:
             self._announces_at,
             self._replication.next_deadline(),
             self._scheduler.next_deadline(),
-            self._timers.next(),
+            self._timers.next_deadline(),
         )
         return min((time for time in deadlines if time is not None), default=None)
 
@@ -329,7 +358,7 @@ class Peer:
         if self._announces_at is not None and now >= self._announces_at:
             self._announces_at = now + self._options.announce
             self._outputs += [(port, text, None) for port, text in self._announcements.items()]
-        for number in self._timers.take_due(now):
+        for number in self._timers.expire(now):
             connection = self._connections.get(number)
             if connection is None:  # it was closed a moment ago
                 continue
@@ -509,6 +538,13 @@ class Peer:
         connection.useful += len(messages)
         self._scheduler.useful(connection.remote, len(messages))
         self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
+        for answer in self._services.take_answers():
+            said = answer.error or (
+                f"has it up to message {answer.last}" if answer.last else "does not have it"
+            )
+            self._events.append(
+                PeerEvent(now, "answered", answer.remote, f"{answer.feed}: {said}", answer=answer)
+            )
 
     def _waits_for_ebt(self, connection: Connection) -> bool:
         return connection.replication is None and not connection.has_tried_ebt

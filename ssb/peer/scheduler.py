@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
 
+from forwarder.timers import Timers
 from topologies.endpoint import Address
 
 _S = 1_000_000_000
@@ -71,6 +72,9 @@ class Scheduler:
         self._random = random
         self._options = options
         self._known: dict[str, _Known] = {}
+        self._idle: Timers[str] = Timers()  # when they may be called
+        self._turns: Timers[str] = Timers()  # of connections that give up their place
+        self._calling = self._connected = 0
 
     def __len__(self) -> int:
         return len(self._known)
@@ -90,6 +94,7 @@ class Scheduler:
             known.is_kept |= is_kept
             if known.address != address and known.state == "idle":
                 known.address, known.due, known.failures = address, now, 0
+            self._settle(peer)
             return
         if len(self._known) >= self._options.known:
             idle = [
@@ -97,18 +102,23 @@ class Scheduler:
             ]
             if not idle:
                 return
-            del self._known[max(idle, key=lambda name: self._known[name].failures)]
+            self.remove(max(idle, key=lambda name: self._known[name].failures))
         self._known[peer] = _Known(address, is_kept, now)
+        self._settle(peer)
 
     def remove(self, peer: str) -> None:
         """Forget a peer: it is not called again."""
-        self._known.pop(peer, None)
+        known = self._known.get(peer)
+        if known is not None:
+            self._set_state(peer, known, "")
+            del self._known[peer]
 
     def connected(self, peer: str, now: int) -> None:
         """Take note that there is a connection with a peer, whoever called."""
         known = self._known.get(peer)
         if known is not None:
-            known.state, known.since, known.useful, known.failures = "connected", now, 0, 0
+            known.since, known.useful, known.failures = now, 0, 0
+            self._set_state(peer, known, "connected")
 
     def useful(self, peer: str, messages: int) -> None:
         """Take note of new messages that came from a peer."""
@@ -122,30 +132,34 @@ class Scheduler:
         if known is not None:
             known.failures += 1
             pause = min(self._options.first_pause << min(known.failures - 1, 30), self._options.last_pause)
-            known.state, known.due = "idle", now + int(pause * self._random.uniform(0.5, 1.0))
+            known.due = now + int(pause * self._random.uniform(0.5, 1.0))
+            self._set_state(peer, known, "idle")
 
     def closed(self, peer: str, now: int) -> None:
         """Take note that a connection has ended without a fault."""
         known = self._known.get(peer)
         if known is not None:
             pause = self._options.first_pause
-            known.state, known.due = "idle", now + int(pause * self._random.uniform(0.5, 1.0))
+            known.due = now + int(pause * self._random.uniform(0.5, 1.0))
+            self._set_state(peer, known, "idle")
 
     def calls(self, now: int) -> list[tuple[str, Address]]:
         """Return whom to call now; they are being called from now on, until connected() or failed()."""
-        chosen = []
+        chosen: list[tuple[str, Address]] = []
+        if not self._may_call() or not self._is_due(self._idle, now):
+            return chosen
         waiting = self._waiting(now)
         self._random.shuffle(waiting)
         waiting.sort(key=lambda peer: (not self._known[peer].is_kept, self._known[peer].failures))
-        while waiting and self._free() > 0 and self._count("calling") < self._options.calls:
+        while waiting and self._may_call():
             peer = waiting.pop(0)
-            self._known[peer].state = "calling"
+            self._set_state(peer, self._known[peer], "calling")
             chosen.append((peer, self._known[peer].address))
         return chosen
 
     def leaves(self, now: int) -> str | None:
         """Return the peer whose connection gives up its place now, or None."""
-        if self._free() > 0 or not self._waiting(now):
+        if self._free() > 0 or not self._is_due(self._idle, now) or not self._is_due(self._turns, now):
             return None
         old = [
             peer
@@ -156,23 +170,37 @@ class Scheduler:
 
     def next_deadline(self) -> int | None:
         """Return when calls() or leaves() may have something new to say, ns."""
-        idle = [known.due for known in self._known.values() if known.state == "idle"]
-        if not idle:
+        idle = self._idle.next_deadline()
+        if idle is None:
             return None
         if self._free() > 0:
-            return min(idle) if self._count("calling") < self._options.calls else None
-        turns = [
-            known.since + self._options.turn
-            for known in self._known.values()
-            if known.state == "connected" and not known.is_kept
-        ]
-        return max(min(idle), min(turns)) if turns else None
+            return idle if self._may_call() else None
+        turn = self._turns.next_deadline()
+        return None if turn is None else max(idle, turn)
 
     def _waiting(self, now: int) -> list[str]:
         return [peer for peer, known in self._known.items() if known.state == "idle" and now >= known.due]
 
-    def _count(self, state: str) -> int:
-        return sum(known.state == state for known in self._known.values())
+    def _set_state(self, peer: str, known: _Known, state: str) -> None:
+        self._calling += (state == "calling") - (known.state == "calling")
+        self._connected += (state == "connected") - (known.state == "connected")
+        known.state = state
+        self._settle(peer)
+
+    def _settle(self, peer: str) -> None:
+        """Set a peer's timers, after any change of what they depend on."""
+        known = self._known[peer]
+        has_turn = known.state == "connected" and not known.is_kept
+        self._idle.set(peer, known.due if known.state == "idle" else None)
+        self._turns.set(peer, known.since + self._options.turn if has_turn else None)
+
+    @staticmethod
+    def _is_due(timers: Timers[str], now: int) -> bool:
+        due = timers.next_deadline()
+        return due is not None and due <= now
+
+    def _may_call(self) -> bool:
+        return self._free() > 0 and self._calling < self._options.calls
 
     def _free(self) -> int:
-        return self._options.places - self._count("calling") - self._count("connected")
+        return self._options.places - self._calling - self._connected

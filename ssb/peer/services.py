@@ -1,7 +1,7 @@
 """What peers do for each other by calls: replicate feeds, hand out blobs, say who they are."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from ssb.canonical import Value
 from ssb.peer.connection import Connection
@@ -21,6 +21,22 @@ _ROOM = 1 << 16  # bytes put out at once: enough to keep TCP busy, and little to
 
 class ServiceError(ValueError):
     """A remote asks for or sends what it must not; the message says what, in few words."""
+
+
+class Answer(NamedTuple):
+    """What a peer has said of a feed that it was asked for.
+
+    Attributes:
+        remote: the peer.
+        feed: the feed.
+        last: number of the last message that it has sent; 0 if it has sent none.
+        error: why it did not answer; "" if it did.
+    """
+
+    remote: str
+    feed: str
+    last: int
+    error: str
 
 
 class Services:
@@ -48,6 +64,8 @@ class Services:
         self._blobs = blobs
         self._door = door
         self._streaming: dict[int, None] = {}
+        self._asked: set[str] = set()
+        self._answers: list[Answer] = []
 
     @property
     def streaming(self) -> Mapping[int, None]:
@@ -61,6 +79,8 @@ class Services:
             replication = self._replication
             arguments: list[Value] = [dict(replication.request)]
             self._replicate(connection, connection.calls.call(replication.name, arguments, "duplex"), now)
+        for feed in self._asked:
+            self._question(connection, feed, now)
         if self._blobs is not None:
             self._blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
@@ -135,6 +155,29 @@ class Services:
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed)
 
+    def ask(self, connections: Iterable[Connection], feed: str, now: int) -> None:
+        """Ask all peers how far they have a feed, and for what is missing here: these, and those to come."""
+        self._asked.add(feed)
+        for connection in connections:
+            self._question(connection, feed, now)
+
+    def stop_asking(self, feed: str) -> None:
+        """Ask no further peers for a feed."""
+        self._asked.discard(feed)
+
+    def take_answers(self) -> list[Answer]:
+        """Return what peers that were asked have said since the last call."""
+        answers, self._answers = self._answers, []
+        return answers
+
+    def _question(self, connection: Connection, feed: str, now: int) -> None:
+        if not self._door.is_guest(connection.remote) and not self._replication.hides(
+            feed, connection.remote
+        ):
+            arguments = history.question(feed, self._feeds.tips().get(feed, 0))
+            call = connection.calls.call(history.NAME, arguments, "source")
+            connection.fetches[call] = HistoryFetch(feed, asked=now)
+
     def _on_call(self, connection: Connection, event: Called, now: int) -> None:
         try:
             self._serve(connection, event, now)
@@ -207,7 +250,9 @@ class Services:
         call = event.call
         connection.calls.end(call)
         self._end_stream(connection, call)
-        connection.fetches.pop(call, None)
+        fetch = connection.fetches.pop(call, None)
+        if fetch is not None and fetch.asked is not None:
+            self._answers.append(Answer(connection.remote, fetch.feed, fetch.last, event.error))
         connection.pings.discard(call)
         blob = connection.blob_fetches.pop(call, None)
         if blob is not None and self._blobs is not None:

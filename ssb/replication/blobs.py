@@ -129,6 +129,7 @@ class Blobs:
         self._wanted: dict[str, int] = {}
         self._sessions: dict[int, _Session] = {}
         self._news: list[str] | None = None
+        self._gone: list[str] = []  # blobs that are wanted no more, while news is collected
 
     @property
     def store(self) -> BlobStore:
@@ -154,7 +155,7 @@ class Blobs:
 
     def unwant(self, blob: str) -> None:
         """Fetch a blob no more; others are told again if it is wanted again."""
-        self._wanted.pop(blob, None)
+        self._want_no_more(blob)
         for session in self._sessions.values():
             session.news.pop(blob, None)
             session.told.pop(blob, None)
@@ -164,9 +165,18 @@ class Blobs:
         news, self._news = self._news or [], []
         return news
 
+    def take_gone(self) -> list[str]:
+        """Return the blobs that have come, or are wanted no more, since the last call; see take_news()."""
+        gone, self._gone = self._gone, []
+        return gone
+
+    def _want_no_more(self, blob: str) -> None:
+        if self._wanted.pop(blob, None) is not None and self._news is not None:
+            self._gone.append(blob)
+
     def added(self, blob: str) -> None:
         """Tell those who want a blob that it is here."""
-        self._wanted.pop(blob, None)
+        self._want_no_more(blob)
         size = self._store.size(blob)
         for session in self._sessions.values():
             if size is not None and session.wants.pop(blob, None) is not None:

@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from forwarder.timers import Timers
 from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -147,9 +148,9 @@ class _Session:
     Attributes:
         number: its number.
         stirred: the numbers of connections with something new to be sent.
+        silences: of all connections that owe messages, when patience with them ends.
         remote: the other peer's reference.
         clock: feed -> how far the remote is by what it said, -1 for one that it does not replicate.
-        heard: when it sent a message of a feed that it owes last, or began to owe one, ns.
         allowance: notes that it may still send, as of `refilled`, ns.
         has_started: whether notes have been sent.
         is_greeting: the first notes are to be sent, even if there are none.
@@ -163,9 +164,9 @@ class _Session:
 
     number: int
     stirred: dict[int, None]
+    silences: Timers[int]
     remote: str
     clock: dict[str, int]
-    heard: int
     allowance: float
     refilled: int
     has_started: bool = False
@@ -193,9 +194,15 @@ class _Session:
         """Drop what is kept of a feed but for the remote's clock; return whether there was anything."""
         self.notes.pop(feed, None)
         self.ready.pop(feed, None)
-        self.owed.pop(feed, None)
+        self.owes_no_more(feed)
         self.left.discard(feed)
         return self.exchanges.pop(feed, None) is not None
+
+    def owes_no_more(self, feed: str) -> None:
+        """Expect nothing of a feed here."""
+        self.owed.pop(feed, None)
+        if not self.owed:
+            self.silences.set(self.number, None)
 
 
 class Ebt(Replicator):
@@ -224,12 +231,14 @@ class Ebt(Replicator):
         self._clocks = clocks
         self._limits = limits
         self._sessions: dict[int, _Session] = {}
+        self._of_remote: dict[str, dict[int, _Session]] = {}
         self._sources: dict[str, int] = {}
         self._hidden: dict[str, set[str]] = {}
         self._partners: dict[str, str] = {}
         self._held_back: set[str] = set()
         self._forgotten: set[str] = set()  # feeds that the kept clocks are yet to forget
         self._behalf: Behalf | None = None
+        self._silences: Timers[int] = Timers()
 
     def refuses(self, request: Value) -> str:
         """See Replication."""
@@ -301,8 +310,8 @@ class Ebt(Replicator):
         None if the peer is not connected, or has not said that it replicates the feed. One that had all of it
         when it was here last does not ask for the feed again before it hears of a new message.
         """
-        for session in self._sessions.values():
-            if session.remote == partner and session.clock.get(feed, -1) >= 0:
+        for session in self._of_remote.get(partner, {}).values():
+            if session.clock.get(feed, -1) >= 0:
                 exchange = session.exchanges.get(feed)
                 has = session.clock[feed] if exchange is None else exchange.sent
                 return self._tips.get(feed, 0) - has
@@ -343,13 +352,19 @@ class Ebt(Replicator):
             self._dismiss(session, feed, now)
             self._record(session, feed, session.clock.get(feed, -1))
 
+    def lost(self, feed: str, now: int) -> None:
+        """See Replication: all peers are told how far the store is now, and one that is ahead sends."""
+        for session in self._sessions.values():
+            if session.has_started and self._shares(feed, session):
+                self._note(session, feed, session.exchanges.setdefault(feed, _Exchange()), now)
+        self._find_source(feed, now)
+
     def hide(self, feed: str, peer: str, now: int) -> None:
         """Do not exchange a feed with a peer, as its author has blocked the peer."""
         self._hidden.setdefault(feed, set()).add(peer)
-        for number, session in self._sessions.items():
-            if session.remote == peer:
-                self._dismiss(session, feed, now)
-                self._replace_source(number, feed, now)
+        for number, session in self._of_remote.get(peer, {}).items():
+            self._dismiss(session, feed, now)
+            self._replace_source(number, feed, now)
 
     def hides(self, feed: str, peer: str) -> bool:
         """See Replication."""
@@ -357,14 +372,13 @@ class Ebt(Replicator):
 
     def left(self, feed: str, peer: str) -> None:
         """Take note that a peer replicates a feed no more, as stock peers do not tell by themselves."""
-        for session in self._sessions.values():
-            if session.remote == peer:
-                self._record(session, feed, -1)
-                session.ready.pop(feed, None)
-                exchange = session.exchanges.get(feed)
-                if exchange is not None and exchange.sends:
-                    exchange.sends = False
-                    session.left.add(feed)
+        for session in self._of_remote.get(peer, {}).values():
+            self._record(session, feed, -1)
+            session.ready.pop(feed, None)
+            exchange = session.exchanges.get(feed)
+            if exchange is not None and exchange.sends:
+                exchange.sends = False
+                session.left.add(feed)
 
     def returned(self, feed: str, peer: str, now: int) -> None:
         """Take note that a peer replicates a feed again that it had left; stock peers may not tell it."""
@@ -372,8 +386,8 @@ class Ebt(Replicator):
         if clock.get(feed) == -1:
             del clock[feed]
             self._clocks.set_remote_clock(peer, clock)
-        for number, session in self._sessions.items():
-            if session.remote != peer or (session.clock.get(feed) != -1 and feed not in session.left):
+        for number, session in self._of_remote.get(peer, {}).items():
+            if session.clock.get(feed) != -1 and feed not in session.left:
                 continue
             session.clock.pop(feed, None)
             exchange = session.exchanges.get(feed)
@@ -441,8 +455,9 @@ class Ebt(Replicator):
         """Begin with a connection; `is_caller` on the side that called `ebt.replicate`."""
         clock = dict(self._clocks.remote_clock(remote))
         self._sessions[number] = session = _Session(
-            number, self._stirred, remote, clock, now, self._limits.notes_burst, now
+            number, self._stirred, self._silences, remote, clock, self._limits.notes_burst, now
         )
+        self._of_remote.setdefault(remote, {})[number] = session
         for feed, sequence in list(session.clock.items()):
             if sequence != -1:  # it has said so when it was here last, and does not say so again
                 self._hear_wish(session, feed, now)
@@ -454,6 +469,10 @@ class Ebt(Replicator):
     def close(self, number: int, now: int) -> None:
         """End with a connection."""
         session = self._sessions.pop(number)
+        self._silences.set(number, None)
+        del self._of_remote[session.remote][number]
+        if not self._of_remote[session.remote]:
+            del self._of_remote[session.remote]
         self._clocks.set_remote_clock(session.remote, session.clock)
         for feed, exchange in session.exchanges.items():
             if self._sources.get(feed) == number:
@@ -482,20 +501,18 @@ class Ebt(Replicator):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns; what is to be sent is not counted."""
-        return min(
-            (session.heard + self._limits.patience for session in self._sessions.values() if session.owed),
-            default=None,
-        )
+        return self._silences.next_deadline()
 
     def wake(self, now: int) -> None:
         """Have other peers take over from those that owe messages and are silent."""
-        for number, session in self._sessions.items():
-            if session.owed and now >= session.heard + self._limits.patience:
-                session.heard = now
-                for feed in list(session.owed):
-                    other = self._next_ahead(number, feed)
-                    if other is not None:
-                        self._set_source(other, feed, now)
+        for number in sorted(self._silences.expire(now)):
+            owed = self._sessions[number].owed
+            if owed:
+                self._silences.set(number, now + self._limits.patience)
+            for feed in list(owed):
+                other = self._next_ahead(number, feed)
+                if other is not None:
+                    self._set_source(other, feed, now)
 
     # Parts of the above
 
@@ -563,7 +580,8 @@ class Ebt(Replicator):
             self._see_what_is_owed(number, feed, now)
             if tip > tip_before:
                 exchange.is_active = True
-                session.heard = now
+                if session.owed:
+                    self._silences.set(number, now + self._limits.patience)
             elif exchange.receives and self._sources.get(feed) != number:
                 exchange.receives = False
                 self._note(session, feed, exchange, now)
@@ -693,10 +711,10 @@ class Ebt(Replicator):
         session = self._sessions[number]
         if self._sources.get(feed) == number and self._is_ahead(number, feed):
             if not session.owed:
-                session.heard = now
+                self._silences.set(number, now + self._limits.patience)
             session.owed[feed] = None
         else:
-            session.owed.pop(feed, None)
+            session.owes_no_more(feed)
 
     def _consider_source(self, number: int, feed: str, now: int) -> None:
         """Receive a feed from a remote that is ahead, unless another one that is ahead sends it."""

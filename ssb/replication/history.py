@@ -28,6 +28,14 @@ def request(feed: str, after: int) -> list[Value]:
     return [{"id": feed, "seq": after + 1, "live": True, "keys": False}]
 
 
+def question(feed: str, tip: int) -> list[Value]:
+    """Return the arguments that ask how far a peer has a feed, of which `tip` messages are here.
+
+    The answer begins with the last message that is here, if the peer has it, and ends with the peer's last.
+    """
+    return [{"id": feed, "seq": max(tip, 1), "live": False, "keys": False}]
+
+
 class InvalidAnswer(ValueError):
     """The answers of a call are not the messages that were asked for; the message says why."""
 
@@ -113,12 +121,19 @@ class HistoryFetch:
 
     Stock peers send by time of receipt, and may mix up messages that came in one millisecond.
 
-    Attributes:
+    Args:
         feed: the feed's reference.
+        asked: when a question() was asked, ns; None for a request().
+
+    Attributes:
+        feed, asked: see above.
+        last: number of the last message that came in order.
     """
 
-    def __init__(self, feed: str) -> None:
+    def __init__(self, feed: str, asked: int | None = None) -> None:
         self.feed = feed
+        self.asked = asked
+        self.last = 0
         self._waiting: dict[int, Message] = {}
 
     def receive(self, body: bytes, tip: int) -> list[Message]:
@@ -141,6 +156,7 @@ class HistoryFetch:
             tip += 1
         for sequence in [sequence for sequence in self._waiting if sequence <= tip]:
             found.append(self._waiting.pop(sequence))  # held already, or another branch: the store knows
+        self.last = max((message.sequence for message in found), default=self.last)
         return found
 
 

@@ -39,6 +39,9 @@ class Replication(Protocol):
     def want_all(self, feeds: Iterable[str], now: int) -> None:
         """Replicate feeds from now on."""
 
+    def lost(self, feed: str, now: int) -> None:
+        """Ask for messages of a feed again: the store has found some damaged, and its tip is before them."""
+
     def unwant(self, feed: str, now: int) -> None:
         """Replicate a feed no more."""
 

@@ -87,6 +87,9 @@ class Replicator:
         finally:
             self._store_batch(number, batch, now, received)
 
+    def lost(self, feed: str, now: int) -> None:
+        """See Replication; by default they are asked for when a peer is met."""
+
     # What protocols differ in
 
     def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:

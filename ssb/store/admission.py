@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts
-from ssb.store.feeds import Appended, FeedStore, Tip
+from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip
 
 
 @dataclass
@@ -42,7 +42,15 @@ class Admission(FeedStore, ABC):
 
     @abstractmethod
     def _held(self, feed: str, sequence: int) -> Message | None:
-        """The message at a place in a feed."""
+        """The message at a place in a feed, also behind a damaged one; None if it is damaged itself."""
+
+    @abstractmethod
+    def _newest(self, feed: str) -> Message | None:
+        """The last message that the store has taken of a feed. Raises StoreError if it is damaged."""
+
+    def _tip_with(self, message: Message) -> Tip:
+        """The tip of a message's feed once the message is stored, which comes next in it."""
+        return Tip(message.sequence, message.id)
 
     @abstractmethod
     def _out_of_order(self, feed: str, sequence: int) -> list[Message]:
@@ -63,7 +71,7 @@ class Admission(FeedStore, ABC):
     def append(self, messages: Sequence[Message], received: float) -> Appended:
         """Verify messages of one or several feeds, each feed's in order, and store the valid ones."""
         changes = Changes(received)
-        tips: dict[str, Message] = {}
+        tips: dict[str, Tip] = {}
         refused: dict[str, InvalidMessage | ForkedFeed] = {}
         held = 0
         for message in messages:
@@ -73,7 +81,7 @@ class Admission(FeedStore, ABC):
             try:
                 if self._is_next(message, tips.get(feed), changes.messages):
                     changes.messages.append(message)
-                    tips[feed] = message
+                    tips[feed] = max(tips.get(feed, NO_TIP), self._tip_with(message))
                 else:
                     held += 1
             except InvalidMessage as error:
@@ -90,8 +98,7 @@ class Admission(FeedStore, ABC):
     def publish(self, identity: Identity, content: Mapping[str, Any] | str, now_ms: float) -> Message:
         """Sign content as the next message of the identity's feed, and store it."""
         self._check_unforked(identity.ref)
-        tip = self.tip(identity.ref)
-        previous = None if tip is None else self._held(identity.ref, tip.sequence)
+        previous = self._newest(identity.ref)
         message = Message.create(identity, previous, content, now_ms, self._hmac_key)
         self._commit(Changes(now_ms, [message], own=identity.ref))
         return message
@@ -113,34 +120,39 @@ class Admission(FeedStore, ABC):
                     raise _fork(first, second)
         self._commit(Changes(received, out_of_order=message))
 
-    def _is_next(self, message: Message, newest: Message | None, batch: list[Message]) -> bool:
+    def _is_next(self, message: Message, newest: Tip | None, batch: list[Message]) -> bool:
         """Whether a message is the next one of its feed, rather than held already.
 
-        `newest` is the feed's last message in the batch so far. Raises InvalidMessage and ForkedFeed.
+        `newest` is the feed's tip after the batch so far, if the batch has messages of it. A message takes
+        the place of a damaged one by the same rules, and must not contradict the one behind. Raises
+        InvalidMessage and ForkedFeed.
         """
-        feed = message.author
-        tip = self.tip(feed) if newest is None else Tip(newest.sequence, newest.id)
-        last = 0 if tip is None else tip.sequence
-        if message.sequence <= last:
-            held = self._held(feed, message.sequence) or _find(batch, feed, message.sequence)
-            if held == message:
-                return False
-            self._check_unforked(feed)
-            message.verify(self._hmac_key)
-            assert held is not None
-            raise _fork(held, message)
+        feed, sequence = message.author, message.sequence
+        held = self._held(feed, sequence)
+        if held is None and newest is not None and sequence <= newest.sequence:
+            held = _find(batch, feed, sequence)
+        if held == message:
+            return False
         self._check_unforked(feed)
-        if tip is None:
-            message.follow(None)
-        elif message.sequence > last + 1:
-            raise InvalidMessage(f"sequence {message.sequence} does not come after {last}")
+        tip = self.tip(feed) if newest is None else newest
+        last = 0 if tip is None else tip.sequence
+        if held is not None:
+            message.verify(self._hmac_key)
+            raise _fork(held, message)
+        if sequence > last + 1:
+            if tip is None:
+                message.follow(None)
+            raise InvalidMessage(f"sequence {sequence} does not come after {last}")
         message.verify(self._hmac_key)
-        if tip is not None and message.previous != tip.id:
-            newest = newest or self._held(feed, last)
-            assert newest is not None
-            raise _fork(newest, message)
-        for other in self._out_of_order(feed, message.sequence):
-            first, second = (other, message) if other.sequence == message.sequence else (message, other)
+        if sequence > 1 and (tip is None or sequence <= last or message.previous != tip.id):
+            before = self._held(feed, sequence - 1) or _find(batch, feed, sequence - 1)
+            if before is None:  # it is damaged here, too, and comes first
+                return False
+            if contradicts(before, message):
+                raise _fork(before, message)
+        behind = self._held(feed, sequence + 1)
+        for other in [*self._out_of_order(feed, sequence), *([] if behind is None else [behind])]:
+            first, second = (other, message) if other.sequence == sequence else (message, other)
             if contradicts(first, second):
                 raise _fork(first, second)
         return True

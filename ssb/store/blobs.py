@@ -308,6 +308,19 @@ class DirectoryBlobs(_Blobs):
         self.used -= size
         return True
 
+    def damaged(self) -> Iterator[str]:
+        """Read all blobs, and yield those that are not what their names say."""
+        for blob in self.blobs():
+            digest = sha256()
+            try:
+                with self._path(blob).open("rb") as file:
+                    while data := file.read(1 << 20):
+                        digest.update(data)
+            except OSError as error:
+                raise self._error(error) from error
+            if digest.digest() != parse_blob(blob):
+                yield blob
+
     def close(self) -> None:
         """Drop what is on its way in, and let go of the lock."""
         for place in list(self._files):

@@ -44,11 +44,7 @@ class Database:
     def __init__(self, path: str | Path | None, *, read_only: bool = False) -> None:
         self.path = Path(":memory:" if path is None else path)
         self._read_only = read_only
-        self._lock = (
-            None
-            if read_only or path is None
-            else WriteLock(self.path.with_name(f"{self.path.name}.lock"), self.path)
-        )
+        self._lock = None if read_only or path is None else WriteLock(self.lock_path, self.path)
         try:
             with self._errors():
                 self._database = self._connect(path)
@@ -61,6 +57,11 @@ class Database:
             if self._lock is not None:
                 self._lock.close()
             raise
+
+    @property
+    def lock_path(self) -> Path:
+        """The file of the lock, which is made with the first opening and stays empty."""
+        return self.path.with_name(f"{self.path.name}.lock")
 
     def close(self) -> None:
         """Let go of the file and the lock."""
@@ -138,6 +139,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise self._error(self._explain(error)) from error
+        except UnicodeDecodeError as error:  # Python cannot read what SQLite says of a name in a damaged file
+            raise self._error("damaged: a name in it is not UTF-8") from error
 
     def _error(self, reason: str) -> StoreError:
         return StoreError(f"{self.path}: {reason}")

@@ -8,7 +8,7 @@ The store numbers all messages of feeds in the order in which it took them. That
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ssb.canonical import parse, stringify
 from ssb.export import entry_json
@@ -30,6 +30,10 @@ class Tip(NamedTuple):
 
     sequence: int
     id: str
+
+
+NO_TIP: Final = Tip(0, "")
+"""Before the first message of any feed."""
 
 
 class Stored(NamedTuple):

@@ -93,6 +93,9 @@ class MemoryFeeds(Admission):
     def _held(self, feed: str, sequence: int) -> Message | None:
         return self._feeds[feed][sequence - 1][1] if 1 <= sequence <= self._tips.get(feed, 0) else None
 
+    def _newest(self, feed: str) -> Message | None:
+        return self._held(feed, self._tips.get(feed, 0))
+
     def _out_of_order(self, feed: str, sequence: int) -> list[Message]:
         places = (sequence, sequence + 1)
         return [m for m in self._loose.values() if m.author == feed and m.sequence in places]

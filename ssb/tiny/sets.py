@@ -7,7 +7,7 @@ entry from its place in its feed: so a node knows beforehand what the next ones 
 from collections.abc import Iterator
 from typing import Final
 
-from ssb.timers import Timers
+from forwarder.timers import Timers
 from ssb.tiny import vectors
 from ssb.tiny.replica import Replica
 from ssb.tiny.store import TinyStore
@@ -120,12 +120,12 @@ class Sets:
     def next_deadline(self) -> int | None:
         """Return when something is to be said of a set, ns."""
         self._plan()
-        return self._timers.next()
+        return self._timers.next_deadline()
 
     def take_due(self, now: int) -> list[Replica]:
         """Return the sets of which something is to be said now."""
         self._plan()
-        due = [self._by_number[number] for number in self._timers.take_due(now)]
+        due = [self._by_number[number] for number in self._timers.expire(now)]
         for each in due:
             self.note(each)
         return due

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from forwarder.timers import Timers
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import DATA, parse_data
 from forwarder.wire.tlv import MalformedPacket
@@ -28,17 +29,16 @@ _DIRECT: Final = 16
 
 
 class _Question:
-    """What is asked about an id: when again (ns), and how the server has let wait.
+    """What is asked about an id, and how the server has let wait.
 
     Attributes:
         sent: when the Interest that waits for an answer was sent, ns; None if none does.
         direct: how often the server itself is to be asked: what came instead of a record may be in caches.
     """
 
-    __slots__ = ("direct", "due", "is_again", "pause", "sent")
+    __slots__ = ("direct", "is_again", "pause", "sent")
 
-    def __init__(self, now: int) -> None:
-        self.due = now
+    def __init__(self) -> None:
         self.pause = _SHORTEST_PAUSE
         self.sent: int | None = None
         self.is_again = False
@@ -64,6 +64,7 @@ class Resolver:
         self._rng = rng
         self._ledger = Ledger(_CAPACITY)
         self._wanted: dict[str, _Question] = {}
+        self._timers: Timers[str] = Timers()  # of when to ask about an id again
         self._timeout = Timeout()
         self._changed: list[Record] = []
         self._outputs: list[bytes] = []
@@ -85,19 +86,23 @@ class Resolver:
     def want(self, author: str, now: int) -> None:
         """Keep the place of a feed up to date from now on."""
         if author not in self._wanted:
-            self._wanted[author] = _Question(now)
+            self._wanted[author] = _Question()
+            self._timers.set(author, now)
             self.wake(now)
 
     def forget(self, author: str) -> None:
         """Ask for a feed's place no more, and forget it."""
         self._wanted.pop(author, None)
+        self._timers.set(author, None)
         self._ledger.remove(author)
 
     def doubt(self, author: str, now: int) -> None:
         """Ask again soon: the place that is known did not answer."""
         question = self._wanted.get(author)
         if question is not None and question.sent is None:
-            question.due = min(question.due, now + question.pause)
+            due = self._timers.get(author)
+            if due is not None and now + question.pause < due:
+                self._timers.set(author, now + question.pause)
             question.pause = min(2 * question.pause, _LONGEST_PAUSE)
 
     def record(self, author: str) -> Record | None:
@@ -134,19 +139,19 @@ class Resolver:
         is_direct = is_direct_query(rest)
         if data.content_type == NACK or (is_direct and not data.content):
             self.counters["denials"] += 1
-            self._pause(question, now)
+            self._pause(author, question, now)
             return True
         before = self._ledger.newest(author)
         record = self._ledger.take_packet(data.content if is_direct else data.wire, author, now)
         if record is None:
             question.direct = _DIRECT
-            self._pause(question, now)
+            self._pause(author, question, now)
             return True
         question.direct = max(question.direct - 1, 0)
         self.counters["answers"] += 1
         self._timeout.answered(None if question.is_again else now - question.sent)
         question.sent, question.is_again, question.pause = None, False, _SHORTEST_PAUSE
-        question.due = now + max(min(record.ttl, record.expires - now), _LEAST_TTL)
+        self._timers.set(author, now + max(min(record.ttl, record.expires - now), _LEAST_TTL))
         if before is None or before.storages != record.storages:
             self._changed.append(record)
         return True
@@ -158,24 +163,24 @@ class Resolver:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return min((question.due for question in self._wanted.values()), default=None)
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """Ask what is due."""
-        for author, question in self._wanted.items():
-            if question.due <= now:
-                if question.sent is not None:
-                    self._timeout.missed(now)
-                    question.is_again = True
-                self.counters["queries"] += 1
-                question.sent = now
-                question.due = now + self._timeout.length
-                make = make_direct_query if question.direct else make_query
-                server = server_of(author, self._servers)
-                self._outputs.append(make(author, server, self._rng.getrandbits(32)))
+        for author in self._timers.expire(now):
+            question = self._wanted[author]
+            if question.sent is not None:
+                self._timeout.missed(now)
+                question.is_again = True
+            self.counters["queries"] += 1
+            question.sent = now
+            self._timers.set(author, now + self._timeout.length)
+            make = make_direct_query if question.direct else make_query
+            server = server_of(author, self._servers)
+            self._outputs.append(make(author, server, self._rng.getrandbits(32)))
 
-    def _pause(self, question: _Question, now: int) -> None:
+    def _pause(self, author: str, question: _Question, now: int) -> None:
         """Wait before asking again: the answer was of no use, and caches would give it again."""
         question.sent, question.is_again = None, False
-        question.due = now + question.pause
+        self._timers.set(author, now + question.pause)
         question.pause = min(2 * question.pause, _LONGEST_PAUSE)

@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Final
 
+from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, Interest, parse_data
@@ -69,6 +70,7 @@ class Storage:
     def __init__(self, capacity: int = MOST_FEEDS) -> None:
         self._capacity = capacity
         self._logs: dict[str, _Log] = {}
+        self._timers: Timers[str] = Timers()
         self.refused: Counter[str] = Counter()
         self._outputs: list[bytes] = []
 
@@ -103,9 +105,9 @@ class Storage:
             return
         author = read_log_name(interest.name)
         log = None if author is None else self._logs.get(author)
-        if log is not None:
+        if author is not None and log is not None:
             log.server.on_interest(interest, now)
-            self._outputs += log.server.take_outputs()
+            self._follow_up(author, log)
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
@@ -114,13 +116,18 @@ class Storage:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = (log.server.next_deadline() for log in self._logs.values())
-        return min((time for time in due if time is not None), default=None)
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """Forget who waits no more."""
-        for log in self._logs.values():
+        for author in self._timers.expire(now):
+            log = self._logs[author]
             log.server.wake(now)
+            self._follow_up(author, log)
+
+    def _follow_up(self, author: str, log: _Log) -> None:
+        self._outputs += log.server.take_outputs()
+        self._timers.set(author, log.server.next_deadline())
 
     def _on_put(self, author: str, interest: Interest, now: int) -> None:
         reason = self._take(author, parameters_of(interest), now)
@@ -149,5 +156,5 @@ class Storage:
         reason = log.put(parts[1], data, now)
         if not reason:
             self._logs[author] = log
-            self._outputs += log.server.take_outputs()
+            self._follow_up(author, log)
         return reason

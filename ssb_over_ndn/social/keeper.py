@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from forwarder.face import Face
 from forwarder.feedcache.items import Item, parse_item
+from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.packet import Interest, parse_data, parse_interest
@@ -21,6 +22,7 @@ from ssb.keys import Identity
 from ssb.message import InvalidMessage, Message
 from ssb_over_ndn.naming import log_key, log_name, message_packet, read_log_name
 from ssb_over_ndn.server import FeedServer
+from ssb_over_ndn.servers import Servers
 from ssb_over_ndn.social.community import Community
 from ssb_over_ndn.social.hello import HELLO, MOST_ATTACHMENTS, Attachment, Hello, make_hello, read_hello
 from ssb_over_ndn.social.replicas import Replicas
@@ -151,8 +153,9 @@ class Keeper:
         self._follows = dict.fromkeys(follows)
         self._held = held
         self._stop: int | None = stop
-        self._servers: dict[bytes, FeedServer] = {}
-        self._due: dict[str, deque[tuple[int, Message]]] = {}
+        self._servers: Servers[bytes] = Servers()
+        self._unpublished: dict[str, deque[tuple[int, Message]]] = {}
+        self._due: Timers[str] = Timers()  # of the first of these
         self._subscriptions = Subscriptions()
         self._closed: set[bytes] = set()  # feeds of which nothing more is to come: forked, or not SSB's
         self._places: dict[str, _Place] = {}
@@ -241,9 +244,7 @@ class Keeper:
                 self._neighbours.pop(face, None)
             self._up = up
         outputs, self._outputs = self._outputs + self._subscriptions.take_outputs(), []
-        for server in self._servers.values():
-            outputs += server.take_outputs()
-        return outputs
+        return outputs + self._servers.take_outputs()
 
     def take_events(self) -> list[Event]:
         """Return what happened since the last call."""
@@ -254,24 +255,25 @@ class Keeper:
         """See Application."""
         due = [
             self._subscriptions.next_deadline(),
+            self._servers.next_deadline(),
+            self._due.next_deadline(),
             self._hello_at,
             self._review_at,
             self._again_at,
             self._stop,
         ]
         due += [self._joins_at, self._leaves_at]
-        due += [waiting[0][0] for waiting in self._due.values() if waiting]
-        due += [server.next_deadline() for server in self._servers.values()]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Application."""
         self._now = now
-        for author, waiting in self._due.items():
+        for author in self._due.expire(now):
+            waiting = self._unpublished[author]
             while waiting and waiting[0][0] <= now:
                 self._publish(author, waiting.popleft()[1], now)
-        for server in self._servers.values():
-            server.wake(now)
+            self._due.set(author, waiting[0][0] if waiting else None)
+        self._servers.wake(now)
         if self._joins_at is not None and now >= self._joins_at:
             self._join(now)
         if self._leaves_at is not None and now >= self._leaves_at:
@@ -300,8 +302,9 @@ class Keeper:
         for message in home.messages[:before]:
             self.replicas.append(feed, parse_data(message_packet(message)))
             self.community.read(message)
-        self._due[author] = deque(zip(home.times[before:], home.messages[before:], strict=True))
-        self._servers[feed] = FeedServer(feed, log.get, lambda: log.tip, oldest=lambda: log.oldest)
+        self._unpublished[author] = deque(zip(home.times[before:], home.messages[before:], strict=True))
+        self._due.set(author, home.times[before] if before < len(home.times) else None)
+        self._servers.add(feed, FeedServer(feed, log.get, lambda: log.tip, oldest=lambda: log.oldest))
         self._review_at = start
 
     def _publish(self, author: str, message: Message, now: int) -> None:
@@ -309,7 +312,7 @@ class Keeper:
         feed = log_name(author)
         self.replicas.append(feed, data)
         self._events.append(Event(now, "published", author, message.sequence, len(message.encoded)))
-        self._servers[feed].appended(message.sequence, data, now)
+        self._servers.appended(feed, message.sequence, data, now)
         self.community.read(message)
         self._review_soon(now)
 
@@ -541,8 +544,7 @@ class Keeper:
         parts = split_item(interest.name)
         if parts is None:
             return
-        server = self._servers.get(parts[0])
-        if server is not None:
-            server.on_interest(interest, now)
+        if parts[0] in self._servers:
+            self._servers.on_interest(parts[0], interest, now)
         elif held := self.replicas.get(*parts):
             self._outputs.append(held.wire)

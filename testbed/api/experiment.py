@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from testbed.api.results import Results
+from testbed.experiment import code
 from testbed.experiment import run as running
 from testbed.experiment.live import Script
 from testbed.layerings.workload import Workload
@@ -42,6 +43,7 @@ class Experiment:
         self._options: dict[str, Any] = {}
         if scenario is not None:
             self._table, self._path = scenarios.read(str(scenario))
+        self._read = {**self._table}
         if topology is not None:
             listed = TopologySpec.listed(topology) if isinstance(topology, Topology) else {**topology}
             self._table["topology"] = listed
@@ -115,15 +117,19 @@ class Experiment:
         script: Script | None = None,
         command: str | None = None,
         is_held: bool = False,
+        is_trusted: bool = False,
         progress: Callable[[str], None] = lambda _: None,
         advance: Callable[[float], None] = lambda _: None,
     ) -> Results:
         """Run all layerings into a new directory, runs/NAME-TIME if none is given; raise UserError.
 
         `net` is "emulated", "mininet", or "auto" for Mininet where it can run. `script` is called for each
-        layering with a LiveRun, once its nodes run. `dilation`, `command`, `is_held`, `progress` and
-        `advance` are those of testbed.experiment.run.run().
+        layering with a LiveRun, once its nodes run. Code from outside the scenario's own directory, or from a
+        bundle, is refused unless it `is_trusted` (testbed.experiment.code). `dilation`, `command`, `is_held`,
+        `progress` and `advance` are those of testbed.experiment.run.run().
         """
+        if not is_trusted:
+            code.admit(self._read, self._path)
         where, why = running.choose_net(net, impairment, dilation)
         place = self.directory() if directory is None else Path(directory)
         running.run(

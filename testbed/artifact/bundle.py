@@ -17,10 +17,10 @@ from typing import IO
 from analysis.errors import AnalysisError, of_system
 from analysis.files import whole_directory, whole_file
 from analysis.run.manifest import Run
-from testbed.api import Results
+from testbed.api.results import Results
 from testbed.errors import UserError, shown
+from testbed.experiment.code import SUMS
 
-SUMS = "SHA256SUMS"
 README = "README.txt"
 VERSIONS = "versions.txt"
 SUFFIX = ".feednet.zip"

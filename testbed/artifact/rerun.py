@@ -4,7 +4,6 @@ An emulated run is the same run, byte for byte. Over Mininet it is repeated seve
 to lie within the interval in which one more of these repetitions would: Student's t, of predictions.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from math import sqrt
 from pathlib import Path
@@ -12,10 +11,10 @@ from statistics import fmean, stdev
 from typing import NamedTuple, cast
 
 from analysis.metrics.registry import METRICS, Metric
-from testbed.api import Results
+from testbed.api.results import Results
 from testbed.errors import UserError
+from testbed.experiment import code
 from testbed.experiment import run as running
-from testbed.experiment.files import SCENARIO
 from testbed.experiment.inputs import scenario_of
 from testbed.scenario import workload
 
@@ -69,14 +68,11 @@ def check(run: Results, *, is_trusted: bool) -> None:
         raise UserError(f"{run.directory}: it was held, for as long as somebody wanted; it has no other end")
     try:
         Run(run.directory).verify()
-        table = json.loads((run.directory / SCENARIO).read_text(encoding="utf-8"))
-    except (AnalysisError, ValueError) as error:
+    except AnalysisError as error:
         raise UserError(str(error)) from error
-    code = [key for key in ("strategy_files", "programs") if isinstance(table, dict) and table.get(key)]
-    if code and not is_trusted:
-        raise UserError(
-            f"{run.directory}: it has code of its own ({', '.join(code)}); read it, then --trust it"
-        )
+    own = code.named(scenario_of(run.directory).model_dump(mode="json"))
+    if own and not is_trusted:
+        raise UserError(f"{run.directory}: it has code of its own: {', '.join(own)}; {code.TRUST}")
 
 
 def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lambda _: None) -> Results:

@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple
 
 import click
 
-from testbed.cli.captures.dissect import PLUGINS
+from analysis.errors import install_command
+from testbed.cli.extras import missing
 from topologies.mininet import sandbox
 
 State = Literal["ok", "less", "missing"]
@@ -44,8 +45,9 @@ class Finding(NamedTuple):
 
 
 def examine() -> list[Finding]:
-    """Return what works here."""
-    return [check() for check in _CHECKS]
+    """Return what works here; of scenarios and captures only if their packages are installed."""
+    is_complete = _testbed().state == "ok"
+    return [check() for check in _CHECKS if is_complete or check not in _OF_TESTBED]
 
 
 def _python() -> Finding:
@@ -60,8 +62,21 @@ def _python() -> Finding:
     return Finding("Python", "ok", version)
 
 
+def _testbed() -> Finding:
+    lacking = missing("testbed")
+    if lacking:
+        return Finding(
+            "testbed",
+            "less",
+            f"not installed: scenarios and captures need {', '.join(lacking)};"
+            " `feednet forward`, `ssb`, `tiny` and the client library work",
+            install_command("testbed"),
+        )
+    return Finding("testbed", "ok", "scenarios and captures have their packages")
+
+
 def _analysis() -> Finding:
-    from analysis.errors import AnalysisError
+    from analysis.errors import AnalysisError, install_command
     from analysis.spark.session import check_java
 
     has_sail = importlib.util.find_spec("pysail") is not None
@@ -82,7 +97,7 @@ def _analysis() -> Finding:
         "Java",
         "less",
         f"{java}; reports {sail}: they take half a minute longer",
-        f"{sys.executable} -m pip install 'feednet[sail]'",
+        install_command("sail"),
     )
 
 
@@ -177,6 +192,7 @@ def _memory() -> Finding:
 
 def _wireshark() -> Finding:
     from captures.dissectors import WIRESHARK_PLUGIN
+    from testbed.cli.captures.dissect import PLUGINS
 
     if shutil.which("tshark") is None and shutil.which("wireshark") is None:
         return Finding(
@@ -196,6 +212,7 @@ def _wireshark() -> Finding:
 
 _CHECKS: tuple[Callable[[], Finding], ...] = (
     _python,
+    _testbed,
     _analysis,
     _mininet,
     _namespaces,
@@ -206,6 +223,7 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _memory,
     _wireshark,
 )
+_OF_TESTBED = {_analysis, _mininet, _namespaces, _netem, _priority, _wireshark}
 
 
 def _command(mend: str) -> str:

@@ -1,7 +1,7 @@
 """Groups of commands that are imported when they are asked for.
 
 All commands take seconds to import, as models need scipy and analyses Arrow; one command should not wait for
-the others.
+the others. A command whose packages are not installed is listed all the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,6 +9,9 @@ from importlib import import_module
 from typing import Any
 
 import click
+
+from testbed.cli.extras import lacking
+from testbed.errors import UserError
 
 
 class LazyGroup(click.Group):
@@ -41,5 +44,23 @@ class LazyGroup(click.Group):
         if name not in self._places:
             return None
         module, _, function = self._places[name].partition(":")
-        found: click.Command = vars(import_module(module))[function]
+        try:
+            found: click.Command = vars(import_module(module))[function]
+        except ModuleNotFoundError as error:
+            said = lacking(error)
+            if said is None:
+                raise
+            return _Lacking(name, said)
         return found
+
+
+class _Lacking(click.Command):
+    """In the place of a command that cannot be imported: any use of it says what it lacks."""
+
+    def __init__(self, name: str, said: str) -> None:
+        super().__init__(name, short_help="(not installed)", add_help_option=False)
+        self._said = said
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse."""
+        raise UserError(f"`{ctx.command_path}` needs {self._said}")

@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: whatever a command is doing, it stops; what is half-made goes, and it is said once."""
+"""Signals: none ends a command in the middle of its work.
+
+Ctrl-C, SIGTERM and the end of a terminal (SIGHUP) stop a command: what is half-made goes, and it is said
+once. SIGUSR1 and SIGUSR2, which would kill it, have no effect. `feednet forward` reloads on SIGHUP.
+"""
 
 import signal
 import sys
@@ -12,14 +16,16 @@ received: list[int] = []
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Have SIGINT and SIGTERM raise KeyboardInterrupt in this block, and end what analyses have begun.
+    """Have SIGINT, SIGTERM, SIGHUP raise KeyboardInterrupt in this block, and end what analyses have begun.
 
     Whatever exception comes of that, KeyboardInterrupt leaves the block. A signal that is ignored stays so.
     """
     received.clear()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, _ignore)  # a handler of ours: programs that we start would inherit SIG_IGN
     try:
         yield
     except BaseException:
@@ -31,6 +37,10 @@ def stopping() -> Iterator[None]:
 def status() -> int:
     """Return the exit status of a command that was stopped."""
     return 128 + (received or [signal.SIGINT])[0]
+
+
+def _ignore(_: int, __: FrameType | None) -> None:
+    pass
 
 
 def _stop(number: int, _: FrameType | None) -> None:

@@ -4,22 +4,21 @@ Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 13
 (143 by SIGTERM).
 """
 
+import io
 import os
 import sys
 
 import click
-from rich.console import Console
 
 from analysis.errors import AnalysisError, of_system
 from captures.pcapng import CaptureError
 from testbed.cli import interrupts
+from testbed.cli.extras import lacking
 from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
 
 MENDABLE = (UserError, AnalysisError, CaptureError, OSError)
 """Errors that the user can mend."""
-
-_errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _PLACES = {
     "analyze": "testbed.cli.captures.analyze:analyze",
@@ -61,26 +60,54 @@ def feednet() -> None:
 
 
 def complaint(error: BaseException | None) -> str:
-    """Return the line that a command ends with after one of MENDABLE."""
+    """Return the line that a command ends with after one of MENDABLE, or wrong usage."""
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        see = f" (feednet {_words_of(context)}--help)" if context is not None else ""
+        return _one_line(error.format_message()) + see
     assert isinstance(error, MENDABLE), error
-    return of_system(error) if isinstance(error, OSError) else str(error)
+    return _one_line(of_system(error) if isinstance(error, OSError) else str(error))
+
+
+def _words_of(context: click.Context) -> str:
+    """Return the names of the command that a context is of, each with a space after it."""
+    words = context.command_path.split()[1:]
+    return "".join(f"{word} " for word in words)
+
+
+def _one_line(text: str) -> str:
+    """Return a text in one line, without what would move a terminal's cursor, whoever has written it."""
+    words = " ".join(text.split())
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in words)
 
 
 def main() -> None:
     """Run the command; errors that the user can mend are one line and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):  # a name may be no text, and a terminal not know all letters
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     # Nothing that we start takes modules from the user's directory.
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         with interrupts.stopping():
             feednet.main(prog_name="feednet", standalone_mode=False)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(error.exit_code)
+    except click.ClickException as error:
+        click.echo(f"feednet: {complaint(error)}", err=True)
+        sys.exit(error.exit_code)
+    except ModuleNotFoundError as error:
+        said = lacking(error)
+        if said is None:
+            raise
+        click.echo(f"feednet: this needs {said}", err=True)
+        sys.exit(1)
     except MENDABLE as error:
-        _errors.print(f"feednet: {complaint(error)}", markup=False)
+        click.echo(f"feednet: {complaint(error)}", err=True)
         sys.exit(1)
     except (KeyboardInterrupt, click.Abort):
-        _errors.print("feednet: interrupted")
+        click.echo("feednet: interrupted", err=True)
         sys.exit(interrupts.status())
 
 

@@ -1,6 +1,8 @@
 """Options that several commands have."""
 
+from math import isnan
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -9,13 +11,38 @@ from testbed.errors import UserError, shown
 
 _ENGINES = ("auto", "spark", "sail")
 
+MOST = 2**63 - 1
+"""The largest number that tables hold, of seeds and frames."""
+MOST_RUNS = 1_000_000
+"""The most seeds that one command takes."""
+
+
+class Number(click.FloatRange):
+    """A number in a range with two ends. Not a number is in none, though no comparison refuses it."""
+
+    name = "number"
+
+    def __init__(self, least: float, most: float) -> None:
+        super().__init__(least, most)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """See click.ParamType."""
+        found: float = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return found
+
+
+jobs_option = click.option("--jobs", type=click.IntRange(1, 1024), help="Processes; default one a core.")
+
 engine_option = click.option(
     "--engine",
     type=click.Choice(_ENGINES),
     default="auto",
     show_default=True,
-    help="What analyses captures: Spark, or Sail (pip install 'feednet[sail]'), which takes seconds where"
-    " Spark takes half a minute; auto: Sail if it is installed and captures are small, and without --master.",
+    help="What analyses captures: Spark, or Sail (`feednet doctor` tells how to install it), which takes"
+    " seconds where Spark takes half a minute; auto: Sail if it is installed and captures are small, without"
+    " --master.",
 )
 
 all_tables_option = click.option(

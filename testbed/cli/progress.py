@@ -24,6 +24,8 @@ from rich.progress import (
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from testbed.cli.console import timed
+
 Counted = Callable[[int, int, str], None]
 """Called with (done, in all, what is under way)."""
 
@@ -32,10 +34,10 @@ Counted = Callable[[int, int, str], None]
 def counted(console: Console, what: str, total: int | None = None) -> Iterator[Counted]:
     """Show n of m with a bar and the time left."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(24),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[told]}", markup=False),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
@@ -64,7 +66,7 @@ def staged(console: Console) -> Iterator[Stages]:
     """Show stages: a bar and the time left where one knows of them, then a line with the time taken."""
     columns = (
         SpinnerColumn(finished_text=" "),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         _Bar(),
         TimeElapsedColumn(),
         _Left(),
@@ -94,7 +96,7 @@ class _Stages:
         if self._begun is not None:
             text, since = self._begun
             self._begun = None
-            self._console.print(f"{text}  [dim]{time.monotonic() - since:.1f} s[/]")
+            self._console.print(timed(text, time.monotonic() - since))
 
 
 def share_done(elapsed: float, seconds: float | None, share: float | None) -> float | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from testbed.cli.options import MOST
 from testbed.errors import UserError
 from testbed.experiment.run import choose_net
 
@@ -37,7 +38,7 @@ def selftest() -> None:
     show_default=True,
     help="Of each case that is left to chance; losses take four times as many.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of what is random.")
+@click.option("--seed", type=click.IntRange(0, MOST), default=1, show_default=True, help="Of what is random.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def links(net: str, impairment: str, frames: int, seed: int, as_json: bool) -> None:
     """Measure what links do to frames, and print what was asked against what was measured.

@@ -6,7 +6,7 @@ It is RUN.partial/LAYERING/control. Requests and answers are lines of JSON:
                                         report of each node
     {"ask": "change", "change": {...}}  a testbed.scenario.sections.Change happens now
     {"ask": "node", "node": NAME}       where the node is: its namespace, home and environment
-    {"ask": "end"}                      a run that is held ends
+    {"ask": "end"}                      the run ends
 
 An answer is {"error": ...} if the request is refused. The kernel tells who listens (SO_PEERCRED), so whoever
 may open the socket finds the namespaces of the run without any list of processes.
@@ -26,6 +26,7 @@ from typing import Any, Self
 from analysis.files import partial_of
 from testbed.errors import UserError
 from testbed.experiment.live import LiveRun, State, state_of
+from testbed.hosts.surroundings import Surroundings
 from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -210,6 +211,9 @@ class MininetLiveRun(LiveRun):
     def _apply(self, change: Change) -> None:
         self._client.ask("change", change=change.model_dump(exclude_none=True))
 
+    def _finish(self) -> None:
+        self._client.ask("end")
+
     def __enter__(self) -> Self:
         return self
 
@@ -224,9 +228,9 @@ def command_on(
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command line and the environment that run a program on a node of a run, in a directory, by
     default the node's home. Raises UserError."""
-    place = client.ask("node", node=node)
-    command = entering(client.pid, place["netns"], argv, directory or place["home"])
-    return command, {**os.environ, **place["environment"]}
+    place = Surroundings(**client.ask("node", node=node))
+    command = entering(client.pid, place.netns, argv, directory or place.home)
+    return command, place.all_environment()
 
 
 def wait_for(directory: Path, is_running: Callable[[], bool]) -> ControlClient:

@@ -17,7 +17,7 @@ from testbed.experiment.files import (
 )
 from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
 from testbed.hosts.context import build
-from testbed.layerings.node import AppState, Rerouted, report_of, sample
+from testbed.layerings.node import AppState, Choosing, Rerouted, report_of, sample
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
@@ -48,6 +48,9 @@ class EmulatedLiveRun(LiveRun):
 
     def _apply(self, change: Change) -> None:
         self._emulation.apply(change)
+
+    def _finish(self) -> None:
+        self._emulation.timeline = self._emulation.timeline.ended(self._emulation.network.now)
 
 
 class Emulation:
@@ -139,6 +142,12 @@ class Emulation:
         if change.membership is not None:
             self.network.set_present(topology.attachment_of(*change.membership), change.join is not None)
             return
+        if change.strategy is not None:
+            for name, node in self.nodes.items():
+                if change.chooses(name) and isinstance(node, Choosing):
+                    for prefix, strategy in change.choice.items():
+                        node.choose_strategy(prefix, strategy)
+            return
         if change.node is None:
             link = topology.link_between(*change.ends)
             if change.link_change is not None:
@@ -195,6 +204,7 @@ def run(
             network.observe(time, observe)
         if script is not None:
             script(EmulatedLiveRun(emulation, scenario, layering, load))
+        timeline = emulation.timeline
         emulation.run(timeline.end)
         network.write_statistics()
     write_secrets(directory, emulation.take_secrets())

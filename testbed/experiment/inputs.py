@@ -1,6 +1,7 @@
 """The files that a scenario names: a run keeps copies, so that its directory is all that repeats it."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from copy import deepcopy
@@ -24,6 +25,13 @@ def _places(table: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     yield from ((files, index) for index in range(len(files)))
 
 
+def own_name(file: str) -> str:
+    """Return what the user calls a file, which may be a run's copy."""
+    path = Path(file)
+    copied = re.fullmatch(r"[0-9]+-(.+)", path.name) if path.parent.name == INPUTS else None
+    return copied[1] if copied else path.name
+
+
 def keep(table: dict[str, Any], directory: Path) -> None:
     """Copy the files that a scenario's table names into a run's directory; a feed is there anyway.
 
@@ -31,24 +39,19 @@ def keep(table: dict[str, Any], directory: Path) -> None:
     """
     for number, (inner, key) in enumerate(_places(table), start=1):
         (directory / INPUTS).mkdir(exist_ok=True)
-        shutil.copyfile(inner[key], directory / INPUTS / f"{number}-{Path(inner[key]).name}")
+        shutil.copyfile(inner[key], directory / INPUTS / f"{number}-{own_name(inner[key])}")
 
 
-def scenario_of(run: Path, *, has_code: bool = True) -> Scenario:
-    """Return the scenario of a run, with the files that the run has kept. Raises UserError.
-
-    To read a scenario executes its strategy files; without `has_code` it has neither them nor strategies.
-    """
+def scenario_of(run: Path) -> Scenario:
+    """Return the scenario of a run, with the files that the run has kept. Raises UserError."""
     try:
         table = json.loads((run / SCENARIO).read_bytes())
         for number, (inner, key) in enumerate(_places(table), start=1):
-            kept = run / INPUTS / f"{number}-{Path(inner[key]).name}"
+            kept = run / INPUTS / f"{number}-{own_name(inner[key])}"
             if kept.exists():
                 inner[key] = str(kept.resolve())
         if table["workload"].get("feed"):
             table["workload"]["feed"] = str((run / FEED).resolve())
-        if not has_code:
-            table |= {"strategy_files": [], "strategies": {}}
         return Scenario.model_validate(table)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         why = str(error).splitlines()[0]

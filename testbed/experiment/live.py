@@ -119,6 +119,10 @@ class LiveRun(ABC):
     def _apply(self, change: Change) -> None:
         """Let something happen now. Raises UserError."""
 
+    @abstractmethod
+    def _finish(self) -> None:
+        """Let the run end now."""
+
     @property
     @abstractmethod
     def time_s(self) -> float:
@@ -147,6 +151,16 @@ class LiveRun(ABC):
                 raise NotYet(f"{self.layering}, {state.time_s:.3f} s: not yet: {what} ({_progress(state)})")
             self._advance(min(state.time_s + step, end))
         return state
+
+    def finish(self) -> None:
+        """Let the run end now, rather than when the time is over that it has to settle and to drain.
+
+        Subscriptions end with it. Raises UserError if something is yet to happen that the scenario names.
+        """
+        settle_s = self._timeline.settle / 1e9
+        if self.state().time_s < settle_s:  # by the run's own clock
+            raise UserError(f"finish: the scenario goes on until {settle_s:.3f} s; wait for that first")
+        self._finish()
 
     def link_down(self, a: str, b: str, *, signalled: bool = True) -> None:
         """Break a link; its ends notice if that is `signalled`. Raises UserError."""

@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from pathlib import Path
@@ -28,6 +27,7 @@ from typing import Any, Literal, NamedTuple, cast
 from captures.clock import Clock
 from captures.key_log import Secret
 from testbed.errors import UserError
+from testbed.experiment import code
 from testbed.experiment.control import ControlServer
 from testbed.experiment.files import (
     CAPTURE,
@@ -77,6 +77,7 @@ def run(
 ) -> None:
     """Run a layering; raises RunError, or OSError from bringing the network up."""
     scenario = Scenario.model_validate_json((directory / SCENARIO).read_text(encoding="utf-8"))
+    code.load(scenario)
     load = workload.load(scenario)
     output = directory / layering
     clock = Clock.from_now(dilation)
@@ -183,6 +184,7 @@ class _Nodes:
         self._control = control
         self._clock = clock
         self._is_held = is_held
+        self._is_over = False
         self._fork = multiprocessing.get_context("fork")
         self._processes: dict[str, _Process] = {}  # of a node alone, or of several, by the first of them
         self._packs = host_process.packs(scenario, layering)
@@ -222,6 +224,8 @@ class _Nodes:
             ]
             for at, due in sorted(agenda, key=lambda entry: entry[0]):
                 self._wait(at, awaited)
+                if self._is_over:
+                    break
                 if isinstance(due, Change):
                     self._apply(due, at, is_planned=True)
                 elif isinstance(due, int):
@@ -229,8 +233,8 @@ class _Nodes:
                 else:
                     self._network.reroute(due.network, due.ip)
             self._wait(timeline.end, awaited)
-            if self._is_held:
-                timeline = replace(timeline, end=self._hold(awaited))
+            if self._is_held or self._is_over:
+                timeline = timeline.ended(self._hold(awaited))
             self.programs = programs.end()
             for name in self._processes:
                 self._collect(name, self._left(timeline.end) + _GRACE_S)
@@ -258,9 +262,7 @@ class _Nodes:
     def _wait(self, until: int | None, awaited: Awaited) -> None:
         """Wait until a time, ns; let happen what is due as nodes tell what they have got, and answer those
         who ask."""
-        while until is None or until > self._clock.now():
-            if until is None and not self._is_held:
-                return
+        while not self._is_over and (until is None or until > self._clock.now()):
             names = {each.connection: name for name, each in self._processes.items()}
             quiet = [connection for connection, name in names.items() if name not in self._heard]
             seconds = None if until is None else self._left(until)
@@ -283,6 +285,8 @@ class _Nodes:
             return {"time_ns": time_ns, "dilation": self._clock.dilation, "nodes": self._state()}
         if request["ask"] == "change":
             change = Change.model_validate(request["change"])
+            if change.strategy is not None:
+                raise UserError("strategy: it is for [[events]], not for a run that goes on")
             if change.node is not None and self._packs.get(change.node, ()) is not None:
                 raise UserError(
                     f"{change.event}: {change.node} is packed into a process with others; set hosts = "
@@ -296,7 +300,7 @@ class _Nodes:
         if request["ask"] == "node":
             return self._place(request["node"])._asdict()
         if request["ask"] == "end":
-            self._is_held = False
+            self._is_over = True
             return {}
         raise UserError(f"{request['ask']}: nobody knows what that asks")
 
@@ -317,7 +321,8 @@ class _Nodes:
         if node not in self._scenario.network.nodes:
             known = ", ".join(self._scenario.network.nodes)
             raise UserError(f"{node}: there is no such node; there are {known}")
-        return surroundings(self._homes / node, node, self._network.netns(node))
+        network = self._scenario.network
+        return surroundings(network, node, self._network.netns(node), self._homes / node)
 
     def _start(self, name: str) -> None:
         """Fork a node's process, or a pack's, which says that it is ready and waits for a timeline."""
@@ -346,6 +351,8 @@ class _Nodes:
         """Let a change happen; if it is not planned, the nodes do not know of it yet."""
         self._events.append(change_row(change, self._scenario.network, at))
         name = change.node
+        if change.strategy is not None:
+            return  # nodes go by the timeline
         if change.membership is not None:
             interface = self._scenario.network.attachment_of(*change.membership)
             self._network.set_present(interface, change.join is not None)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from analysis.errors import of_system
 from analysis.files import whole_directory
 from testbed.errors import UserError, shown
-from testbed.experiment import emulated_run, inputs, provenance
+from testbed.experiment import code, emulated_run, inputs, provenance
 from testbed.experiment.control import MininetLiveRun, RunEnded, wait_for
 from testbed.experiment.files import (
     FEED,
@@ -102,7 +102,8 @@ def run(
     progress: Callable[[str], None] = lambda _: None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> None:
-    """Run all layerings of a scenario into a new directory; raise UserError.
+    """Run all layerings of a scenario into a new directory, with the code that comes with it
+    (testbed.experiment.code); raise UserError.
 
     `dilation`: see captures.clock; for Mininet only.
     `command` is what the user would type to have this run again, None if nothing would do. `script` is called
@@ -113,6 +114,7 @@ def run(
     Mininet, it is `<directory>.partial`.
     """
     duration_s(scenario, load)
+    code.load(scenario)
     if scenario.stock_peers:
         stock_peer.check()
     for forwarder in scenario.other_forwarders.values():
@@ -261,6 +263,8 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
             "links": _links(scenario.network, timeline),
             "metric": scenario.routing.metric,
+            "source": _source_of(scenario),
+            "replaced": scenario.topology.replacing,
             "media": _media(scenario.network),
         },
         "software": {"python": platform.python_version()},
@@ -281,6 +285,12 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "root": os.geteuid() == 0,
         }
     return manifest
+
+
+def _source_of(scenario: Scenario) -> str:
+    """Return what describes a run's network if the scenario does not: a file, or the library's name."""
+    described = scenario.topology
+    return inputs.own_name(described.file) if described.file else described.library or ""
 
 
 def _links(network: Topology, timeline: Timeline) -> list[dict[str, Any]]:

@@ -96,10 +96,11 @@ def plan(
     for values in product(*(axis.values for axis in axes)):
         changes = dict(zip((axis.key for axis in axes), values, strict=True))
         seed = changes.pop("seed", options.get("seed"))
+        first = scenarios.load(scenario, **(options | {"changes": changes, "seed": seed}))
         for number in range(repeat):
-            given = options | {"changes": changes}
-            first = scenarios.load(scenario, **(given | {"seed": seed}))
-            given["seed"] = first.seed + number
+            given = options | {"changes": changes, "seed": first.seed + number}
+            if number:
+                scenarios.load(scenario, **given)
             own = [f"--sweep={key}={_typed(value)}" for key, value in changes.items()]
             command = shlex.join([*words, *own, "--seed", str(given["seed"])])
             jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given, command))

@@ -33,6 +33,9 @@ def build(
     for traffic, feed in zip(scenario.cross_traffic, workload.bulk, strict=True):
         spec = PlanSpec(start_ms=traffic.start_ms, stop_ms=traffic.stop_ms)
         transfers.append(Transfer(feed, traffic.to, timeline.plan(spec)))
+    strategies = scenario.strategies
+    if since is not None:
+        strategies = strategies | timeline.strategies_at(name, since)
     context = Context(
         name=name,
         network=scenario.network,
@@ -44,13 +47,14 @@ def build(
         stop=timeline.stop,
         plan=plan,
         transfers=tuple(transfers),
-        strategies=scenario.strategies,
+        strategies=strategies,
         gateways=scenario.gateways,
         stock=scenario.stock_peers,
         state=state or AppState(),
         since=since,
         routing=scenario.routing.routing,
         prefixes=scenario.prefixes,
+        limits=scenario.forwarders.limits,
     )
     kind = LAYERINGS[layering]
     if since is not None and (routes := timeline.routes_at(since)) is not None:

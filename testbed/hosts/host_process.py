@@ -25,7 +25,7 @@ from testbed.hosts.dilated_loop import DilatedLoop
 from testbed.hosts.local_faces import FORWARDER, LocalFaces
 from testbed.hosts.processes import ProcessEnded, Running, running
 from testbed.layerings.ndn_node import NdnNode
-from testbed.layerings.node import AppState, Node, Rerouted, report_of, sample
+from testbed.layerings.node import AppState, Choosing, Node, Rerouted, report_of, sample
 from testbed.layerings.other_forwarder import NotManaged
 from testbed.layerings.workload import Workload
 from testbed.scenario.conditions import Routes
@@ -317,6 +317,10 @@ async def _drive(
         peer = next(end for end in change.ends if end != node.name)
         sockets.set_link(peer, change.link_up is not None)
 
+    def choose(node: Choosing, change: Change) -> None:
+        for prefix, strategy in change.choice.items():
+            node.choose_strategy(prefix, strategy)
+
     def reroute(node: Rerouted, routes: Routes) -> None:
         node.reroute(routes.network, routes.ndn)
         sockets.settle()
@@ -328,6 +332,11 @@ async def _drive(
         (at, lambda change=change: apply(change))  # type: ignore[misc]
         for at, change in own
         if change.tells(node.name)
+    ]
+    agenda += [
+        (at, partial(choose, node, change))
+        for at, change in own
+        if change.chooses(node.name) and isinstance(node, Choosing)
     ]
     agenda += [(at, observe) for at in sample_times(scenario, timeline) if since is None or at >= since]
     if isinstance(node, Rerouted):

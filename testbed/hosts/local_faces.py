@@ -8,11 +8,13 @@ import asyncio
 import time
 from pathlib import Path
 
-from forwarder.daemon.config import Config
 from forwarder.daemon.daemon import attach_management
 from forwarder.faces import unix
 from forwarder.faces.system import Faces
+from forwarder.faces.uri import FaceUri
 from forwarder.host import Host
+from forwarder.management import Authorisation
+from topologies.endpoint import LinkPort
 from topologies.sockets import Sockets
 
 FORWARDER = "nfd.sock"
@@ -45,10 +47,15 @@ class LocalFaces:
         self._loop.remove_reader(self._socket)
         self._faces = faces = Faces(self._host, self._loop)
         driver = faces.driver
+        ports = self._sockets.ports(self._host)
         for face in self._host.links():
             driver.transports[face] = _Way(self._sockets, self._host, face)
+            if isinstance(port := ports.get(face), LinkPort):
+                ends, known = port.interface, self._host.forwarder.faces[face]
+                known.uri = str(FaceUri("udp4", ends.peer_ipv4, port.number))
+                known.local_uri = str(FaceUri("udp4", ends.ipv4, port.number))
         self._sockets.hand_over(self._host, lambda face, frame: _send(faces, face, frame))
-        management = attach_management(self._host, faces, Config())
+        management = attach_management(self._host, faces, Authorisation())
         management.wall_offset = time.time_ns() - driver.clock()
         faces.take_unix(self._socket, self._path, limit=_MOST_FACES)
         driver.start()

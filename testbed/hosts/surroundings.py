@@ -1,11 +1,15 @@
 """Where programs that are not ours run in a run over Mininet: a node's namespace, HOME and environment."""
 
+import os
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from forwarder.daemon.datasets import NEIGHBOURS
 from testbed.hosts.local_faces import FORWARDER
 from testbed.hosts.processes import FIRST_PROCESS
+from topologies.model import Topology
 
 
 class Surroundings(NamedTuple):
@@ -21,8 +25,14 @@ class Surroundings(NamedTuple):
     home: str
     environment: Mapping[str, str]
 
+    def all_environment(self) -> dict[str, str]:
+        """Return the environment of a program that this process starts there. It finds feednet, even if this
+        one was called by its path."""
+        path = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
+        return {**os.environ, "PATH": path, **self.environment}
 
-def surroundings(home: Path, node: str, netns: str) -> Surroundings:
+
+def surroundings(network: Topology, node: str, netns: str, home: Path) -> Surroundings:
     """Return the surroundings of programs on a node, and fill its home with what tells them where to connect.
 
     ndn-cxx and python-ndn read NDN_CLIENT_TRANSPORT, or ~/.ndn/client.conf; Scuttlebutt's programs read
@@ -36,7 +46,13 @@ def surroundings(home: Path, node: str, netns: str) -> Surroundings:
     ndn.mkdir(parents=True, exist_ok=True)
     (ndn / "client.conf").write_text(f"transport={transport}\n", encoding="utf-8")
     _make_identity(ndn, node)
-    environment = {"HOME": str(home), "NDN_CLIENT_TRANSPORT": transport, "FEEDNET_NODE": node}
+    neighbours = {end.peer_ipv4: end.peer for end in network.link_ends if end.node == node}
+    environment = {
+        "HOME": str(home),
+        "NDN_CLIENT_TRANSPORT": transport,
+        "FEEDNET_NODE": node,
+        NEIGHBOURS: " ".join(f"{address}={name}" for address, name in neighbours.items()),
+    }
     return Surroundings(netns, str(home), environment)
 
 

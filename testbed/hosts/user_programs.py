@@ -1,6 +1,5 @@
 """Programs of the user's own in a run over Mininet: started when it is time, ended with the run."""
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +43,7 @@ class UserPrograms:
             self._running[number] = self._start(
                 spec.node,
                 spec.run,
-                env={**os.environ, **self._place(spec.node).environment},
+                env=self._place(spec.node).all_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -213,19 +213,30 @@ class NdnNode:
                     changes.note(prefixes)
             self._to_idle[home] = faces
 
+    def choose_strategy(self, prefix: str, strategy: str) -> None:
+        """See Choosing."""
+        choose_strategies(self.host.forwarder, {prefix: strategy})
+
     def _forwarder(self) -> Forwarder:
         workload, kind = self._workload, self._layering
-        limits: dict[str, Any] = {}
+        limits = self._context.limits
         if workload.retain is not None and self.name in workload.publishers:
             # What the publisher does not retain, its own node's caches do not either.
-            limits = {"cs_capacity": workload.retain, "feed_store": FeedStore(max_items=workload.retain)}
+            limits = limits._replace(
+                cs_packets=min(limits.cs_packets, workload.retain),
+                feed_items=min(limits.feed_items, workload.retain),
+            )
+        feeds = FeedStore(limits.feeds, limits.feed_items, limits.feed_bytes, limits.feeds_bytes)
         forwarder = Forwarder(
             rng=self._rng,
+            cs_capacity=limits.cs_packets,
+            cs_policy=limits.cs_policy,
+            pit_capacity=limits.pit_entries,
             controlled_push=kind.controlled_push,
+            feed_store=feeds,
             recovery=kind.recovery,
             persistent=kind.persistent,
             observable=True,
-            **limits,
         )
         choose_strategies(forwarder, self._context.strategies)
         return forwarder

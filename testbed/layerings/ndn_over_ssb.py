@@ -15,6 +15,7 @@ from pydantic import Field
 
 from captures.key_log import Secret
 from forwarder.forwarder import Forwarder
+from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.name import from_uri
@@ -130,7 +131,15 @@ class NdnOverSsbNode:
             peer.appended(own.ref, time)
             return message
 
-        forwarder = Forwarder(rng=random, controlled_push=False, observable=True)
+        limits = context.limits
+        forwarder = Forwarder(
+            rng=random,
+            cs_capacity=limits.cs_packets,
+            cs_policy=limits.cs_policy,
+            pit_capacity=limits.pit_entries,
+            controlled_push=False,
+            observable=True,
+        )
         choose_strategies(forwarder, context.strategies)
         self._is_provider = self.name in self._providers
         parameters = context.parameters
@@ -247,6 +256,10 @@ class NdnOverSsbNode:
 
     # The node
 
+    def choose_strategy(self, prefix: str, strategy: str) -> None:
+        """See Choosing."""
+        choose_strategies(self._participant.host.forwarder, {prefix: strategy})
+
     def take_events(self) -> list[dict[str, Any]]:
         """See Node: what applications report, and the journeys of first segments."""
         self._participant.take_events()  # dropped: applications report deliveries
@@ -299,7 +312,11 @@ class _Repository:
             for feed in feeds
         }
         self._producer = producer
+        self._timers: Timers[bytes] = Timers()  # of publishers
         self._outputs: list[bytes] = []
+        self._events: list[Any] = []
+        for feed in self._publishers:
+            self._follow_up(feed)
 
     def receive(self, packet: bytes, now: int) -> None:
         """See Application."""
@@ -311,27 +328,33 @@ class _Repository:
             self._outputs.append(self._producer.certificate)
         elif item is not None and item[0] in self._publishers:
             self._publishers[item[0]].receive(packet, now)
+            self._follow_up(item[0])
 
     def take_outputs(self) -> list[bytes]:
         """See Application."""
         outputs, self._outputs = self._outputs, []
-        for publisher in self._publishers.values():
-            outputs += publisher.take_outputs()
         return outputs
 
     def take_events(self) -> list[Any]:
         """Return what was published since the last call."""
-        return [event for publisher in self._publishers.values() for event in publisher.take_events()]
+        events, self._events = self._events, []
+        return events
 
     def next_deadline(self) -> int | None:
         """See Application."""
-        due = (publisher.next_deadline() for publisher in self._publishers.values())
-        return min((time for time in due if time is not None), default=None)
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """See Application."""
-        for publisher in self._publishers.values():
-            publisher.wake(now)
+        for feed in self._timers.expire(now):
+            self._publishers[feed].wake(now)
+            self._follow_up(feed)
+
+    def _follow_up(self, feed: bytes) -> None:
+        publisher = self._publishers[feed]
+        self._outputs += publisher.take_outputs()
+        self._events += publisher.take_events()
+        self._timers.set(feed, publisher.next_deadline())
 
 
 class _Journey:

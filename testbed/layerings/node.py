@@ -105,6 +105,30 @@ class Process(NamedTuple):
     ready: tuple[str, int]
 
 
+class Limits(NamedTuple):
+    """What a forwarder holds at most; see Forwarder, ContentStore and FeedStore.
+
+    Attributes:
+        cs_packets, cs_policy: of the content store.
+        pit_entries: Interests pending.
+        feeds: feeds whose items are cached.
+        feed_items, feed_bytes: of each of them.
+        feeds_bytes: of all of them.
+    """
+
+    cs_packets: int = 65_536
+    cs_policy: str = "lru"
+    pit_entries: int = 1 << 20
+    feeds: int = 1024
+    feed_items: int = 256
+    feed_bytes: int = 1 << 20
+    feeds_bytes: int = 64 << 20
+
+
+USUAL = Limits()
+"""The bounds of a node whose scenario says nothing of them."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What a layering builds a node from.
@@ -126,6 +150,7 @@ class Context:
         since: when the node was restarted, ns; None at the run's start.
         routing: how routes over the network are chosen, and what of it is down.
         prefixes: names, as URIs, that programs besides the run's own serve -> their nodes.
+        limits: what its forwarder holds at most, for layerings over NDN.
     """
 
     name: str
@@ -145,6 +170,7 @@ class Context:
     since: int | None = None
     routing: Routing = BY_DELAY
     prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    limits: Limits = USUAL
 
 
 class Held(NamedTuple):
@@ -191,6 +217,15 @@ class Rerouted(Protocol):
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Take the routes that are best now."""
+        ...
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A node that forwards by strategies."""
+
+    def choose_strategy(self, prefix: str, strategy: str) -> None:
+        """Forward names under a prefix by another strategy from now on; both as scenarios write them."""
         ...
 
 

@@ -75,7 +75,13 @@ authorizations
   authorize
   {{
     certfile any
-    privileges {{ faces fib cs strategy-choice }}
+    privileges
+    {{
+      faces
+      fib
+      cs
+      strategy-choice
+    }}
   }}
 }}
 rib {{ localhost_security {{ trust-anchor {{ type any }} }} }}
@@ -99,7 +105,7 @@ def process(network: Topology, node: str, forwarder: str) -> Process:
         argv: tuple[str, ...] = (shutil.which(NFD) or NFD, "--config", name)
     else:
         name, text = "forward.toml", _FEEDNETD
-        argv = (sys.executable, "-m", "testbed.cli", "forward", "--config", name)
+        argv = (sys.executable, "-m", "feednet", "forward", "--config", name)
     files = {name: text.format(socket=_SOCKET, mtu=_MTU)}
     return Process(argv, files, ready=(network.address(node), NDN_PORT))
 
@@ -163,8 +169,7 @@ class ForwarderNode:
                 lasting = ControlParameters(face=made.face, persistency=Persistency.PERMANENT)
                 self._command("faces/update", lasting, {_OK})
         for prefix, strategy in self._twin.strategies().items():
-            chosen = ControlParameters(name=from_uri(prefix), strategy=from_uri(strategy))
-            self._command("strategy-choice/set", chosen, {_OK})
+            self._choose(prefix, strategy)
         self._set_routes()
         self._until_routes_stand(check)
 
@@ -173,6 +178,16 @@ class ForwarderNode:
         self._twin.reroute(network, routing)
         if self._client is not None:
             self._set_routes()
+
+    def choose_strategy(self, prefix: str, strategy: str) -> None:
+        """See Choosing. The program is not told the parameters."""
+        self._twin.choose_strategy(prefix, strategy)
+        if self._client is not None:
+            self._choose(prefix, self._twin.strategies()[prefix])
+
+    def _choose(self, prefix: str, strategy: str) -> None:
+        chosen = ControlParameters(name=from_uri(prefix), strategy=from_uri(strategy))
+        self._command("strategy-choice/set", chosen, {_OK})
 
     def routes(self) -> dict[str, dict[str, int]]:
         """See Routed: those that the program has been told."""
@@ -196,7 +211,7 @@ class ForwarderNode:
     def _command(self, verb: str, wanted: ControlParameters, good: set[int]) -> ControlParameters:
         assert self._client is not None
         try:
-            answer = self._client.command(verb, wanted)
+            answer = self._client.command(verb, wanted, _BEGIN_S)
         except Unanswered as error:
             raise NotManaged(f"its forwarder does not answer {verb}") from error
         except DatasetError as error:

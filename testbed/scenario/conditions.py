@@ -78,7 +78,7 @@ def reroutes(
     now = network
     down: set[int] = set()
     stopped: set[str] = set()
-    changes = [(time, change) for time, change in changes if change.membership is None]  # routes stay
+    changes = [each for each in changes if each[1].membership is None and each[1].strategy is None]
     for number, (time, change) in enumerate(changes):
         if change.node is not None:
             (stopped.add if change.stop else stopped.discard)(change.node)

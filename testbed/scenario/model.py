@@ -8,10 +8,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from forwarder import strategies
 from forwarder.forwarder import Forwarder
+from forwarder.wire.name import from_uri
 from testbed.errors import known
 from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.node import Parameters
@@ -24,6 +25,7 @@ from testbed.scenario.sections import (
     Change,
     CrossTraffic,
     Fork,
+    ForwardersSpec,
     Mobility,
     NodeSpec,
     PlanSpec,
@@ -36,6 +38,9 @@ from testbed.scenario.sections import (
 )
 from topologies.model import Topology
 from topologies.ranges import expand_ranges
+
+MOST_SEED = 2**63 - 1
+"""What a column of a table holds."""
 
 OTHER = "others"
 """The group of scenarios that name none."""
@@ -58,7 +63,7 @@ class Scenario(Section):
     """What it asks, and what to look at. Left out: the comment at the beginning of the file."""
     layerings: tuple[str, ...]
     """The layerings that are compared, in this order: `feednet list` has their names."""
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, le=MOST_SEED)
     """Seed of all that is drawn at random, but for a generator's own."""
     topology: TopologySpec
     """The network."""
@@ -105,6 +110,8 @@ class Scenario(Section):
     strategies: dict[str, str] = Field(default_factory=dict)
     """The forwarding strategies of all nodes: name prefix to strategy and parameters, such as
     "/" = "asf" or "random/seed~3"."""
+    forwarders: ForwardersSpec = ForwardersSpec()
+    """What NDN's forwarders hold at most."""
     warmup_ms: int = Field(default=500, ge=0, le=DAY_MS)
     """Time from the run's start, when subscribers subscribe, to the first item."""
     settle_ms: int = Field(default=1500, ge=0, le=DAY_MS)
@@ -131,15 +138,20 @@ class Scenario(Section):
 
     @field_validator("strategy_files")
     @classmethod
-    def _load_strategies(cls, files: tuple[str, ...]) -> tuple[str, ...]:
+    def _are_python(cls, files: tuple[str, ...]) -> tuple[str, ...]:
         for file in files:
-            strategies.load(Path(file))
+            strategies.check(Path(file))
         return files
 
     @field_validator("strategies")
     @classmethod
-    def _known_strategies(cls, chosen: dict[str, str]) -> dict[str, str]:
-        choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
+    def _known_strategies(cls, chosen: dict[str, str], info: ValidationInfo) -> dict[str, str]:
+        if not info.data.get("strategy_files"):
+            choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
+        for (
+            prefix
+        ) in chosen:  # which strategies files have, only their execution tells: testbed.experiment.code
+            from_uri(prefix)
         return chosen
 
     @cached_property

@@ -23,7 +23,6 @@ from testbed.scenario.overrides import (
 )
 from testbed.scenario.rules import complete
 from testbed.scenario.sections import table_keys, tables_in
-from topologies.graphs import is_graphml
 from topologies.library import networks
 from topologies.model import TopologyError
 
@@ -170,10 +169,6 @@ def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
     for each in wanted:
         if each.path[:2] == ("topology", "link") and each.path[-1] in own:
             raise UserError(f"{each.text}: some of [[topology.links]] have a {each.path[-1]} of their own")
-        file = topology.get("file") if isinstance(topology, dict) else None
-        says_links = isinstance(file, str) and not is_graphml(file)
-        if says_links and each.path[:2] == ("topology", "link"):
-            raise UserError(f"{each.text}: a topology file says itself what its links are like")
         if isinstance(workload, dict) and "feed" in workload and each.path == ("workload", "items"):
             raise UserError(f"{each.text}: the export {shown(workload['feed'])} is published whole")
 

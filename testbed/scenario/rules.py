@@ -6,9 +6,11 @@ from random import Random
 
 from pydantic import ValidationError
 
+from forwarder.forwarder import Forwarder
 from forwarder.toml_file import problem_of
 from testbed.errors import UserError, known, shown
 from testbed.layerings.link import candidates
+from testbed.layerings.ndn_node import choose_strategies
 from testbed.layerings.registry import LAYERINGS
 from testbed.layerings.stock_peer import SSB_SERVER
 from testbed.layerings.tiny.assignment import Assignment
@@ -247,6 +249,13 @@ def _check_events(scenario: Scenario) -> None:
             if not any((link.a in some) != (link.b in some) for link in scenario.network.links):
                 said = f"{place}: partition: no link joins {' '.join(some) or 'nothing'} with the others"
                 raise InvalidScenario(said, ("events",), ("topology",))
+        elif change.strategy is not None:
+            _check_nodes(f"{place}: on:", (change.on or "").split(), nodes, ("events",))
+            try:  # what files have, only their execution tells: testbed.experiment.code
+                if not scenario.strategy_files:
+                    choose_strategies(Forwarder(rng=Random(0), controlled_push=False), change.choice)
+            except ValueError as error:
+                raise InvalidScenario(f"{place}: strategy: {error}", ("events",)) from None
         elif change.membership is not None:
             try:
                 scenario.network.attachment_of(*change.membership)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from forwarder.wire.name import from_uri
 from testbed.errors import known
+from testbed.layerings.node import USUAL, Limits
 from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate
@@ -117,13 +118,31 @@ class TopologySpec(Section):
     """What is said of single nodes, such as their coordinates. It also puts them in another order than that
     in which links name them, which decides on addresses."""
     link: LinkParameters = LinkParameters()
-    """What all links and media are like. It replaces what a GraphML file or the library says of links."""
+    """What all links and media are like. It replaces what a file or the library says of links."""
+    replaced: tuple[str, ...] | None = None
+    """The parameters of `link` that do so. Left out: those that `link` names."""
     users: Users | None = None
     """Nodes that are added to the network, as users are to a backbone."""
 
     radio: Radio | None = None
     """What makes all media radio cells, but those that say `radio = false`; one whose `radio` is a table has
     what differs."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _names_what_is_replaced(cls, table: Any) -> Any:
+        if isinstance(table, dict) and (table.get("file") or table.get("library")):
+            link = table.get("link")
+            return {"replaced": [*link] if isinstance(link, dict) else None, **table}
+        return table
+
+    @field_validator("replaced")
+    @classmethod
+    def _are_parameters(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        for name in names or ():
+            if name not in LINK_PARAMETERS:
+                raise ValueError(f"{name!r} is no parameter of links; {known(name, LINK_PARAMETERS)}")
+        return names
 
     @field_validator("radio", mode="before")
     @classmethod
@@ -138,6 +157,11 @@ class TopologySpec(Section):
         media = [_differing(asdict(medium), plain) for medium in topology.media]
         attributes = {node: dict(topology.attributes.get(node, {})) for node in topology.nodes}
         return {"links": links, "media": media, "attributes": attributes}
+
+    @property
+    def replacing(self) -> dict[str, Any]:
+        """The parameters of links that replace what a file or the library says, by name."""
+        return {name: getattr(self.link, name) for name in self.replaced or ()}
 
     def build(self) -> Topology:
         """Return the topology. Raises TopologyError."""
@@ -158,17 +182,13 @@ class TopologySpec(Section):
             raise TopologyError("[topology.radio]: there are no media that could be radio cells")
         if given != ["generator"] and shape:
             raise TopologyError(f"[topology] {next(iter(shape))}: unknown key")
-        changed = {
-            key: value for key, value in asdict(self.link).items() if value != getattr(LinkParameters(), key)
-        }
+        changed = self.replacing
         if self.library:
             return library.build(self.library, **changed)
         if self.file and is_graphml(self.file):
             return read_graphml(self.file, **changed)
         if self.file:
-            if changed:
-                raise TopologyError("[topology.link]: the topology file says itself what its links are like")
-            return read_conf(self.file)
+            return read_conf(self.file, **changed)
         if self.links or self.media:
             return self._listed()
         assert self.generator is not None
@@ -203,7 +223,7 @@ class TopologySpec(Section):
                 raise TopologyError(f"{place}: radio must be a table, or false")
             own = fields
             if radio is not None:  # a rate that links have is not meant for it
-                own = {"bw_mbit": None, "mark_threshold": None, **fields}
+                own = {"bw_mbit": None, **fields}
             whole = {**own, "members": _in_topology(place, members), "radio": radio}
             media.append(self._made(Medium, whole, has))
         joined = [node for link in links for node in (link.a, link.b)]
@@ -263,6 +283,34 @@ class NodeSpec(Section):
     gateway: str | None = None
     """The node by which this one, a Scuttlebutt peer, reaches an NDN network; without effect under layerings
     that are not over NDN."""
+
+
+class ForwardersSpec(Section):
+    """What NDN's forwarders hold at most, at each node.
+
+    A forwarder that is a program of its own has bounds of its own.
+    """
+
+    cs_packets: int = Field(default=USUAL.cs_packets, ge=0, le=10_000_000)
+    """Data packets in a content store; 0 switches it off."""
+    cs_policy: Literal["lru", "priority_fifo"] = "lru"
+    """Which of them goes first: the one that was used least recently; or, in this order, one that nobody had
+    asked for, one that is stale, the oldest."""
+    pit_entries: int = Field(default=USUAL.pit_entries, ge=1, le=100_000_000)
+    """Interests that are pending. What would be more is refused: a Nack says Congestion."""
+    feeds: int = Field(default=USUAL.feeds, ge=1, le=1_000_000)
+    """Feeds whose items forwarders cache that push them."""
+    feed_items: int = Field(default=USUAL.feed_items, ge=1, le=1_000_000)
+    """Items of each such feed."""
+    feed_bytes: int = Field(default=USUAL.feed_bytes, ge=1, le=1 << 40)
+    """Bytes of each such feed's packets."""
+    feeds_bytes: int = Field(default=USUAL.feeds_bytes, ge=1, le=1 << 40)
+    """Bytes of all such packets."""
+
+    @property
+    def limits(self) -> Limits:
+        """The bounds, for a node."""
+        return Limits(**self.model_dump())
 
 
 class ProgramSpec(Section):
@@ -389,6 +437,13 @@ class Change(Section):
     """A member of a medium comes into its reach: "node medium"."""
     leave: str | None = None
     """A member of a medium goes out of its reach: "node medium"."""
+    strategy: str | None = None
+    """From now on nodes forward names under `prefix` by this strategy: its name and parameters, as in
+    [strategies]."""
+    prefix: str | None = None
+    """The names for which they do, which belongs to `strategy`. Left out: "/"."""
+    on: str | None = None
+    """The nodes that do, with spaces between; belongs to `strategy`. Left out: all."""
     set: dict[str, float | str] | None = None
     """Parameters of the link, as in [topology.link]; belongs to `link_change`."""
     signalled: bool | None = None
@@ -408,6 +463,13 @@ class Change(Section):
         breaks = name in ("link_down", "link_up", "partition", "heal")
         if self.signalled is not None and not breaks:
             raise ValueError("signalled belongs to link_down, link_up, partition and heal")
+        for key in ("prefix", "on"):
+            if getattr(self, key) is not None and name != "strategy":
+                raise ValueError(f"{key} belongs to strategy")
+        if self.prefix is not None:
+            from_uri(self.prefix)
+        if self.on is not None and not self.on.split():
+            raise ValueError("on must name a node; leave it out for all")
         if (self.set is None) == (name == "link_change"):
             raise ValueError("set belongs to link_change, and says what the link is like from then on")
         if name.startswith("link_") and len(getattr(self, name).split()) != 2:
@@ -423,8 +485,17 @@ class Change(Section):
 
     @property
     def node(self) -> str | None:
-        """The node that starts anew, stops or starts; None if it is about links or media."""
+        """The node that starts anew, stops or starts; None if it is about something else."""
         return self.restart or self.stop or self.start
+
+    @property
+    def choice(self) -> dict[str, str]:
+        """The strategy that is chosen, by its prefix; empty if it is about something else."""
+        return {} if self.strategy is None else {self.prefix or "/": self.strategy}
+
+    def chooses(self, node: str) -> bool:
+        """Tell whether a node forwards by another strategy from then on."""
+        return self.strategy is not None and (self.on is None or node in self.on.split())
 
     @property
     def ends_programs(self) -> bool:
@@ -461,8 +532,6 @@ class Change(Section):
         for name, value in (self.set or {}).items():
             if name not in LINK_PARAMETERS:
                 raise TopologyError(f"link {link}: it has no {name}; it has {', '.join(LINK_PARAMETERS)}")
-            if name == "mark_threshold":
-                raise TopologyError(f"link {link}: mark_threshold stays as it is during a run")
             wanted = str if LINK_PARAMETERS[name].choices else float
             if not isinstance(value, wanted):
                 raise TopologyError(
@@ -477,7 +546,7 @@ class Change(Section):
 
 _EVENTS = (
     *("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal"),
-    *("join", "leave"),
+    *("join", "leave", "strategy"),
 )
 """The keys of a Change that say what happens."""
 

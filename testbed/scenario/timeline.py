@@ -1,7 +1,7 @@
 """When things happen in the run of one layering."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -79,9 +79,21 @@ class Timeline:
         drained = stop + scenario.drain_ms * MS
         return cls(start, changes, awaited, routes, first, last, settle, stop, drained)
 
+    def ended(self, time: int) -> "Timeline":
+        """Return that of a run that ends at another time, ns: subscriptions end then, if not before."""
+        return replace(self, stop=min(self.stop, time), end=time)
+
     def routes_at(self, time: int) -> Routes | None:
         """Return the routes that nodes have at a time, ns; None if they are still those of the start."""
         return next((each for each in reversed(self.routes) if each.time <= time), None)
+
+    def strategies_at(self, node: str, time: int) -> dict[str, str]:
+        """Return the strategies that a node has been given until a time, ns, by prefix."""
+        found: dict[str, str] = {}
+        for at, change in self.changes:
+            if at <= time and change.chooses(node):
+                found |= change.choice
+        return found
 
     def as_row(self) -> dict[str, int]:
         """Return the times as the manifest has them for each layering."""
@@ -161,18 +173,23 @@ def change_row(change: Change, network: Topology, time: int) -> dict[str, Any]:
     """Return a change of the network as a row of events."""
     row = {"time": time, "node": place(change, network), "event": change.event}
     row |= {"feed": "", "seq": 0, "bytes": 0}
-    return row if change.node else row | {"signalled": _breaks_signalled(change)}
+    return row if _is_of_nodes(change) else row | {"signalled": _breaks_signalled(change)}
 
 
 def described(changes: Iterable[tuple[int, Change]], start: int, network: Topology) -> list[dict[str, Any]]:
     """Return changes, each with its time (ns), as the manifest lists them, with times from the start."""
     rows = []
     for time, change in changes:
-        kind = "node" if change.node else "link"
+        kind = "node" if _is_of_nodes(change) else "link"
         row = {"time_ns": time - start, "event": change.event, kind: place(change, network)}
         row |= {"set": change.set} if change.set else {}
-        rows.append(row if change.node else row | {"signalled": _breaks_signalled(change)})
+        row |= {"strategy": change.strategy} if change.strategy else {}
+        rows.append(row if _is_of_nodes(change) else row | {"signalled": _breaks_signalled(change)})
     return rows
+
+
+def _is_of_nodes(change: Change) -> bool:
+    return change.node is not None or change.strategy is not None
 
 
 def _breaks_signalled(change: Change) -> bool:
@@ -181,9 +198,12 @@ def _breaks_signalled(change: Change) -> bool:
 
 
 def place(change: Change, network: Topology) -> str:
-    """Return the node, the link as "a--b", or the member as "node--medium", that a change is about."""
+    """Return the node, the link as "a--b", or the member as "node--medium", that a change is about; the nodes
+    of a strategy, "" for all."""
     if change.node is not None:
         return change.node
+    if change.strategy is not None:
+        return change.on or ""
     if change.membership is not None:
         return "--".join(change.membership)
     link = network.links[network.link_between(*change.ends)]

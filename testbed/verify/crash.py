@@ -5,7 +5,8 @@ on a pipe what it begins, and what it has been told to be done. At a random inst
 which may be while the store is made, opened, written or merged with its log. The store is opened again. It
 must hold exactly what was acknowledged, with or without the one change that had begun: as whole
 transactions, text by text, and in order of receipt. Then the next child goes on, in the same store or in a
-new one.
+new one. The own feed must never be in doubt, or its user could not write on, and its mark not below the last
+message whose writing was acknowledged.
 
 All messages follow from the seed, so that their texts are known without asking the store. A kill is not a
 power cut: what the operating system has been given stays.
@@ -27,8 +28,12 @@ import click
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
+from ssb.store.mark import Mark
+from ssb.store.mend import check_chains, check_structure
+from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash_tiny import TinyDrill
+from testbed.verify.crash_views import ViewsDrill
 from testbed.verify.killing import Fault, kill_writer
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
@@ -188,6 +193,7 @@ class Drill:
                 self.counts["messages acknowledged"] += max(0, len(after.log) - len(self._held.log))
                 self._held = after
             self._begun = change if state == "begin" else None
+        self._shown = self._held.tips()[-1]
 
     def _check(self, *, is_thorough: bool) -> None:
         """Compare the store with what it should hold, and find out whether the change under way is in it."""
@@ -203,7 +209,18 @@ class Drill:
                     self._held = after
                     self._begun = None
             self._compare(store)
-            store.check(is_thorough=is_thorough)
+            self._check_own(store)
+            (check_chains if is_thorough else check_structure)(store)
+
+    def _check_own(self, store: SqliteFeeds) -> None:
+        """Look at the mark as the kill has left it, and at what is made of it."""
+        seen = Mark(self._path / "mark", store.lock_path).read()
+        number = 0 if seen is None else seen.number
+        if number < self._shown:
+            raise Fault(f"the mark: {number} for {self._shown} messages that may have been shown")
+        if seen is not None:
+            own = OwnFeed(store, self._material.writer, self._path / "mark")
+            _same("doubts of the own feed", own.doubt, "")
 
     def _matches(self, store: SqliteFeeds, held: Held) -> bool:
         return (
@@ -243,10 +260,12 @@ def _write(path: Path, opening: Opening, material: Material, held: Held, rng: Ra
     """Be the child: change the store until the kill."""
     try:
         store = opening(path)
+        mark = path.with_name("mark")
+        own = OwnFeed(store, material.writer, mark, is_new=not mark.exists())
         while True:
             change = _next_change(held, rng)
             os.write(say, change.line("begin"))
-            _apply(store, material, held, change)
+            _apply(store, own, material, held, change)
             os.write(say, change.line("done"))
             held = held.after(change)
     except BaseException as error:
@@ -273,11 +292,11 @@ def _next_change(held: Held, rng: Random) -> Change:
     return Change("append", tuple(min(_LENGTH, tips[feed] + rng.randint(0, most)) for feed in range(_FEEDS)))
 
 
-def _apply(store: SqliteFeeds, material: Material, held: Held, change: Change) -> None:
+def _apply(store: SqliteFeeds, own: OwnFeed, material: Material, held: Held, change: Change) -> None:
     tips = held.tips()
     match change:
         case Change("publish", (sequence,)):
-            store.publish(material.writer, *own_content(sequence))
+            own.publish(*own_content(sequence))
         case Change("append", ends):
             ranges = [(feed, range(tips[feed] + 1, end + 1)) for feed, end in enumerate(ends)]
             messages = [material.get(feed, sequence) for feed, places in ranges for sequence in places]
@@ -290,16 +309,23 @@ def _apply(store: SqliteFeeds, material: Material, held: Held, change: Change) -
             store.add_out_of_order(material.loose[number], 1.0)
 
 
+_DRILLS: dict[str, type[Drill | TinyDrill | ViewsDrill]] = {
+    "feeds": Drill,
+    "tiny": TinyDrill,
+    "views": ViewsDrill,
+}
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--kills", type=click.IntRange(min=1), default=500, show_default=True, help="How many writers.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of the messages and the instants.")
 @click.option(
     "--store",
     "kind",
-    type=click.Choice(["feeds", "tiny"]),
+    type=click.Choice([*_DRILLS]),
     default="feeds",
     show_default=True,
-    help="Of classic feeds, or of tinySSB's.",
+    help="Of classic feeds, of tinySSB's, or classic ones with the views of a peer.",
 )
 def main(kills: int, seed: int, kind: str) -> None:
     """Kill processes that write to a store of SSB feeds, and check the store after each.
@@ -307,7 +333,7 @@ def main(kills: int, seed: int, kind: str) -> None:
     Exit status 1 if an acknowledged change is lost, or anything is torn or doubled.
     """
     with tempfile.TemporaryDirectory() as directory:
-        drill: Drill | TinyDrill = (Drill if kind == "feeds" else TinyDrill)(Path(directory), seed)
+        drill = _DRILLS[kind](Path(directory), seed)
         fault = ""
         try:
             drill.run(kills)

@@ -179,7 +179,7 @@ class LivePage:
 
     def _headline(self, frames: int, rate: float, current: int) -> str:
         target = self._target
-        counted = _some(frames, "frame", "frames")
+        counted = _some(frames, "frame")
         if self._over:
             what = "The run" if target.run else "The capture"
             if self._over == "complete":
@@ -192,8 +192,10 @@ class LivePage:
         return f"{which} is running: {counted}, {_number(rate)} a second"
 
 
-def _some(count: int, one: str, many: str) -> str:
-    return f"{_number(count)} {one if count == 1 else many}"
+def _some(count: int, noun: str) -> str:
+    from analysis.report.numbers import some
+
+    return some(count, noun)
 
 
 def _number(value: float) -> str:
@@ -206,7 +208,7 @@ def lag_text(lags: Sequence[float]) -> str:
     """Return the lags of batches (s) in words: the last, the median and the longest; "" if there are none."""
     if not lags:
         return ""
-    over = _some(len(lags), "batch", "batches")
+    over = _some(len(lags), "batch")
     return f", {lags[-1]:.1f} s; median {median(lags):.1f}, most {max(lags):.1f} s over {over}"
 
 

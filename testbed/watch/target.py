@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.files import partial_of
+from analysis.errors import of_system
+from analysis.files import named, partial_of
 from testbed.errors import UserError
 from testbed.experiment.files import CAPTURE, SCENARIO
 from testbed.experiment.inputs import scenario_of
@@ -49,6 +50,24 @@ class Target:
         """What names the node of an interface."""
         return "interface" if self.run else "auto"
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the run, or one of the captures, has begun."""
+        if self.run is None:
+            return any(Path(path).exists() for paths in self.captures.values() for path in paths)
+        return self.begin()
+
+    def check(self) -> None:
+        """Raise UserError if what is there to be read is no capture."""
+        from captures.growing import START, Growing
+        from captures.pcapng import CaptureError
+
+        for paths in self.captures.values():
+            try:
+                Growing(paths).pieces(START, most=1)
+            except CaptureError as error:
+                raise UserError(str(error)) from error
+
     def begin(self) -> bool:
         """Learn what is run, if the run has begun; return whether it has. Raises UserError."""
         if self.captures or self.run is None:
@@ -58,7 +77,7 @@ class Target:
             path = directory / SCENARIO
             try:
                 self.since = path.stat().st_mtime
-                scenario = scenario_of(directory, has_code=False)
+                scenario = scenario_of(directory)
             except FileNotFoundError:
                 if directory == self.run and directory.is_dir():
                     raise UserError(f"{path}: missing: not the directory of a run") from None
@@ -92,7 +111,11 @@ def find_target(paths: Sequence[Path]) -> Target:
     from captures.files import is_compressed
 
     first = paths[0]
-    run = first.with_name(first.name.removesuffix(".partial"))
+    try:
+        run = named(first)
+    except OSError as error:
+        raise UserError(of_system(error)) from error
+    run = run.with_name(run.name.removesuffix(".partial") or run.name)
     if len(paths) == 1 and not first.is_file() and (first.is_dir() or first.suffix not in _CAPTURES):
         return Target(run, run, run.name)
     found: dict[str, list[str]] = {}

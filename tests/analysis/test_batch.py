@@ -154,7 +154,7 @@ def test_nothing_is_no_row():
         ("ppp, other", "other", None),
         ("tcp", "segment", None),
         ("other tcp", "other", None),
-        ("wireless", "other", "link type"),
+        ("wireless", "other", "link type 105 (IEEE802_11) is not read"),
         ("null, big-endian", "interest", None),
         ("old qinq", "interest", None),
     ],

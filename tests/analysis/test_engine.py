@@ -2,7 +2,9 @@
 
 import math
 import re
+import shlex
 import shutil
+import sys
 from importlib import metadata
 
 import pyarrow as pa
@@ -39,14 +41,15 @@ def test_without_sail_there_is_spark(monkeypatch):
     assert choose("auto", None, 1) == EngineChoice("spark")
     with pytest.raises(AnalysisError) as refused:
         choose("sail", None, 1)
-    assert str(refused.value) == "--engine sail: it is not installed: pip install 'feednet[sail]'"
+    command = [sys.executable, "-m", "pip", "install", "pysail<0.8,>=0.7.2", "pyspark[connect]<4.3,>=4.2"]
+    assert str(refused.value) == f"--engine sail: it is not installed: {shlex.join(command)}"
 
 
 def test_a_pyspark_that_sail_does_not_take(monkeypatch):
     found = metadata.version
     monkeypatch.setattr(metadata, "version", lambda name: "4.3.0" if name == "pyspark" else found(name))
     assert choose("auto", None, 1).name == "spark"
-    with pytest.raises(AnalysisError, match=r"it does not work with PySpark 4\.3\.0: pip install"):
+    with pytest.raises(AnalysisError, match=r"it does not work with PySpark 4\.3\.0: .* -m pip install"):
         check("sail", None)
 
 

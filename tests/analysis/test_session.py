@@ -89,8 +89,11 @@ def test_a_master_that_is_not_there():
     for place in ("spark://here", "spark://:7077", "spark://here:70770", "spark://here:port"):
         with pytest.raises(AnalysisError, match="written spark://HOST:PORT"):
             check_master(place)
-    for elsewhere in (None, "local[2]", "yarn"):
+    for elsewhere in (None, "local", "local[2]", "local[*]", "local[2,3]", "yarn", "k8s://https://here:6443"):
         check_master(elsewhere)
+    for nothing in ("", "nan", "local[", "local[0]", "local[x]", "http://here:7077", "here:7077"):
+        with pytest.raises(AnalysisError, match="no Spark master: write local"):
+            check_master(nothing)
 
 
 @pytest.mark.spark

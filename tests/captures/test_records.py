@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import shutil
 import struct
@@ -36,9 +37,10 @@ from test_pcapng import (
 )
 
 from captures import records
+from captures.blocks import BlockReader
 from captures.files import Piece, cut, open_capture, read_piece
 from captures.pcapng import CaptureError, Direction
-from captures.records import LARGEST_TIME, Damage
+from captures.records import LARGEST_TIME, Damage, windows
 
 
 def frames_of(path: Path, size: int = 1 << 30, frames: int = 1 << 30) -> tuple[list[Packet], list[Damage]]:
@@ -161,6 +163,36 @@ def test_a_packet_of_an_interface_that_is_not_described_is_left_out() -> None:
     )
 
 
+def test_a_block_that_a_window_cuts_is_waited_for_however_the_file_is_cut() -> None:
+    """A search that ends in the middle of a block goes on with that block in the next window."""
+    head, one = section("<") + interface("<"), packet("<", 0, 1, bytes(100))
+    broken = bytearray(one)
+    broken[4:8] = b"\xff\xff\xff\x7f"
+    data = head + bytes(broken) + one + bytes(broken) + one * 2
+    whole = as_read(data)
+    assert (len(whole[0]), len(whole[1])) == (3, 2)
+    for step in range(1, len(data)):
+        reader = BlockReader()
+        found = [
+            bytes(window.data[at : at + captured])
+            for window in windows(io.BytesIO(data), reader, step=step)
+            for at, captured in zip(window.records.at, window.records.captured, strict=True)
+        ]
+        assert (found, reader.damages) == ([each.frame for each in whole[0]], whole[1])
+
+
+def test_damage_is_told_in_the_order_of_the_file() -> None:
+    head, one = section("<") + interface("<"), packet("<", 0, 1, b"one!")
+    misfit = bytearray(one)
+    misfit[20:24] = struct.pack("<I", 999)
+    broken = bytearray(one)
+    broken[-4:] = bytes(4)
+    data = head + packet("<", 7, 1, b"lost") + bytes(broken) + bytes(misfit) + bytes(broken) + one
+    packets, damages = as_read(data)
+    assert len(packets) == 1
+    assert [damage.offset for damage in damages] == [len(head) + number * len(one) for number in range(4)]
+
+
 # --- pcap ---
 
 
@@ -220,6 +252,28 @@ def test_a_damaged_pcap_never_ends_the_reader(data: st.DataObject) -> None:
     packets, _ = as_read(bytes(octets))
     with on_disk(bytes(octets)) as path:
         assert frames_of(path, 30)[0][:1] == packets[:1]
+
+
+@pytest.mark.parametrize("count", [30, 300])
+def test_a_search_for_a_record_costs_as_much_as_it_passes(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many records are damaged: each third one has an impossible length."""
+    looked_at = 0
+    plausible = records.PcapReader._plausible
+
+    def watched(self, data, places):
+        nonlocal looked_at
+        looked_at += len(places)
+        return plausible(self, data, places)
+
+    monkeypatch.setattr(records.PcapReader, "_plausible", watched)
+    data = bytearray(pcap("<", 0xA1B2C3D4, *[(1, i, b"\xff" * 160) for i in range(count)]))
+    for at in range(24, len(data), 3 * 176):
+        data[at + 8 : at + 12] = b"\xff" * 4
+    _, damages = as_read(bytes(data))
+    assert len(damages) > count // 4
+    assert looked_at < 2 * len(data)
 
 
 def test_scapy_reads_the_same(tmp_path: Path) -> None:

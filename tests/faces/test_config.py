@@ -47,6 +47,7 @@ def test_the_sample_s_defaults_are_the_defaults_and_name_every_key(tmp_path: Pat
             update={
                 "faces": (),
                 "authorizations": None,
+                "log_file": None,
                 "unix": config.unix.model_copy(update={"path": None}),
             }
         )
@@ -58,7 +59,7 @@ def test_the_sample_s_defaults_are_the_defaults_and_name_every_key(tmp_path: Pat
         return set(type(model).model_fields)  # type: ignore[attr-defined]
 
     assert set(table) == keys(config)
-    for section in ("unix", "tcp", "udp", "multicast", "ethernet", "content_store"):
+    for section in ("unix", "tcp", "udp", "multicast", "ethernet", "metrics", "content_store"):
         assert set(table[section]) == keys(getattr(config, section)), section
     assert set(table["faces"][0]) == keys(config.faces[0])
     assert {key for each in table["strategies"] for key in each} == keys(config.strategies[0])

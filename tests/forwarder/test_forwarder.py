@@ -1,6 +1,7 @@
 """The forwarding core by small scripts: what comes in, and what then goes out."""
 
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from packet_makers import ANY_BYTES, mutations
 from scripted_node import MS, Node, interest
 
 from forwarder.fib import NextHop
+from forwarder.forwarder import Forwarder
 from forwarder.pit import PitEntry
 from forwarder.strategies.best_route import BestRoute
 from forwarder.wire.feed import feed_name, item_name, native_content
@@ -609,3 +611,36 @@ def test_whatever_is_malformed_changes_nothing_but_the_counter(face: int, packet
     else:
         node.wait(1000 * MS)
         node.core.pit_bytes()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.sampled_from("idwur"), st.integers(1, 3), st.integers(0, 5)), max_size=120))
+def test_a_face_touches_all_entries_that_have_a_record_of_it_and_few_others(steps) -> None:
+    """So that what it was waiting for, and was asked, is found without a look at the whole PIT."""
+    core, now = Forwarder(rng=Random(1)), 0
+    for face in (1, 2, 3):
+        core.add_face(face)
+        core.fib.add(b"", face, 1)
+    for number, (kind, face, name) in enumerate(steps):
+        now += 100_000_000
+        if kind == "i" and face in core.faces:
+            core.receive(face, make_interest(from_uri(f"/{name}"), nonce=number, lifetime_ms=1000), now)
+        elif kind == "d" and face in core.faces:
+            core.receive(face, make_data(from_uri(f"/{name}"), b""), now)
+        elif kind == "w":
+            core.wake(now)
+        elif kind == "u" and face in core.faces:
+            core.set_face(face, not core.faces[face].is_up, now)
+        elif kind == "r" and face in core.faces and name == 0:
+            core.remove_face(face, now)
+        core.take_outputs()
+        for each in core.faces.values():
+            of_face = {
+                entry
+                for entry in core.pit
+                if any(record.face == each.number for record in (*entry.in_records, *entry.out_records))
+            }
+            assert of_face <= set(each.touches)
+            assert len(each.touches) <= each.most_touches
+        for entry in core.pit:
+            assert {record.face for record in (*entry.in_records, *entry.out_records)} <= core.faces.keys()

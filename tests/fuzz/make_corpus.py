@@ -7,13 +7,14 @@ import runpy
 import struct
 from itertools import accumulate
 from pathlib import Path
+from random import Random
 
 from ndn import encoding
 from ndn.security import DigestSha256Signer
 
 from captures.frames import udp_frame
 from captures.pcapng import Direction, Interface, Writer
-from forwarder.daemon.commands import command
+from forwarder.daemon.commands import Signer
 from forwarder.link import LinkService
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name
@@ -247,7 +248,7 @@ def for_management() -> dict[str, bytes]:
     announcement = make_data(from_uri("/pa/32=PA/v=1/seg=0"), period, content_type=5)
     announce = management.VERBS.index("/rib/announce")
     stories["announce"] = [management.Event(management.COMMAND, announce, announcement)]
-    signed = command(from_uri("/rib/list"), b"", nonce=5, time_ms=management.START_MS)
+    signed = Signer(lambda: management.START_MS, Random(5)).command(from_uri("/rib/list"), b"")
     stories["signed"] = [
         management.Event(kind, 0, signed) for kind in (management.PACKET, management.FROM_NEIGHBOUR)
     ]

@@ -3,11 +3,10 @@
 import select
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from random import Random, getrandbits
+from random import Random
 
 import pytest
 from daemon_process import CONFIG, running
@@ -15,7 +14,7 @@ from nfd_pair import MTU, Pair, interest, routed, serving
 from nfd_process import WHY_NOT, App, command, nfd
 from processes import drilled
 
-from forwarder.daemon.commands import command as command_of
+from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.face_system import CONGESTION_MARKING, RELIABILITY
 from forwarder.management.manager import LOCALHOP
@@ -217,11 +216,8 @@ def test_neighbours_register_routes(tmp_path: Path) -> None:
             pair.route("/localhop/nfd/rib", near)
             with closing(App(near)) as app:
                 wanted = ControlParameters(name=from_uri("/mine"), cost=5).encode()
-                nonce, now = getrandbits(64), time.time_ns() // 10**6
                 verb = from_uri("/rib/register")
-                app.say(
-                    command_of(verb, wanted, nonce=nonce, time_ms=now, prefix=LOCALHOP, lifetime_ms=60_000)
-                )
+                app.say(Signer().command(verb, wanted, prefix=LOCALHOP, lifetime_ms=60_000))
                 answer = parse_response(parse_data(app.got().fragment).content)
                 assert answer.code == 200
                 assert answer.body is not None

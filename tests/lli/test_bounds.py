@@ -7,7 +7,7 @@ import test_backfill
 import test_consumer
 import test_credit
 import test_estimates
-import test_neighbours
+import test_hellos
 import test_producer
 import test_ranges
 import test_table
@@ -194,22 +194,22 @@ BOUNDS = [
     Bound(
         "standings in one Hello",
         value(neighbours, "MOST_STANDINGS"),
-        partial(test_neighbours.test_many_are_compared_page_by_page, 100),
+        partial(test_hellos.test_many_are_compared_page_by_page, 100),
     ),
     Bound(
         "Hellos to the dead",
         value(neighbours, "_GIVEN_UP"),
-        test_neighbours.test_the_dead_are_asked_on_slowly_and_left_alone_in_the_end,
+        test_hellos.test_the_dead_are_asked_on_slowly_and_left_alone_in_the_end,
     ),
     Bound(
         "tries until a neighbour is dead",
         value(neighbours, "MAX_TRIES"),
-        test_neighbours.test_a_neighbour_that_falls_silent_is_asked_again_and_again_and_dies,
+        test_hellos.test_a_neighbour_that_falls_silent_is_asked_again_and_again_and_dies,
     ),
     Bound(
         "silence",
         value(neighbours, "HELLO", neighbours.HELLO // 8),
-        partial(test_neighbours.test_quiet_feeds_cost_a_packet_a_second_at_most_whatever_their_number, 40),
+        partial(test_hellos.test_quiet_feeds_cost_a_packet_a_second_at_most_whatever_their_number, 40),
     ),
     Bound(
         "proofs of a fork",

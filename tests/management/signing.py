@@ -77,6 +77,7 @@ def signed_command(
     *,
     time: int | None = START // MS,
     sequence: int | None = None,
+    nonce: bytes = bytes(range(1, 9)),
     prefix: str = "/localhost/nfd",
     payload: bytes = b"",
     spoil: bool = False,
@@ -86,7 +87,8 @@ def signed_command(
     info = element(27, nni(0 if key is None else key.kind))
     if key is not None:
         info += element(28, element(7, key.name))
-    info += element(38, b"\x01\x02\x03\x04\x05\x06\x07\x08")
+    if nonce:
+        info += element(38, nonce)
     if time is not None:
         info += element(40, nni(time))
     if sequence is not None:

@@ -1,6 +1,7 @@
 """Who may do what: keys, certificates, rules, replays."""
 
 import base64
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,6 +50,9 @@ def code_in(content: bytes) -> int:
     _, at, end = read_header(content, 0, len(content))
     _, start, stop = read_header(content, at, end)
     return read_nni(content[start:stop])
+
+
+LOCALHOP = '[[localhop]]\ncertfile = "alice.ndncert"\nprefixes = ["/site"]\n'
 
 
 def only(key: str) -> str:
@@ -184,6 +188,35 @@ def test_a_forged_command_does_not_move_the_clock(tmp_path: Path) -> None:
     assert code(node, signed_command("rib/register", REGISTER, ALICE, time=NOW)) == 200
 
 
+def test_other_rules_count_at_once_and_what_was_seen_stays_a_replay(tmp_path: Path) -> None:
+    """As after a reload of the configuration."""
+    node = Node(rules(tmp_path, only("alice")))
+    seen = signed_command("rib/register", REGISTER, ALICE, time=NOW)
+    assert code(node, seen) == 200
+    node.management.reauthorise(rules(tmp_path, only("bob")), START)
+    later = signed_command("rib/register", REGISTER, ALICE, time=NOW + 1)
+    assert code(node, later) == 403
+    assert code(node, signed_command("rib/register", REGISTER, BOB, time=NOW)) == 200
+    node.management.reauthorise(rules(tmp_path, only("alice")), START)
+    assert code(node, seen) == 403
+    assert code(node, later) == 200
+
+
+def test_other_rules_open_and_close_the_way_for_neighbours(tmp_path: Path) -> None:
+    node = Node()
+    remote = node.faces.add("udp4://192.0.2.9:6363", local=False).number
+    asked = signed_command(
+        "rib/register", parameters(named("/site/a")), ALICE, time=NOW, prefix="/localhop/nfd"
+    )
+    prefix = from_uri("/localhop/nfd/rib")
+    assert not node.forwarder.fib.lookup(prefix)
+    node.management.reauthorise(rules(tmp_path, LOCALHOP), START)
+    ((face, packet),) = node.forward(asked, face=remote)
+    assert (face, code_in(parse_data(packet).content)) == (remote, 200)
+    node.management.reauthorise(Authorisation(), START)
+    assert not node.forwarder.fib.lookup(prefix)
+
+
 @pytest.mark.parametrize("at", ["before", "between", "after"])
 def test_nothing_that_is_not_signed_stands_for_what_is(tmp_path: Path, at: str) -> None:
     """A second InterestSignatureInfo with a later time, put where the signature would not cover it."""
@@ -207,8 +240,6 @@ def test_nothing_that_is_not_signed_stands_for_what_is(tmp_path: Path, at: str) 
 
 
 # From one hop away.
-
-LOCALHOP = '[[localhop]]\ncertfile = "alice.ndncert"\nprefixes = ["/site"]\n'
 
 
 def test_a_neighbour_registers_what_it_may(tmp_path: Path) -> None:
@@ -317,3 +348,19 @@ def test_any_bytes_for_a_certificate_are_one_or_none(wire: bytes, changes: list[
     for candidate in (wire, spoilt):
         with suppress(ValueError):
             assert parse_certificate(candidate).verify(b"", b"") is False
+
+
+def test_the_rules_in_the_document(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "management.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "keys").mkdir()
+    for name, key in (("alice", ALICE), ("neighbour", BOB)):
+        (tmp_path / "keys" / f"{name}.ndncert").write_bytes(base64.encodebytes(key.certificate()))
+    node = Node(rules(tmp_path, block))
+    neighbour = node.faces.add("udp4://192.0.2.9:6363", local=False).number
+    site = parameters(named("/site/a"))
+    assert code(node, signed_command("rib/register", REGISTER, ALICE)) == 200
+    assert code(node, signed_command("rib/register", REGISTER, BOB)) == 403
+    for wanted, status in ((site, 200), (REGISTER, 403)):
+        command = signed_command("rib/register", wanted, BOB, prefix="/localhop/nfd", time=NOW + status)
+        assert code(node, command, face=neighbour) == status

@@ -173,6 +173,41 @@ def test_a_message_of_an_impossible_time_ends_the_contract(monkeypatch: pytest.M
     assert len(world.nodes["nfp1"].in_force()) == 1  # with the repository
 
 
+@pytest.mark.parametrize("unsure", ["nfp1", "customer"])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_one_that_is_unsure_of_its_feed_says_later_what_it_has_to(unsure: str, is_restarted: bool) -> None:
+    """It goes on in the meantime, and takes up its contracts when it may write again."""
+    world = chain(1, others=("other",))
+    provider = world.nodes["nfp1"]
+    world.unsure.add(unsure)
+    if is_restarted:
+        world.restart(unsure)
+        world.run(5)
+        world.ask("customer", "/a/0")
+        world.run(5)
+        assert not is_answered(world, "/a/0")
+    elif unsure == "nfp1":
+        world.request("customer", "nfp1")
+        (broken,) = (
+            link for link in provider._links.values() if link.contract.customer == identity("other").ref
+        )
+        provider._break(broken, "by the test", world.now)
+        world.run(5)
+        assert len(provider.in_force()) == 2
+    world.unsure.clear()
+    world.do(unsure, lambda node: None)
+    world.run(30)
+    for name in ("customer", "other"):
+        world.ask(name, f"/a/{name}")
+    world.run(2)
+    assert is_answered(world, "/a/customer")
+    is_broken = unsure == "nfp1" and not is_restarted
+    assert is_answered(world, "/a/other", "other") is not is_broken
+    assert is_broken == any(
+        contract.has_ended for contract in provider.contracts if contract.customer == identity("other").ref
+    )
+
+
 def test_a_customer_asks_for_what_it_has_agreed_on() -> None:
     world = chain(1, Terms(prefixes=(from_uri("/a/x"),)))
     world.ask("customer", "/a/x/1", "/a/y/1")

@@ -13,10 +13,11 @@ from testbed.cli.simulate import simulate
 from testbed.verify.simulate.chart import draw
 from testbed.verify.simulate.classic_mutants import CLASSIC_MUTANTS
 from testbed.verify.simulate.classic_story import make_classic
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.search import play_classic, play_seeds
 from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.story import Story
 from testbed.verify.simulate.world import play
 
 SEEDS = 200

@@ -4,8 +4,9 @@ from math import comb
 
 import pytest
 
-from testbed.verify.simulate.exhaust import EXCHANGES, WAYS, cover, schedules
+from testbed.verify.simulate.exhaust import EXCHANGES, GRIDS, WAYS, cover, cover_outages, outages, schedules
 from testbed.verify.simulate.mutants import COSTLY, mutated
+from testbed.verify.simulate.world import SECOND_NS, play
 
 FRAMES = 8
 
@@ -22,6 +23,23 @@ def test_each_set_of_faults_is_played_once() -> None:
     assert len(set(played)) == len(played)
     # Those of faults that leave the later frames where they are: all but a few, so no fewer than without.
     assert len(played) == 1 + 4 * len(WAYS) + comb(4, 2) * len(WAYS) ** 2
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_every_outage_of_a_mesh_holds(name: str) -> None:
+    covered = cover_outages(name)
+    assert covered.violation is None, covered.story
+    assert covered.schedules == len(set(outages(*GRIDS[name])))
+    assert covered.slowest < 4 * SECOND_NS  # a Hello's time, and a second
+
+
+def test_relays_of_a_mesh_lose_their_only_way_together() -> None:
+    together = sum(
+        play(story).coverage["relays lost their only way together"]
+        for story in outages(100_000, 400_000)
+        if story.converge is None
+    )
+    assert together >= 5
 
 
 @pytest.mark.patches

@@ -5,8 +5,9 @@ from random import Random
 import pytest
 
 from testbed.verify.simulate.explore import changed, explore
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.story import Story, make_story
+from testbed.verify.simulate.story import Story
 
 
 def test_the_same_seed_gives_the_same_search() -> None:

@@ -7,9 +7,10 @@ from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
 from testbed.verify.simulate.chart import draw
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import FORGERIES, MISCHIEF, make_story
+from testbed.verify.simulate.story import FORGERIES, MISCHIEF
 from testbed.verify.simulate.world import play
 
 pytestmark = pytest.mark.long
@@ -22,6 +23,7 @@ HAPPENS = {
     *("frame lost", "frame twice", "frame late", "frame lost: cut", "frame lost: queue full"),
     *("cut, signalled", "cut, silent", "heal", "restart"),
     *("subscribe", "come again", "cancel", "stall", "delivered"),
+    *("adoption", "demands", "deaths", "waits", "relays lost their only way together"),
     *("rewind", "failover", "item by a legacy node", "published after a fork", "error fork"),
     *("sent lli", "sent cancel", "sent item", "sent idle", "sent nack", "sent interest", "congestion mark"),
     *(f"injected {kind}" for kind in (*FORGERIES, *MISCHIEF)),

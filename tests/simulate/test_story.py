@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.verify.simulate.story import Fate, Story, make_story
+from testbed.verify.simulate.make import make_story
+from testbed.verify.simulate.story import Fate, Story
 from testbed.verify.simulate.world import play
 
 

@@ -209,6 +209,15 @@ def test_a_large_graph_step_by_step_is_the_same_as_anew():
         if number % 500 == 0 or number > 7990:
             assert graph.hops() == graph.hops(origin)
     assert len(graph.replicated()) > 500
+    again = Graph(origin, 3)
+    again.restore(graph.statements())
+    assert again.hops() == graph.hops()
+    assert again.replicated() == graph.replicated()
+    assert set(again.blocks()) == {(a, f) for a, f, _, _ in graph.statements() if graph.is_blocked(f, by=a)}
+    for number, (author, feed, relation) in enumerate(statements[:200], len(statements)):
+        for one in (graph, again):
+            one.take(author, number + 10_000, {"type": "contact", "contact": feed, **CONTENTS[relation]})
+    assert again.hops() == graph.hops()
 
 
 def test_against_layered_graph():

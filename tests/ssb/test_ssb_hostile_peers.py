@@ -35,6 +35,8 @@ def compact(message: Message) -> bytes:
 class World:
     """A peer that wants a feed, and raw clients of it."""
 
+    client_type: "type[Client]"
+
     def __init__(self, held: int = 5) -> None:
         self.feeds = MemoryFeeds()
         self.feeds.append(FEED[:held], 0.0)
@@ -45,7 +47,7 @@ class World:
         self.closed: set[int] = set()
 
     def client(self, identity: Identity, network: bytes = MAIN_NETWORK, host: str = "10.0.0.9") -> "Client":
-        client = Client(self, -1 - len(self.clients), identity, network)
+        client = self.client_type(self, -1 - len(self.clients), identity, network)
         self.clients[client.number] = client
         self.peer.on_stream(Opened(client.number, (host, 1), 1), self.now)
         return client
@@ -99,6 +101,9 @@ class Client:
         for body in bodies:
             self.calls.send(self.replication, body)
         self.world.settle()
+
+
+World.client_type = Client
 
 
 def forged() -> bytes:

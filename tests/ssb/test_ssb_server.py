@@ -1,6 +1,7 @@
 """ssb-server 16, as its users run it, and our peer, as its users run it."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,9 +14,11 @@ import ssb_server_program
 from patience import PATIENCE_S
 from processes import free_port
 from stock_peer import OurPeer, until
+from test_ssb_import import ssb
 
 from ssb import key_file
 from ssb.keys import encode_base64
+from testbed.errors import UserError
 
 
 class SsbServer:
@@ -75,6 +78,50 @@ def test_messages_cross_both_ways(tmp_path: Path, server: SsbServer) -> None:
         until(lambda: len(server.ids(ours.id)) == 150 and len(ours.ids(server.identity.ref)) == 4)
         assert server.ids(ours.id) == ours.ids(ours.id)
         assert server.ids(server.identity.ref) == ours.ids(server.identity.ref)
+
+
+def test_ones_own_feed_comes_back_and_goes_on(tmp_path: Path, server: SsbServer) -> None:
+    """Which it sends nobody by EBT."""
+    here = tmp_path / "ours"
+    with OurPeer(here) as ours:
+        ours.publish(6)
+    shutil.copytree(here, tmp_path / "copy")
+    with OurPeer(here) as ours:
+        ours.publish(10)
+        server.do("publish", "--type", "contact", "--contact", ours.id, "--following")
+        server.do("gossip.connect", ours.address)
+        until(lambda: len(server.ids(ours.id)) == 16)
+    shutil.rmtree(here)
+    shutil.copytree(tmp_path / "copy", here)
+    with OurPeer(here) as ours:
+        ours.do("connect", arguments=[server.address])
+        until(lambda: ours.do("status")["doubt"] == "")
+        assert ours.ids(ours.id) == server.ids(ours.id)
+        ours.publish(1)
+        until(lambda: len(server.ids(ours.id)) == 17)
+        assert ours.ids(ours.id) == server.ids(ours.id)
+
+
+def test_its_directory_is_recognised_and_taken_in(tmp_path: Path, server: SsbServer) -> None:
+    me = server.identity.ref
+    for number in range(5):
+        server.do("publish", "--type", "post", "--text", f"{number} é")
+    server.do("publish", "--type", "post", "--text", "private", "--recps", me)
+    ids = server.ids(me)
+    lines = server.do("log")
+    for words in (["status"], ["publish", "x"]):
+        with pytest.raises(OSError, match="another program keeps messages of this identity here"):
+            ssb(tmp_path / "stock", *words)
+    with pytest.raises(UserError, match="a peer is running there; stop it first"):
+        ssb(tmp_path / "ours", "import", str(tmp_path / "stock"))
+    server.close()
+    said = ssb(tmp_path / "ours", "import", str(tmp_path / "stock"))
+    assert f"identity     {me}, 6 messages of its own\n" in said
+    exported = [json.loads(line) for line in ssb(tmp_path / "ours", "export", me).splitlines()]
+    assert [entry["key"] for entry in exported] == ids
+    stick = tmp_path / "stick"
+    stick.write_text("\n\n".join(json.dumps(entry, indent=2) for entry in lines))
+    assert ssb(tmp_path / "other", "import", str(stick)).startswith("new          6 messages")
 
 
 def accept(directory: Path, code: str) -> "subprocess.CompletedProcess[str]":

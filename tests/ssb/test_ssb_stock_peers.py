@@ -1,11 +1,14 @@
 """Our peer and the stock ones, from npm, on loopback: what one writes the other has, to the byte."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from stock_peer import OurPeer, StockPeer, node_modules, until
+from test_ssb_import import ssb
 
 from ssb import key_file, private
+from ssb.daemon.commands import CommandError
 from ssb.keys import encode_base64
 from ssb.transport.address import parse_invite
 
@@ -79,6 +82,53 @@ def test_a_peer_without_ebt_is_asked_for_history(tmp_path: Path) -> None:
         stock.do("publish", count=2, size=100)
         until(lambda: ours.do("status")["messages"] == 33)
         assert ours.ids(stock.id) == stock.do("ids", feed=stock.id)
+
+
+@pytest.mark.parametrize("way", ["ebt", "history"])
+@pytest.mark.parametrize("left", ["a backup", "the identity"])
+def test_ones_own_feed_comes_back_and_goes_on(tmp_path: Path, way: str, left: str) -> None:
+    """What was left is put in place, and nothing is written before the stock peer has told the rest."""
+    here, copy = tmp_path / "ours", tmp_path / "copy"
+    with StockPeer(tmp_path / "stock", way) as stock:
+        with OurPeer(here) as ours:
+            ours.publish(6)
+        shutil.copytree(here, copy)
+        with OurPeer(here) as ours:
+            ours.publish(10)
+            if way == "history":
+                stock.do("fetch", address=ours.address, feed=ours.id)
+            else:
+                stock.do("request", feeds=[ours.id])
+                stock.do("connect", address=ours.address)
+            until(lambda: stock.do("heads").get(ours.id) == 16)
+        shutil.rmtree(here)
+        if left == "a backup":
+            shutil.copytree(copy, here)
+        else:
+            here.mkdir()
+            shutil.copy2(copy / "secret", here / "secret")
+        with OurPeer(here) as ours:
+            with pytest.raises(CommandError, match="nothing is published: later messages"):
+                ours.publish(1)
+            ours.do("connect", arguments=[stock.address])
+            until(lambda: ours.do("status")["doubt"] == "")
+            assert ours.ids(ours.id) == stock.do("ids", feed=ours.id)
+            ours.publish(2)
+            assert [entry["value"]["sequence"] for entry in ours.log(ours.id)] == [*range(1, 19)]
+
+
+def test_a_directory_of_ssb_db2_is_taken_in(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock:
+        stock.do("publish", count=31, size=5000)  # more than a block of its log
+        stock.do("create", content={"type": "post", "text": "private é"}, recps=[stock.id])
+        others = stock.do("makeFeeds", feeds=3, count=4)
+        ids = {feed: stock.do("ids", feed=feed) for feed in (stock.id, *others)}
+        stock.do("drain")
+    said = ssb(tmp_path / "ours", "import", str(tmp_path / "stock"))
+    assert f"identity     {stock.id}, 32 messages of its own\n" in said
+    assert "not taken" not in said
+    with OurPeer(tmp_path / "ours") as ours:
+        assert {feed: ours.ids(feed) for feed in ids} == ids
 
 
 def test_private_messages_are_opened_there_and_here(tmp_path: Path) -> None:

@@ -12,14 +12,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from test_ssb_export import ALICE, BOB, HMAC_KEY, REAL, feed
 
 from ssb.canonical import parse, stringify
-from ssb.export import InvalidExport, entry_line, read_export
+from ssb.export import entry_line, read_export
 from ssb.keys import Identity, message_ref, parse_message
 from ssb.message import ForkedFeed, InvalidMessage, Message, contradicts, proves_fork
 from ssb.store import feeds, memory, sqlite
+from ssb.store.feed_table import APPLICATION_ID
 from ssb.store.feeds import FeedStore, StoreError, Tip, read_log
 from ssb.store.memory import MemoryFeeds
-from ssb.store.sqlite import APPLICATION_ID, SqliteFeeds
-from ssb.store.transfer import export_feed, import_feeds
+from ssb.store.mend import check_chains
+from ssb.store.sqlite import SqliteFeeds
 
 FEED = feed(ALICE, 6)
 OTHER = feed(ALICE, 6, text="another")
@@ -276,37 +277,6 @@ def test_hmac_key(tmp_path):
         SqliteFeeds(tmp_path / "feeds.db")
 
 
-def test_exports(store, tmp_path):
-    path = tmp_path / "all.jsonl"
-    bob = feed(BOB, 2)
-    store.append([FEED[0], bob[0], *FEED[1:], bob[1]], 12.5)
-    assert b"".join(export_feed(store, ALICE.ref)) == b"".join(entry_line(m, 12.5) for m in FEED)
-    path.write_bytes(b"".join([*export_feed(store, ALICE.ref), *export_feed(store, BOB.ref)]))
-    again = MemoryFeeds()
-    assert import_feeds(again, path, 1) == 8
-    assert import_feeds(again, path, 1) == 0
-    assert again.tips() == store.tips()
-
-
-@pytest.mark.parametrize(
-    ("lines", "reason", "kept"),
-    [
-        ([FEED[0], FEED[1], FORGED], ":3: key is %", 2),
-        ([FEED[0], FEED[2], FEED[1]], ":2: sequence 3 does not come after 1; the messages before", 1),
-        ([*FEED[:2], OTHER[1]], ":3: feed @.* is forked: .*; the messages before it are stored", 2),
-    ],
-)
-def test_exports_that_are_refused(store, tmp_path, lines, reason, kept):
-    path = tmp_path / "feed.jsonl"
-    entries = [entry_line(message, 1) for message in lines]
-    if FORGED in lines:
-        entries[2] = entries[2].replace(FORGED.id.encode(), FEED[1].id.encode())
-    path.write_bytes(b"".join(entries))
-    with pytest.raises(InvalidExport, match=f"{path}{reason}"):
-        import_feeds(store, path, 1)
-    assert held(store) == FEED[:kept]
-
-
 # The file
 
 
@@ -318,7 +288,7 @@ def test_it_is_all_there_after_reopening(tmp_path):
         store.add_out_of_order(feed(Identity.from_seed(bytes(32)), 3)[2], 1)
         store.append([OTHER[1]], 1)
     with SqliteFeeds(path) as store:
-        store.check()
+        check_chains(store)
         assert store.tips() == {ALICE.ref: 6, BOB.ref: 1}
         assert store.tip(BOB.ref) == Tip(1, own.id)
         assert dict(store.forks()) == {ALICE.ref: (FEED[1], OTHER[1])}
@@ -406,7 +376,7 @@ def test_damage_is_found(tmp_path):
         store.append(FEED, 1)
     change(path, "DELETE FROM messages WHERE sequence = 3")
     with SqliteFeeds(path) as store, pytest.raises(StoreError, match="damaged"):
-        store.check()
+        check_chains(store)
 
 
 # Random histories

@@ -11,9 +11,12 @@ from full_disk_drill import POST, messages
 from processes import ROOT
 from test_ssb_export import ALICE, BOB, feed
 
+from ssb.daemon.views import Views
 from ssb.store.admission import Changes
+from ssb.store.mend import check_chains
 from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash import Drill, main
+from testbed.verify.crash_views import ViewsDrill
 from testbed.verify.killing import Fault
 from topologies.mininet import sandbox
 
@@ -29,6 +32,24 @@ def test_the_command():
     ran = CliRunner().invoke(main, ["--kills", "2", "--seed", "3"])
     assert ran.exit_code == 0, ran.output
     assert ran.output.endswith("nothing acknowledged was lost, nothing is torn or doubled\n")
+
+
+def test_killed_keepers_of_views(tmp_path):
+    drill = ViewsDrill(tmp_path, seed=2)
+    drill.run(15)
+    assert drill.counts["messages acknowledged"] > 100
+
+
+def test_a_cursor_ahead_of_its_views_is_found(tmp_path, monkeypatch):
+    def save(views):
+        views._cursor = (views._feeds.end, views._feeds.newest(1)[0].id)
+        views._catch_up = lambda: None
+        real(views)
+
+    real = Views.save
+    monkeypatch.setattr(Views, "save", save)
+    with pytest.raises(Fault, match=r"^kill \d+: (follows|names) are not those of the messages"):
+        ViewsDrill(tmp_path, seed=2).run(200)
 
 
 class Lazy(SqliteFeeds):
@@ -65,7 +86,11 @@ class Forgetful(SqliteFeeds):
 
 @pytest.mark.parametrize(
     ("opening", "said"),
-    [(Lazy, "the log"), (Piecemeal, "the log"), (Forgetful, "(messages out of order|the log)")],
+    [
+        (Lazy, "(the log|doubts of the own feed)"),
+        (Piecemeal, "the log"),
+        (Forgetful, "(messages out of order|the log)"),
+    ],
 )
 def test_faults_are_found(tmp_path, opening, said):
     with pytest.raises(Fault, match=rf"^kill \d+: {said}: found"):
@@ -100,7 +125,7 @@ def test_power_cut_at_any_byte(tmp_path):
         (copy / "feeds.db").write_bytes(main_file)
         (copy / "feeds.db-wal").write_bytes(tail[:cut] + rng.choice((b"", rng.randbytes(5000), bytes(9000))))
         with SqliteFeeds(copy / "feeds.db") as store:
-            store.check()
+            check_chains(store)
             held = [stored.message for stored in store.log(0, 1000)]
             assert held == log[: len(held)]
             assert len(held) in borders

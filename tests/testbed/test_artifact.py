@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from testbed.api import Experiment, UserError
+from feednet import Experiment, UserError
 from testbed.artifact import bundle as bundles
 from testbed.artifact.differences import first_difference
 from testbed.artifact.rerun import Comparison, compared
@@ -233,5 +233,5 @@ def test_code_of_a_run_waits_for_trust(run: Path, tmp_path: Path, monkeypatch: p
     manifest["files"].pop("scenario.json", None)
     (run / "manifest.json").write_text(json.dumps(manifest))
     status, said = called("rerun", run)
-    assert (status, "it has code of its own (strategy_files)" in said) == (1, True)
+    assert (status, "run: it has code of its own: run/inputs/mine.py; read it" in said) == (1, True)
     assert not (tmp_path / "ran").exists()

@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from testbed.bench import ssb_commands
 from testbed.bench.ssb import Figure, bench
 
 SMALL = ["--messages", "1000", "--feeds", "20"]
@@ -19,6 +20,16 @@ def test_every_figure_is_there():
     assert len(figures) == 12 + 1
     assert all(value > 0 for what, value in figures.items() if "memory" not in what)
     assert figures["append, verified before"] > figures["append and verify"]
+
+
+def test_commands_are_timed(tmp_path, monkeypatch):
+    feeds = ssb_commands.make_account(tmp_path / "account", 1000, 20)
+    ran = []
+    monkeypatch.setattr(ssb_commands, "_seconds", lambda directory, *words: ran.append(words) or 0.5)
+    figures = list(ssb_commands.measure(tmp_path / "account", feeds, 1))
+    assert [figure.met for figure in figures][:7] == [None] + [True] * 6
+    assert len(figures) == 1 + 6 + 1 + 6
+    assert ran.count(("status",)) == 3
 
 
 @pytest.mark.parametrize(

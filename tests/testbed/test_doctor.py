@@ -1,6 +1,7 @@
 """`feednet doctor`: what it says where something is missing, and the command that it gives."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.cli import doctor
+from testbed.cli.captures import dissect
 from topologies.mininet import sandbox
 
 
@@ -20,7 +22,17 @@ def of(what: str) -> doctor.Finding:
 def test_it_says_something_of_everything() -> None:
     result = CliRunner().invoke(doctor.doctor, ["--json"], catch_exceptions=False)
     found = json.loads(result.output)
-    wanted = ["Python", "Java", "Mininet", "namespaces", "netem", "real-time priority", "clock", "disk"]
+    wanted = [
+        "Python",
+        "testbed",
+        "Java",
+        "Mininet",
+        "namespaces",
+        "netem",
+        "real-time priority",
+        "clock",
+        "disk",
+    ]
     assert [each["what"] for each in found] == [*wanted, "memory", "Wireshark"]
     assert all(each["says"] for each in found)
     assert all(bool(each["mend"]) or each["state"] == "ok" or each["what"] == "netem" for each in found)
@@ -69,7 +81,11 @@ def test_java_and_sail(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n")
     java.chmod(0o755)
-    assert of("Java").mend.endswith("-m pip install 'feednet[sail]'")
+    install = shlex.split(of("Java").mend)
+    assert install[:4] == [sys.executable, "-m", "pip", "install"]
+    done = subprocess.run([*install, "--dry-run"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, "all of it is here, so that no index is asked"
+    assert not [word for word in install[4:] if "feednet" in word], "which no index has"
 
 
 def test_an_old_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +111,7 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(doctor, "PLUGINS", tmp_path)
+    monkeypatch.setattr(dissect, "PLUGINS", tmp_path)
     install = "feednet dissect --wireshark-plugin --install"
     assert (of("Wireshark").state, of("Wireshark").mend) == ("less", install)
     from captures.dissectors import WIRESHARK_PLUGIN

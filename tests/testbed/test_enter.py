@@ -1,5 +1,6 @@
 """Programs that are not ours on the nodes of runs over Mininet, and scripts there."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 from processes import FEEDNET, Feednet, wait_for
 
 from analysis.run.manifest import Run
-from testbed.api import Experiment, UserError, delivered, everything_delivered
+from feednet import Experiment, UserError, delivered, everything_delivered
 from testbed.experiment.control import ControlServer, command_on, find
 from topologies.generate import star
 from topologies.mininet import sandbox
@@ -48,6 +49,21 @@ def on_node(*words: object, cwd: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def bare(cwd: Path, *words: object) -> "subprocess.CompletedProcess[str]":
+    """Call `feednet exec run` by its path, where no other feednet is found."""
+    path = os.pathsep.join(
+        each for each in os.environ["PATH"].split(os.pathsep) if not Path(each, "feednet").exists()
+    )
+    return subprocess.run(
+        [FEEDNET, "exec", "run", *map(str, words)],
+        cwd=cwd,
+        env=os.environ | {"PATH": path, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
 @pytest.mark.mininet
 @NEEDS_MININET
 def test_programs_find_the_forwarder_of_their_node_while_a_run_is_held(tmp_path: Path) -> None:
@@ -70,6 +86,15 @@ def test_programs_find_the_forwarder_of_their_node_while_a_run_is_held(tmp_path:
         )
         home, here = shell.stdout.split()
         assert (shell.returncode, home) == (3, here)
+        faces = json.loads(bare(tmp_path, "r1", "feednet", "status", "--json").stdout)["faces"]
+        links = {(face["remote"], face["local"]) for face in faces if face["remote"].startswith("udp4")}
+        assert links == {
+            (f"udp4://10.0.0.{far}:6363", f"udp4://10.0.0.{near}:6363")
+            for near, far in ((2, 1), (5, 6), (9, 10))
+        }
+        told = bare(tmp_path, "r1", "feednet", "status").stdout
+        for address, name in ((1, "pub"), (6, "s1"), (10, "s2")):
+            assert f"udp4://10.0.0.{address}:6363 ({name})" in told
         with find(tmp_path / "run") as client:
             with pytest.raises(UserError, match="zz: there is no such node; there are pub, r1, s1, s2"):
                 command_on(client, "zz", ["ls"])
@@ -105,8 +130,11 @@ def test_scripts_wait_for_real_nodes_and_change_their_network(tmp_path: Path) ->
         words, environment = run.command("s2", ["ip", "-br", "address", "show", "s2-eth0"])
         seen["address"] = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
         run.wait(everything_delivered)
+        run.finish()
 
-    experiment = Experiment(topology=star(2, delay_ms=5.0), layerings=["lli"], workload=SHORT, settle_ms=2500)
+    experiment = Experiment(
+        topology=star(2, delay_ms=5.0), layerings=["lli"], workload=SHORT, settle_ms=600_000
+    )
     results = experiment.run(tmp_path / "run", net="mininet", script=script)
     assert 4 <= seen["behind"] < 12
     assert "10.0.0.10/30" in seen["address"].stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.run.manifest import Run
-from testbed.api import Experiment, NotYet, Results, UserError, delivered, everything_delivered, has_route
+from feednet import Experiment, NotYet, Results, UserError, delivered, everything_delivered, has_route
 from topologies.generate import star
 from topologies.library import build
 from topologies.model import Link, Medium, Topology
@@ -84,6 +84,23 @@ def test_scripts_wait_and_change_the_network(tmp_path):
     assert got.time.max() <= seen["all"] * 1e9
 
 
+def test_a_script_ends_a_run_once_nothing_more_is_to_happen(tmp_path):
+    ended = []
+
+    def script(run):
+        with pytest.raises(UserError, match=r"finish: the scenario goes on until 0\.678 s; wait for that"):
+            run.finish()
+        run.wait(everything_delivered)
+        run.sleep(1)
+        run.finish()
+        ended.append(run.time_s)
+
+    results = small(settle_ms=600_000).run(tmp_path / "run", net="emulated", script=script)
+    turn = results.manifest.runs["lli"]
+    assert turn.stop_ns == turn.end_ns == round(ended[0] * 1e9) < 5e9
+    assert results.comparison().lli["delivered_share"] == 100
+
+
 def test_a_script_without_effect_leaves_the_run_as_it_is(tmp_path):
     small().run(tmp_path / "one", net="emulated")
     small().run(tmp_path / "two", net="emulated", script=lambda run: run.wait(everything_delivered))
@@ -155,6 +172,12 @@ def test_tables(tmp_path):
         results.events("poll")
     with pytest.raises(UserError, match="not a run directory"):
         Results(tmp_path)
+
+
+def test_all_tables_of_a_run_without_ndn(tmp_path):
+    results = small(layerings=["ssb"]).run(tmp_path / "run", net="emulated").analyze(all_tables=True)
+    assert {*results.arrow("ssb")["kind"].to_pylist()} >= {"handshake", "note", "data"}
+    assert results.arrow("events").num_rows > 0
 
 
 def test_programs_and_holding_need_mininet(tmp_path):

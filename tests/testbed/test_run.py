@@ -118,7 +118,7 @@ def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:
     result = CliRunner().invoke(feednet, [*arguments, "--out", str(tmp_path / "few")], catch_exceptions=False)
     assert (
         "hint      1 of 3 nodes subscribe, those with one link; --subscribers takes all, a number or names,"
-        " --publisher another node than a_1"
+        " --publisher another node than A_1"
     ) in result.output
     arguments += ["--subscribers", "all", "--publisher", "c", "--out", str(tmp_path / "all")]
     result = CliRunner().invoke(feednet, arguments, catch_exceptions=False)
@@ -126,7 +126,7 @@ def test_a_mesh_with_few_leaves_gets_a_hint(tmp_path: Path) -> None:
     assert "3 subscribers" in result.output
     events = [json.loads(line) for line in (tmp_path / "all" / "lli" / "events.jsonl").open()]
     assert {each["node"] for each in events if each["event"] == "published"} == {"c"}
-    assert {each["node"] for each in events if each["event"] == "delivered"} == {"a_1", "b", "d"}
+    assert {each["node"] for each in events if each["event"] == "delivered"} == {"A_1", "b", "d"}
 
 
 def test_the_manifest_says_what_was_run_and_where(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,7 @@ BAD = [
     (GOOD + "[arrivals]\nfrom_ms = 5", r"arrivals\.to_ms: is missing"),
     (
         GOOD + "[[events]]\nat_ms = 1",
-        r"\[\[events\]\] number 1: give one of link_down, link_up, .* and leave",
+        r"\[\[events\]\] number 1: give one of link_down, link_up, .* and strategy",
     ),
     (GOOD + '[[events]]\nat_ms = inf\nrestart = "r1"', r"\[\[events\]\] number 1: at_ms: .*(finite|less)"),
     (
@@ -160,10 +161,6 @@ BAD = [
     (
         GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { delay_ms = "long" }',
         r"number 1: link pub:r1: delay_ms must be a finite number from 0, not 'long'",
-    ),
-    (
-        GOOD + '[[events]]\nat_ms = 1\nlink_change = "pub r1"\nset = { mark_threshold = 3 }',
-        r"number 1: link pub:r1: mark_threshold stays as it is during a run",
     ),
     (GOOD + '[routing]\nmetric = "luck"', r"routing\.metric: .*delay"),
     (GOOD + '[routing]\npaths = "k-shortest"\nk = 0', r"routing\.k: .*at least 1 \(got 0\)"),
@@ -320,20 +317,36 @@ def test_a_name_that_no_file_system_takes(tmp_path: Path) -> None:
 
 def test_the_loss_of_every_link_can_be_given() -> None:
     assert {link.loss_percent for link in load("line", loss_percent=2.5).network.links} == {2.5}
-    with pytest.raises(UserError, match=r"--loss 1\.0: a topology file says itself what its links are like"):
-        load("line", loss_percent=1.0, topology_file="net.conf")
 
 
-def test_a_topology_file_and_links_beside_it_do_not_go_together(tmp_path: Path) -> None:
+def test_a_topology_file_s_links_may_be_given_other_parameters(tmp_path: Path) -> None:
+    (tmp_path / "net.conf").write_text(
+        "[nodes]\nBern: _\nch-Gva: _\n[links]\nbern:CH-GVA delay=10ms loss=3\n[faces]\nBERN:ch-gva cost=4\n"
+    )
     text = 'title = "t"\nlayerings = ["lli"]\n[topology]\nfile = "net.conf"\n'
-    (tmp_path / "net.conf").write_text("[nodes]\na: _\nb: _\n[links]\na:b delay=10ms\n")
-    with pytest.raises(UserError, match=r"mine\.toml: \[topology\.link\]: the topology file says itself"):
-        load(write(tmp_path, text + "link = { loss_percent = 3 }\n"))
-    for given in ({"loss_percent": 1.0}, {"changes": {"topology.link.loss_percent": 1.0}}):
-        with pytest.raises(
-            UserError, match=r"loss 1\.0: a topology file says|loss=1\.0: a topology file says"
-        ):
-            load(write(tmp_path, text), **given)
+    (link,) = load(write(tmp_path, text)).network.links
+    assert (link.a, link.b, link.cost) == ("Bern", "ch-Gva", 4), "as the file spells them first"
+    assert (link.delay_ms, link.loss_percent) == (10.0, 3.0)
+    file = str(tmp_path / "net.conf")
+    for given, loss in (
+        (load(write(tmp_path, text), loss_percent=0.0), 0.0),
+        (load(write(tmp_path, text), changes={"topology.link.loss_percent": 1}), 1.0),
+        (load("line", topology_file=file, loss_percent=2.0), 2.0),
+        (load(write(tmp_path, text + "[topology.link]\nloss_percent = 5\n")), 5.0),
+    ):
+        again = Scenario.model_validate_json(json.dumps(given.model_dump(mode="json", by_alias=True)))
+        for each in (given, again):
+            assert each.topology.replacing == {"loss_percent": loss}
+            assert each.network.links == (replace(link, loss_percent=loss),)
+
+
+def test_a_library_s_links_may_lose_what_links_lose_by_default(tmp_path: Path) -> None:
+    text = 'title = "t"\nlayerings = ["lli"]\n[topology]\nlibrary = "geant"\n[topology.link]\ndelay_ms = 0\n'
+    assert {link.delay_ms for link in load(write(tmp_path, text)).network.links} == {0}
+    with pytest.raises(UserError, match=r"topology.link: unknown key|unknown key"):
+        load(write(tmp_path, text.replace("delay_ms", "delay")))
+    with pytest.raises(UserError, match="'delay' is no parameter of links; there are bw_mbit"):
+        load(write(tmp_path, text.replace("[topology.link]", 'replaced = ["delay"]\n[topology.link]')))
 
 
 def test_a_loss_that_some_links_would_not_have_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
+from real_time import holds_in_slower_time
 
 from testbed.cli import selftest
 from testbed.errors import UserError
@@ -27,7 +28,7 @@ def judged(frames: int = FRAMES, seed: int = 1) -> dict[str, list[Check]]:
 
 def test_the_emulators_links_do_as_asked() -> None:
     found = judged()
-    assert len(found) == 20
+    assert len(found) == 19
     assert [check for each in found.values() for check in each if not check.holds] == []
 
 
@@ -58,7 +59,6 @@ Pipe_change = Pipe.change
         ({"duplicate_percent": 12.0}, "duplication 5 %"),
         ({"reorder_percent": 3.0}, "reordering 10 %"),
         ({"max_queue_size": 11}, "queue of 10"),
-        ({"mark_threshold": 5}, "marks at 4 in the queue"),
     ],
 )
 def test_a_link_that_does_something_else_is_found_out(
@@ -81,13 +81,13 @@ def test_a_step_and_a_break_that_do_not_come_are_found_out(monkeypatch: pytest.M
 
 
 def test_a_sender_that_is_too_slow_measures_no_rate() -> None:
-    idle = [Transit(n * 10 * MS, (n * 10 * MS + MS,), 1250, False) for n in range(10)]
+    idle = [Transit(n * 10 * MS, (n * 10 * MS + MS,), 1250) for n in range(10)]
     check = checks.rate(idle, 10.0)
     assert (check.measured, check.holds) == ("0 of 10 frames waited", False)
 
 
 def test_nothing_measured_is_nothing_held() -> None:
-    lost = [Transit(n, (), 100, False) for n in range(10)]
+    lost = [Transit(n, (), 100) for n in range(10)]
     assert not checks.rate(lost, 1.0).holds
     assert not checks.delay(lost, 1.0).holds
     assert not checks.jitter(lost, LinkParameters(delay_ms=5.0, jitter_ms=1.0)).holds
@@ -116,19 +116,22 @@ def test_an_impairment_is_mininets() -> None:
 @pytest.mark.mininet
 @pytest.mark.skipif(bool(reason := sandbox.why_not()), reason=reason or "")
 def test_mininets_links_do_as_asked() -> None:
-    """Counts and shares, which other programs on this machine cannot change; and rates and delays roughly."""
-    measured, by, _ = probe.over_mininet(200, 1, "relay")
-    assert by == "relay"
-    assert set(measured.transits) == {case.name for case in cases.cases(200)}
-    emulated = probe.emulate(200, 1).transits
-    for case in cases.cases(200):
-        found = measured.transits[case.name]
-        if case.name.startswith(("loss", "duplication", "nothing")):
-            # The same seed gives frames the same fate.
-            expected = emulated[case.name]
-            assert [len(each.received) for each in found] == [len(each.received) for each in expected]
-        if case.name.startswith(("queue", "marks", "a break")):
-            assert [check for check in case.judge(found) if not check.holds] == []
-        if case.name.startswith("delay"):
-            (check,) = case.judge(found)
-            assert abs(float(check.measured.split()[0]) - case.link.delay_ms) < 20
+    """Counts and shares, which other programs on this machine cannot change; and in time the rest."""
+    emulated = probe.emulate(100, 1).transits
+
+    def wrong(dilation: int) -> list[Check]:
+        measured, by, _ = probe.over_mininet(100, 1, "relay", dilation)
+        assert by == "relay"
+        assert set(measured.transits) == {case.name for case in cases.cases(100)}
+        found = []
+        for case in cases.cases(100):
+            transits = measured.transits[case.name]
+            if case.name.startswith(("loss", "duplication", "nothing")):
+                # The same seed gives frames the same fate.
+                expected = emulated[case.name]
+                assert [len(each.received) for each in transits] == [len(each.received) for each in expected]
+            if case.name.startswith(("queue", "a break", "delay")):
+                found += [check for check in case.judge(transits) if not check.holds]
+        return found
+
+    holds_in_slower_time(wrong)

@@ -67,8 +67,9 @@ def nonces_kept(self: DeadNonces, now: int) -> None:
 
 def face_kept(self: Host, face: int, now: int) -> None:
     """A face that is closed stays in the forwarder."""
-    for gone in (self._links, self._reliable, self._applications, self._pacers):
+    for gone in (self._links, self._applications, self._pacers):
         gone.pop(face, None)
+    self._let_go(face)
 
 
 def times_kept(self: Upstreams, face: int) -> None:

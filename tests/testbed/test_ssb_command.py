@@ -1,6 +1,7 @@
 """`feednet ssb`: what a user writes is there, with the peer running or not; mistakes are one line."""
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from ssb.daemon.account import Account
 from ssb.keys import Identity
+from ssb.transport.address import Invite, PeerAddress
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 
@@ -55,6 +57,63 @@ def test_messages_are_written_and_shown(tmp_path: Path) -> None:
     assert "not running" in ssb(tmp_path, "status")
 
 
+def test_names_are_shown_and_cannot_act_on_the_terminal(tmp_path: Path) -> None:
+    ssb(tmp_path, "publish", "first")
+    own = status(tmp_path)["id"]
+    assert status(tmp_path)["names"] == {}
+    name = {"type": "about", "about": own, "name": "Ann [red] :b: \x1b[31m" + "x" * 100}
+    ssb(tmp_path, "publish", "--content", json.dumps(name))
+    shown = "(Ann [red] :b: \ufffd[31mxxxxxxxxxxx)"
+    assert f"{own} {shown}" in ssb(tmp_path, "status")
+    assert f"{own[:9]}… {shown}     1  first" in ssb(tmp_path, "log")
+    assert "name" not in json.loads(ssb(tmp_path, "log", "--json", "--type", "post"))
+
+
+def test_views_are_made_anew_if_they_are_lost_damaged_or_another_stores(tmp_path: Path) -> None:
+    for path in (tmp_path / "one", tmp_path / "two"):
+        ssb(path, "publish", "x")
+        for seed in (b"a", b"b", b"c"):
+            ssb(path, "follow", Identity.from_seed(seed * 32).ref)
+        account = Account(path)
+        account.views.save()
+        account.close()
+    views = tmp_path / "one" / "views"
+    whole = views.read_bytes()
+    other = (tmp_path / "two" / "views").read_bytes()
+    for content in (whole, other, b"", whole[:-1], whole[:40] + bytes([whole[40] ^ 1]) + whole[41:]):
+        views.write_bytes(content)
+        assert status(tmp_path / "one")["replicated"] == 4
+    views.unlink()
+    assert status(tmp_path / "one")["replicated"] == 4
+
+
+def test_a_check_finds_damage_and_says_the_way_out(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no such file: there are no messages to check"):
+        ssb(tmp_path, "check")
+    ssb(tmp_path, "publish", "first")
+    ssb(tmp_path, "publish", "second")
+    own = status(tmp_path)["id"]
+    blob = tmp_path / "a.txt"
+    blob.write_text("a blob")
+    account = Account(tmp_path)
+    added = account.blobs.add(b"a blob")
+    path = account.blobs._path(added)
+    account.close()
+    assert ssb(tmp_path, "check") == "2 messages are whole\n"
+    path.write_bytes(b"a BLOB")
+    with sqlite3.connect(tmp_path / "feeds.sqlite") as database:
+        database.execute("UPDATE messages SET text = replace(text, 'first', 'fIrst') WHERE sequence = 1")
+    database.close()
+    assert "fIrst" not in ssb(tmp_path, "log")
+    assert f"damaged      message 1 of {own}; comes again from others" in ssb(tmp_path, "status")
+    with pytest.raises(UserError, match=r"^damaged: 1 message and 1 blob; run the peer, so that others"):
+        ssb(tmp_path, "check")
+    assert not path.exists()
+    third = json.loads(ssb(tmp_path, "log", "--json").splitlines()[-1])
+    ssb(tmp_path, "publish", "third")
+    assert json.loads(ssb(tmp_path, "log", "--json").splitlines()[-1])["value"]["previous"] == third["key"]
+
+
 def test_private_messages_are_opened_by_their_writer_only_here(tmp_path: Path) -> None:
     ssb(tmp_path, "publish", "for you", "--to", OTHER.ref)
     assert ssb(tmp_path, "log").rstrip().endswith("(private)  for you")
@@ -71,7 +130,7 @@ def test_following_changes_what_is_replicated(tmp_path: Path) -> None:
     assert status(tmp_path)["replicated"] == 1
     account = Account(tmp_path)
     assert account.graph.is_blocked(OTHER.ref)
-    assert account.blocks == {(account.identity.ref, OTHER.ref)}
+    assert set(account.graph.blocks()) == {(account.identity.ref, OTHER.ref)}
     account.close()
 
 
@@ -115,5 +174,12 @@ def test_an_account_that_another_program_has_open_is_one_line(tmp_path: Path) ->
 
 def test_a_stock_identity_is_taken_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(STOCK)
-    ssb(tmp_path, "publish", "x")
-    assert status(tmp_path)["id"] == OTHER.ref
+    with pytest.raises(OSError, match="nothing is published: later messages of your feed may be elsewhere"):
+        ssb(tmp_path, "publish", "x")
+    code = str(Invite(PeerAddress("127.0.0.1", 9, OTHER.ref), bytes(32)))
+    with pytest.raises(UserError, match="the invite is not used up: later messages of your feed"):
+        ssb(tmp_path, "invite", "accept", code)
+    assert (status(tmp_path)["id"], status(tmp_path)["own"]) == (OTHER.ref, 0)
+    ssb(tmp_path, "--new-feed", "publish", "x")
+    ssb(tmp_path, "publish", "y")
+    assert status(tmp_path)["own"] == 2

@@ -177,7 +177,7 @@ def test_names_do_not_read_as_markup() -> None:
         "cs": {},
         "strategies": [],
     }
-    console = Console(record=True, width=100, file=StringIO())
+    console = Console(record=True, width=100, file=StringIO(), markup=False, emoji=False)
     console.print(render(now, None))
     text = console.export_text()
     assert "[bold]x" in text

@@ -1,17 +1,15 @@
 """npm's ssb-server as a node of runs over Mininet, and what a scenario may say of it."""
 
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import nobody
 import pytest
 import ssb_server_program
-from patience import PATIENCE_S
+from real_time import until_delivered
 
+from feednet import Experiment
 from testbed.errors import UserError
 from testbed.experiment.run import run
 from testbed.scenario import workload
@@ -28,7 +26,7 @@ title = "people"
 layerings = ["ssb"]
 publishers = ["ann", "ben"]
 subscribers = ["ann", "ben"]
-settle_ms = 6000
+settle_ms = 600000
 [topology]
 links = [{ a = "ann", b = "g1" }, { a = "g1", b = "g2" }, { a = "g2", b = "ben" }]
 [topology.link]
@@ -52,22 +50,6 @@ restart = "ann"
 """
 
 
-def ran(tmp_path: Path, scenario: str, *arguments: str) -> Path:
-    (tmp_path / "s.toml").write_text(scenario, encoding="utf-8")
-    words = ["-m", "testbed.cli", "run", "s.toml", "--net", "mininet", "--out", "run", *arguments]
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        env=nobody.environment() | {"PATH": ssb_server_program.path()},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return tmp_path / "run"
-
-
 def delivered(run: Path, layering: str) -> dict[tuple[str, str], list[int]]:
     """What each node got of each feed, in order."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -87,12 +69,17 @@ def delivered(run: Path, layering: str) -> dict[tuple[str, str], list[int]]:
         pytest.param(PEOPLE + RESTART, "ssb", marks=[*MININET, pytest.mark.slow], id="it starts anew"),
     ],
 )
-def test_it_publishes_and_follows(tmp_path: Path, scenario: str, layering: str) -> None:
-    run = ran(tmp_path, scenario, "--layering", layering)
-    found = delivered(run, layering)
+def test_it_publishes_and_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scenario: str, layering: str
+) -> None:
+    monkeypatch.setenv("PATH", ssb_server_program.path())
+    (tmp_path / "s.toml").write_text(scenario, encoding="utf-8")
+    experiment = Experiment.load(str(tmp_path / "s.toml"), layerings=(layering,))
+    results = experiment.run(tmp_path / "run", net="mininet", script=until_delivered)
+    found = delivered(results.directory, layering)
     assert sorted(node for node, _ in found) == ["ann", "ben"]
     assert all(seqs == list(range(1, 21)) for seqs in found.values())
-    assert (run / "report.html").exists()
+    assert results.report.exists()
 
 
 def test_it_is_for_mininet_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

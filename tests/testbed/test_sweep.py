@@ -175,12 +175,12 @@ def test_an_interrupted_sweep_goes_on(tmp_path):
     shutil.rmtree(out / "all" / "seed=3")
     (out / "all" / "seed=1" / "lli" / "capture.pcapng").write_bytes(b"kept")
     said = sweep_again(out, "seed=1..3")
-    assert "kept      1 runs that are there already" in said
+    assert "kept      1 run from before" in said
     assert "ran       2 runs" in said
     assert (out / "all" / "seed=1" / "lli" / "capture.pcapng").read_bytes() == b"kept"
     assert (out / "all" / "seed=2" / "lli" / "capture.pcapng").read_bytes() == whole
     assert sorted(path.name for path in (out / "all").iterdir()) == ["seed=1", "seed=2", "seed=3"]
-    assert "ran       1 runs" in sweep_again(out, "seed=1..4")
+    assert "ran       1 run " in sweep_again(out, "seed=1..4")
 
 
 def test_a_sweep_does_not_go_on_in_another_ones_directory(tmp_path):

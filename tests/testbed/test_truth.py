@@ -20,6 +20,7 @@ import pcapng_oracle
 import pytest
 from datagrams import parse_udp
 from patience import PATIENCE_S
+from real_time import holds_in_slower_time
 from simulation import load_of, scenario
 
 from analysis.decode.reference import Link, Network, decode_payload, node_of
@@ -210,20 +211,31 @@ _DECODED = (*Link._fields, *Network._fields)
 @pytest.mark.mininet
 @pytest.mark.skipif(sandbox.why_not() is not None, reason=f"Mininet cannot run here: {sandbox.why_not()}")
 def test_mininet_within_what_is_in_flight_in_a_millisecond(tmp_path: Path) -> None:
-    arguments = ["run", "fanout", "--net", "mininet", "--items", "80", "--no-report", "--out", "run"]
-    subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *arguments],
-        cwd=tmp_path,
-        env=nobody.environment(),
-        timeout=PATIENCE_S,
-        check=True,
-    )
-    samples = _truth(tmp_path / "run")
-    for layering in ("poll", "lli"):
-        seen = samples[samples.layering == layering]
-        assert len(seen) > 1000
-        # A busy machine may keep a process from its packets for longer than a millisecond, now and then.
-        assert seen.agrees.mean() > 0.99
-        for what in ("satisfied", "expired"):
-            assert (seen[f"derived_{what}"] - seen[f"counted_{what}"]).abs().max() <= 10
-        assert (seen.derived_entries - seen.counted_entries).abs().max() <= 4
+    """But for now and then, and then not by much: a process may be kept from its packets for longer."""
+
+    def wrong(dilation: int) -> list[str]:
+        arguments = ["run", "fanout", "--net", "mininet", "--items", "80", "--no-report"]
+        arguments += ["--dilation", str(dilation), "--out", f"run-{dilation}"]
+        subprocess.run(
+            [sys.executable, "-m", "testbed.cli", *arguments],
+            cwd=tmp_path,
+            env=nobody.environment(),
+            timeout=PATIENCE_S * dilation,
+            check=True,
+        )
+        samples = _truth(tmp_path / f"run-{dilation}")
+        found = []
+        for layering in ("poll", "lli"):
+            seen = samples[samples.layering == layering]
+            assert len(seen) > 1000
+            apart = {"agrees": (1 - seen.agrees.mean(), 0.01)}
+            for what, most in (("satisfied", 10), ("expired", 10), ("entries", 4)):
+                apart[what] = (seen[f"derived_{what}"] - seen[f"counted_{what}"]).abs().max(), most
+            found += [
+                f"{layering}: {what}: {value} > {most}"
+                for what, (value, most) in apart.items()
+                if value > most
+            ]
+        return found
+
+    holds_in_slower_time(wrong, (1, 4, 8))

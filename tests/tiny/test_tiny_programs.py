@@ -24,6 +24,8 @@ from ssb.tiny.daemon.counter import Counter
 from ssb.tiny.daemon.customer import Customer
 from ssb.tiny.daemon.hall import Hall
 from ssb.tiny.daemon.texts import Text, read_text
+from ssb.tiny.isp import provider as providers
+from ssb.tiny.isp.messages import SubRequestIsp, SubResponseIsp
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 from testbed.cli.main import feednet
@@ -184,6 +186,51 @@ def test_clients_agree_chat_and_part(medium: Medium) -> None:
         medium.type("isp", f"/allow {medium.key('isp')}")
 
 
+@pytest.mark.parametrize("takes_unproven", [False, True])
+def test_a_provider_that_drops_proofs(
+    medium: Medium, monkeypatch: pytest.MonkeyPatch, takes_unproven: bool
+) -> None:
+    """As tinyISP's prototypes do: their commands have no place for proofs."""
+    monkeypatch.setattr(
+        providers, "SubRequestIsp", lambda ref, source, feed, *_: SubRequestIsp(ref, source, feed)
+    )
+    monkeypatch.setattr(providers, "SubResponseIsp", lambda ref, ok, feed, *_: SubResponseIsp(ref, ok, feed))
+    medium.start("isp", provider)
+    isp = typed(medium.key("isp"))
+    for name in ("ann", "ben"):
+        medium.start(name, lambda *of: Customer(of[0], of[1], isp, of[2], takes_unproven=takes_unproven))
+        medium.type("isp", f"/allow {medium.key(name)}")
+    medium.go_on(40)
+    medium.type("ann", f"/ask {medium.key('ben')}")
+    medium.go_on()
+    if not takes_unproven:
+        assert medium.shown["ben"][-1].endswith("both start with --unproven")
+        assert medium.shown["ann"][-1].endswith("does not want you, or is not there")
+        return
+    medium.type("ben", "/accept")
+    medium.go_on()
+    medium.type("ann", "hello")
+    medium.go_on()
+    assert medium.shown["ben"][-1].endswith(": hello")
+
+
+def test_an_answer_whose_proof_is_dropped_is_not_taken(
+    medium: Medium, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(providers, "SubResponseIsp", lambda ref, ok, feed, *_: SubResponseIsp(ref, ok, feed))
+    medium.start("isp", provider)
+    isp = typed(medium.key("isp"))
+    for name in ("ann", "ben"):
+        medium.start(name, lambda *of: Customer(of[0], of[1], isp, of[2]))
+        medium.type("isp", f"/allow {medium.key(name)}")
+    medium.go_on(40)
+    medium.type("ann", f"/ask {medium.key('ben')}")
+    medium.go_on()
+    medium.type("ben", "/accept")
+    medium.go_on()
+    assert " accepts, but the provider passes on no proof" in medium.shown["ann"][-1]
+
+
 def test_texts_are_what_other_programs_write() -> None:
     assert decode(Text("hi").encode(7)) == ["TAV", "hi", None, 7]
     assert read_text(encode(["TAV", "hi", b"voice", 7, b"more"])) == Text("hi")
@@ -231,6 +278,7 @@ def test_an_account_is_of_one_kind_and_one_program(tmp_path: Path) -> None:
         (["tiny", "--interface", "none0"], "--interface: no interface none0 with an IPv4 address; there are"),
         (["isp", "--allow", "@"], "@: not a key"),
         (["isp", "--days", "0"], "0 is not in the range"),
+        (["tiny", "--unproven"], "--unproven has no effect without a provider"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:

@@ -152,7 +152,7 @@ def test_a_slow_link_beside_a_fast_medium_is_not_taken():
         ({"losses": {"z": 1.0}}, "medium cell: losses: 'z' is no member"),
         ({"losses": {"b": 101.0}}, "medium cell: loss_percent must be from 0 to 100, not 101.0"),
         ({"bw_mbit": 0}, "medium cell: bw_mbit must be a finite number above 0, not 0"),
-        ({"name": "Cell"}, "medium 'Cell': a name is a lower-case letter"),
+        ({"name": "1cell"}, "medium '1cell': a name is a letter, then letters, digits"),
         ({"name": "b"}, "medium b: another medium or a node has that name"),
     ],
 )

@@ -1,6 +1,5 @@
 import random
 import statistics
-import struct
 from itertools import groupby, pairwise
 from pathlib import Path
 
@@ -8,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.frames import udp_frame
 from topologies.link import LinkParameters
 from topologies.model import Link, TopologyError
-from topologies.pipe import JITTER, Pipe, mark, pipe_rng
+from topologies.pipe import JITTER, Pipe, pipe_rng
 
 MS = 1_000_000
 
@@ -208,43 +206,6 @@ def test_quantiles_are_those_of_netems_tables(name):
     table = sorted(int(word) / 8192 for line in lines if line[:1] != "#" for word in line.split())
     for place in range(100, len(table) - 100, 50):
         assert JITTER[name]((place + 0.5) / len(table)) == pytest.approx(table[place], abs=0.02)
-
-
-def checksum(header):
-    """RFC 1071, of an IPv4 header."""
-    total = sum(struct.unpack("!10H", header))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
-
-
-def test_a_packet_that_finds_a_queue_is_marked():
-    piped = pipe(bw_mbit=10, max_queue_size=6, mark_threshold=3)
-    marks = []
-    for _ in range(8):
-        piped.send(0, 1250)
-        marks.append(piped.is_marked)
-    assert marks == [False] * 3 + [True] * 3 + [False] * 2
-    assert (piped.marked, piped.queue_drops) == (3, 2)
-    assert piped.send(10 * MS, 1250)
-    assert not piped.is_marked
-
-
-@given(st.binary(min_size=1, max_size=50), st.integers(0, 255))
-def test_a_mark_sets_two_bits_and_mends_the_checksum(payload, tos):
-    plain = udp_frame(bytes(6), bytes(6), "10.0.0.1", "10.0.0.2", 1, 2, payload, 7)
-    header = bytearray(plain[14:34])
-    header[1], header[10:12] = tos, b"\0\0"
-    header[10:12] = checksum(bytes(header)).to_bytes(2)
-    frame = plain[:14] + bytes(header) + plain[34:]
-    marked = mark(frame)
-    assert marked[15] == tos | 3
-    assert checksum(marked[14:34]) == 0
-    assert (marked[:15], marked[16:24], marked[26:]) == (frame[:15], frame[16:24], frame[26:])
-    assert mark(marked) == marked
-    arp = frame[:12] + b"\x08\x06" + frame[14:]
-    assert mark(arp) == arp
-    assert mark(frame[:20]) == frame[:20]
 
 
 def test_a_change_is_for_the_frames_that_come_after_it():

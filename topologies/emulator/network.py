@@ -15,7 +15,7 @@ from topologies.emulator.underlay import UDP, Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 from topologies.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
 from topologies.model import Hop, Interface, Link, Medium, Topology
-from topologies.pipe import Pipe, mark, pipe_rng
+from topologies.pipe import Pipe, pipe_rng
 from topologies.radio import Cell
 from topologies.routing import BY_DELAY, Routing
 
@@ -301,8 +301,7 @@ class EmulatedNetwork(VirtualTime):
             for to, pipe in end.pipes:
                 arrivals = pipe.send(self.now, size)
                 if only is None or to is only:
-                    carried = mark(frame) if pipe.is_marked else frame
-                    self._arrange(end, to, arrivals, carried, deliver)
+                    self._arrange(end, to, arrivals, frame, deliver)
 
     def _come_down(self, sent: "_Sent", receiver: str) -> None:
         """Let a frame that has been on air go on to one that has heard it."""

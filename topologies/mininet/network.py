@@ -327,8 +327,6 @@ def _choose(
         why_not: str | None = "the network has a broadcast medium"
     elif dilation > 1:
         why_not = "its clock is the machine's, and the run's is slower"
-    elif any(link.mark_threshold is not None for link in topology.links):
-        why_not = "the network has links that mark packets"
     else:
         why_not = sandbox.why_no_netem()
     if why_not is None:

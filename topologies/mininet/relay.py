@@ -31,7 +31,7 @@ prints one line of JSON:
      "unread": int,               frames that found the receive ring full
      "pipes": [{"interface": str, the interface that the frames came in at
                 "to": str,        the interface that they left at
-                "sent": int, "lost": int, "queue_drops": int, "marked": int,   as topologies.pipe.Pipe counts
+                "sent": int, "lost": int, "queue_drops": int,   as topologies.pipe.Pipe counts
                 "unsent": int,    frames that the kernel did not take from the relay
                 "cut": int},      frames that met a broken link
                ...],              in the order of topologies.model.Topology.hops
@@ -55,7 +55,7 @@ from typing import Any
 from topologies.link import LinkParameters
 from topologies.mininet.ring import Ring
 from topologies.model import Hop, Link, Medium, Topology
-from topologies.pipe import Pipe, mark, pipe_rng
+from topologies.pipe import Pipe, pipe_rng
 from topologies.radio import Cell, Radio, air_payload
 
 _PR_SET_TIMERSLACK = 29
@@ -94,7 +94,6 @@ class _Way:
             "sent": self.pipe.sent,
             "lost": self.pipe.lost,
             "queue_drops": self.pipe.queue_drops,
-            "marked": self.pipe.marked,
             "unsent": self.unsent,
             "cut": self.cut,
         }
@@ -203,10 +202,9 @@ class Relay:
                 arrivals = way.pipe.send(now, len(frame))
                 if len(found) > 1 and target not in (None, way.hop.into.mac):
                     continue
-                carried = mark(frame) if way.pipe.is_marked else frame
                 for arrival in arrivals:
                     self._frames += 1
-                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, carried))
+                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, frame))
 
     def _bring_down(self, cell: Cell[tuple[int, bytes]]) -> None:
         """Put what has been on air on the rest of its way."""

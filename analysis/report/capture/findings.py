@@ -9,7 +9,7 @@ from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
 from analysis.report.findings import Finding
-from analysis.report.numbers import duration, pretty
+from analysis.report.numbers import duration, pretty, some
 from analysis.tables.values import ALL, layer_name
 
 if TYPE_CHECKING:
@@ -97,12 +97,6 @@ def across(values: Mapping[str, T], given: "Contents", write: Callable[[T], str]
     order = sorted(ordered, key=lambda run: (ordered[run], given.layerings.index(run)))
     low, high = order[0], order[-1]
     return f"{write(values[low])} in {low} to {write(values[high])} in {high}"
-
-
-def some(count: float, noun: str) -> str:
-    """Write a number of things: "1 Interest", "2 Interests"."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{pretty(count)} {noun if count == 1 else plural}"
 
 
 def _percent(value: float) -> str:

@@ -8,6 +8,7 @@ from analysis.report.capture.contents import Contents
 from analysis.report.capture.endpoints import Way, natural
 from analysis.report.capture.plots import quantile
 from analysis.report.numbers import volume
+from captures.link_types import remedy
 
 MOST_ROWS = 24
 """Rows of a table in the page."""
@@ -30,6 +31,8 @@ def problems(given: Contents) -> Iterator[str]:
         if rest := counted[MOST_REASONS:]:
             others = sum(count for _, count in rest)
             yield f"{of}{others} more frames are not, for {len(rest)} other reasons (summary.json)."
+        if advice := remedy(list(report.get("problems", {}))):
+            yield f"{of}{advice[0].upper()}{advice[1:]}."
         captures = report.get("captures", [])
         for each in captures:
             if each.get("copy_of"):

@@ -8,6 +8,7 @@ from typing import Final
 from ssb.tiny.daemon.account import LONGEST_NAME, Account, Names, shown, typed
 from ssb.tiny.daemon.texts import Text, printable, read_text
 from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.evidence import UNPROVEN
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import Event
 from ssb.tiny.isp.subscription import INVITED, STANDS, WANTED, Subscription
@@ -26,10 +27,15 @@ _SAID: Final = {
     "farewell": "the contract with the provider ends",
     "over": "the contract with the provider is over; nothing of it is left",
 }
+_NO_PROOF: Final = (
+    "but the provider passes on no proof that it is they, as tinyISP's prototypes do not: {} is not taken; "
+    "if you trust the provider, both start with --unproven"
+)
 _OF_PEER: Final = {
     "requested": "{} wants to be your contact: /accept or /refuse",
     "subscribed": "{} is a contact now",
     "refused": "{} does not want you, or is not there",
+    "unproven": f"{{0}} asks for you, {_NO_PROOF.format('the request')}",
     "ended": "{} sends no more",
     "overdue": "the provider has your texts, but {} does not say that they have come",
     "accused": "{} has signed what it must not have signed; the proof is kept",
@@ -44,14 +50,17 @@ class Customer:
         node: what it runs on.
         isp: the provider's key.
         now: ns.
+        takes_unproven: whether contacts are taken at the provider's word (`Terms.proofs`).
     """
 
-    def __init__(self, account: Account, node: Node, isp: bytes, now: int) -> None:
+    def __init__(
+        self, account: Account, node: Node, isp: bytes, now: int, *, takes_unproven: bool = False
+    ) -> None:
         self.node = node
         self._account = account
         self._isp = isp
         self._names = Names(account.store)
-        self._client = Client(node, account.root, SystemRandom(), Terms(), now)
+        self._client = Client(node, account.root, SystemRandom(), Terms(proofs=not takes_unproven), now)
         self._to: bytes | None = None
         self._new: dict[bytes, int] = {}  # subscription -> the last entry that `news` has told of
         self._client.follow(isp, now)
@@ -134,6 +143,8 @@ class Customer:
     def _told(self, event: Event) -> Iterator[str]:
         if event.kind in _SAID:
             yield _SAID[event.kind]
+        elif event.kind == "refused" and event.detail == UNPROVEN:
+            yield f"{self._names.of(event.peer)} accepts, {_NO_PROOF.format('the answer')}"
         elif event.kind in _OF_PEER:
             yield _OF_PEER[event.kind].format(self._names.of(event.peer))
 

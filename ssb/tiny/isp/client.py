@@ -11,11 +11,11 @@ since all must have a feed from its first entry on. So members do not change: fo
 
 from random import Random
 
+from forwarder.timers import Timers
 from ssb.keys import Identity
-from ssb.timers import Timers
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
-from ssb.tiny.isp.evidence import FORGED, Evidence, is_signed, sign_feed
+from ssb.tiny.isp.evidence import FORGED, UNPROVEN, Evidence, is_signed, sign_feed
 from ssb.tiny.isp.exchange import Exchange
 from ssb.tiny.isp.facts import FAREWELL, OPEN, OVER
 from ssb.tiny.isp.lines import Lines
@@ -266,6 +266,8 @@ class Client(Exchange):
         is_proven = not contract.terms.proofs or is_signed(message.proof, source, feed, me, group=name)
         if not is_proven and message.proof is not None:
             self._accuse_of_forgery(contract, entry, source, b"", now)
+        elif not is_proven:
+            self._events.append(Event("unproven", source, ref, UNPROVEN))
         is_asked_too_much = len(self.subscriptions) >= self.terms.subscriptions
         if not is_proven or is_asked_too_much or not self._fits(source, feed, name) or not self._is_new(feed):
             contract.say(SubResponse(ref, False, None), now)
@@ -307,7 +309,7 @@ class Client(Exchange):
         ):
             if message.proof is not None:
                 self._accuse_of_forgery(contract, entry, contact, own, now)
-            feed = FORGED
+            feed = UNPROVEN if message.proof is None else FORGED
         if isinstance(feed, bytes) and not self._is_new(feed):
             subscription.state, subscription.is_leaving = SPOILT, True
             self._save(subscription)

@@ -30,6 +30,9 @@ FORGED: Final = "a feed that its owner has not signed for"
 NOBODYS: Final = "an entry of nobody's"
 """Reasons of evidence; others are what a contract says of a line."""
 
+UNPROVEN: Final = "no proof is passed on"
+"""Why a feed is not taken without anybody's being convicted: providers that know no proofs drop them."""
+
 _PROOF: Final = b"tinyISP feed"
 _RECEIPT: Final = b"tinyISP receipt"
 

@@ -12,7 +12,7 @@ the other is silent. Who of the two it is cannot be proven.
 
 from collections.abc import Iterator
 
-from ssb.timers import Timers
+from forwarder.timers import Timers
 from ssb.tiny.isp.evidence import is_receipt, sign_receipt
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.lines import Lines
@@ -171,12 +171,12 @@ class Exchange(BaseParty):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = (super().next_deadline(), self._receipt_timers.next())
+        due = (super().next_deadline(), self._receipt_timers.next_deadline())
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for ref in self._receipt_timers.take_due(now):
+        for ref in self._receipt_timers.expire(now):
             one = self.subscriptions[ref]
             if one.receipt_at is not None and one.receipt_at <= now:
                 self._say_receipt(one, now)

@@ -7,6 +7,7 @@ use up the limit of another.
 
 from collections.abc import Callable
 
+from forwarder.timers import Timers
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 from ssb.token_bucket import TokenBucket
@@ -25,7 +26,7 @@ class Gate:
         self._terms_with = terms_with
         self._commands: dict[bytes, TokenBucket] = {}
         self._packets: dict[bytes, TokenBucket] = {}
-        self._due: dict[bytes, int] = {}
+        self._due: Timers[bytes] = Timers()
 
     def take_command(self, client: bytes, feed: bytes, now: int) -> bool:
         """Take a token for a client's next command.
@@ -64,21 +65,21 @@ class Gate:
         """Read a feed no further before a time, ns; None if `open` will say when."""
         self._node.withhold(feed)
         if due is not None:
-            self._due[feed] = due
+            self._due.set(feed, due)
 
     def open(self, feed: bytes, now: int) -> None:
         """Read a feed now, if no other time is set."""
-        self._due.setdefault(feed, now)
+        if feed not in self._due:
+            self._due.set(feed, now)
 
     def next_deadline(self) -> int | None:
         """Return when a feed is to be read further, ns."""
-        return min(self._due.values(), default=None)
+        return self._due.next_deadline()
 
     def take_opened(self, now: int) -> list[bytes]:
         """Return the feeds whose time has come; the node asks for them again."""
-        opened = [feed for feed, due in self._due.items() if due <= now]
+        opened = self._due.expire(now)
         for feed in opened:
-            del self._due[feed]
             self._node.release(feed, now)
         return opened
 

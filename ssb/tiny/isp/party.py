@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from random import Random
 from typing import NamedTuple
 
+from forwarder.timers import Timers
 from ssb.keys import Identity
-from ssb.timers import Timers
 from ssb.tiny.entry import DEMUX, PACKET, InvalidEntry
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
@@ -26,9 +26,10 @@ class Event(NamedTuple):
 
     Attributes:
         kind: "announced", "onboarded", "rejected", "farewell" and "over", of a contract with `peer`;
-            "requested", "subscribed", "refused" and "ended", of a subscription to `peer`; "received",
-            something can be read there; "overdue", the provider has taken entries that are not known to have
-            arrived; "accused", `peer` has signed what it must not have signed (`BaseParty.evidence`).
+            "requested", "subscribed", "refused" and "ended", of a subscription to `peer`; "unproven", a
+            request of `peer` was refused, as no proof came with it; "received", something can be read there;
+            "overdue", the provider has taken entries that are not known to have arrived; "accused", `peer`
+            has signed what it must not have signed (`BaseParty.evidence`).
         peer: a root feed.
         ref: the subscription's reference; b"" if it is about none.
         detail: more, in a word.
@@ -192,11 +193,11 @@ class BaseParty(Party, ABC):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        return self._timers.next()
+        return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for id_ in self._timers.take_due(now):
+        for id_ in self._timers.expire(now):
             contract = self.contracts[id_]
             contract.wake(now)
             if contract.is_over:

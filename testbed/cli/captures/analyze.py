@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
+from analysis.report.numbers import several
 from testbed.cli.options import engine_option, keys_option, read_keys
 from testbed.errors import UserError, shown
 
@@ -152,6 +153,7 @@ def _utf_8(path: Path) -> None:
 def _captures(texts: Sequence[str]) -> list["Capture"]:
     """Return the captures that are meant."""
     from analysis.decode.reader import stem
+    from analysis.decode.reference import fitting
     from analysis.pipelines.captures import Capture
     from analysis.spark.parquet import NO_VALUE
 
@@ -161,11 +163,15 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         run, equals, name = text.partition("=")
         if not equals or "/" in run:
             run, name = "", text
+        elif not run:
+            raise UserError(
+                f"{shown(text)}: RUN has no name: write RUN={shown(name)}, or ./{shown(text)} for a file"
+            )
         path = Path(name)
         _utf_8(path.resolve())
         if not path.exists():
             raise UserError(f"{shown(name)}: no such file")
-        run, named = run or (path.resolve().name if path.is_dir() else stem(name)), run
+        run, named = fitting(run or (path.resolve().name if path.is_dir() else stem(name))), run
         if run == NO_VALUE:
             raise UserError(
                 f"{shown(text)}: {NO_VALUE} stands for none in tables: name it, RUN={shown(name)}"
@@ -192,7 +198,8 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         keys = [(path.resolve().parent, stem(path.name)) for path in paths]
         names = _called(run, set(keys))
         captures += [
-            Capture(run, path, names[key], path in named_files) for path, key in zip(paths, keys, strict=True)
+            Capture(run, path, fitting(names[key]), path in named_files)
+            for path, key in zip(paths, keys, strict=True)
         ]
     return captures
 
@@ -230,8 +237,12 @@ def _local(text: str) -> tuple[str, str]:
 def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> str:
     """Say in a few lines what was found in a capture."""
     from analysis.decode.protocols.protocol import NDN
+    from captures.link_types import remedy
 
-    lines = [f"{report.run}: {report.frames} frames" + (f" in {shown(report.path)}" if with_path else "")]
+    lines = [
+        f"{report.run}: {several(report.frames, 'frame')}"
+        + (f" in {shown(report.path)}" if with_path else "")
+    ]
     if report.kinds:
         counted = sorted(report.kinds.items(), key=lambda item: (-item[1], item[0]))
         lines.append("  packets  " + ", ".join(f"{count} {kind}" for kind, count in counted))
@@ -241,13 +252,19 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
         if rest := counted[MOST_REASONS:]:
             said.append(f"{sum(count for _, count in rest)} for {len(rest)} other reasons (summary.json)")
         lines.append("  problems " + ", ".join(said))
+        if advice := remedy(list(report.problems)):
+            lines.append(f"  advice   {advice}")
     if local:
         ends = sorted(set(local.values()))
         lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")
     if report.directions.get("unknown"):
-        lines.append(f"  direction unknown of {report.directions['unknown']} frames (--local may tell)")
+        lines.append(
+            f"  direction unknown of {several(report.directions['unknown'], 'frame')} (--local may tell)"
+        )
     if report.gaps or report.skipped:
-        lines.append(f"  streams  {report.gaps} gaps, {report.skipped} bytes that belong to no packet")
+        lines.append(
+            f"  streams  {several(report.gaps, 'gap')}, {report.skipped} bytes that belong to no packet"
+        )
     damaged = Counter(reason for _, _, reason in report.damages)
     for reason, count in damaged.items():
         places = [each for each in report.damages if each[2] == reason]

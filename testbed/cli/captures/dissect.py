@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from captures.files import secrets_in
 from captures.key_log import Secrets
 from captures.pcapng import CaptureError
-from testbed.cli.options import keys_option, read_keys
+from testbed.cli.console import console
+from testbed.cli.options import MOST, keys_option, read_keys
 from testbed.cli.usage import exclude, require
 from testbed.errors import UserError, shown
 
@@ -44,7 +44,7 @@ _STYLES = {
 @click.command()
 @click.argument("capture", required=False, type=click.Path(path_type=Path))
 @click.option("--filter", "filter_text", metavar="EXPR", help="Show what matches, e.g. 'ndn.type == LLI'.")
-@click.option("--packet", type=click.IntRange(min=1), metavar="N", help="Show frame N in full.")
+@click.option("--packet", type=click.IntRange(1, MOST), metavar="N", help="Show frame N in full.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object a packet, for programs.")
 @click.option("--fields", "field_names", metavar="NAMES", help="Print these fields, e.g. ndn.name,ndn.type.")
 @keys_option
@@ -138,7 +138,6 @@ def _rows(capture: Path, filter_text: str | None, secrets: Secrets) -> "Iterator
 
 
 def _show_rows(rows: "Iterator[Row]") -> None:
-    console = Console(highlight=False, soft_wrap=True)
     errors: list[UserError] = []
     readable = _until_error(rows, errors)
     first = list(islice(readable, _ALIGNED))
@@ -230,7 +229,6 @@ def _show_packet(rows: "Iterator[Row]", number: int, capture: Path) -> None:
     for row in rows:
         if row.number != number:
             continue
-        console = Console(highlight=False, soft_wrap=True)
         if console.is_terminal:
             from scapy.config import conf
             from scapy.themes import DefaultTheme

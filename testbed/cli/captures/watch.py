@@ -7,16 +7,17 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
-from rich.console import Console
+from rich.text import Text
 
+from analysis.report.numbers import several
 from testbed.cli import interrupts
+from testbed.cli.console import console
+from testbed.cli.options import Number
 from testbed.errors import UserError
 from testbed.watch.loop import LOOK_S, follow, serve_to_the_end
 from testbed.watch.page import LivePage, lag_text
 from testbed.watch.server import served
 from testbed.watch.target import Target, find_target
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -25,13 +26,13 @@ console = Console(highlight=False, soft_wrap=True)
 )
 @click.option("--master", help="Spark master; default local.")
 @click.option(
-    "--every", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds between batches."
+    "--every", type=Number(0.1, 3600), default=1.0, show_default=True, help="Seconds between batches."
 )
 @click.option("--page", "page", type=click.Path(path_type=Path), help="Page to write; default RUN.live.html.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Serve the page on this port of 127.0.0.1; 0: any."
 )
-@click.option("--idle", type=click.FloatRange(0.1), help="End after so many seconds without growth.")
+@click.option("--idle", type=Number(0.1, 86_400), help="End after so many seconds without growth.")
 def watch(
     targets: tuple[Path, ...],
     master: str | None,
@@ -60,23 +61,23 @@ def _watch(
     from analysis.live.query import LiveQuery, warm_up
     from analysis.spark.session import spark_session
 
+    if idle is not None:  # Spark takes longer to start
+        _await(target, idle)
+    target.check()
     is_begun = target.begin()
     live = console.status("starting Spark") if console.is_terminal else nullcontext()
     with live as spinner:
 
         def status(text: str) -> None:
             if spinner is not None:
-                spinner.update(text)
+                spinner.update(Text(text))
 
         spark = spark_session(master, small=True)
-        begun = time.monotonic()
         if not is_begun:
             console.print(f"waiting   for {target.run} to begin")
             warm_up(spark)
         while not (is_begun or target.begin()):
             status(f"waiting for {target.run} to begin")
-            if idle is not None and time.monotonic() - begun >= idle:
-                raise UserError(f"{target.run}: no run has begun within {idle:g} s")
             time.sleep(LOOK_S)
         query = LiveQuery(spark, target.captures, target.breaks, target.rule, every)
         page = LivePage(target, query, path, is_served=port is not None)
@@ -99,7 +100,17 @@ def _watch(
         finally:
             query.stop()
     frames = sum(capture.frames for capture in query.captures.values())
-    console.print(f"watched   {frames} frames{lag_text(query.lags)}")
+    console.print(f"watched   {several(frames, 'frame')}{lag_text(query.lags)}")
+
+
+def _await(target: Target, idle: float) -> None:
+    """Wait for the first of what is watched. Raises UserError if there is none after `idle` seconds."""
+    begun = time.monotonic()
+    while not target.is_there:
+        if time.monotonic() - begun >= idle:
+            what = "run" if target.run else "capture"
+            raise UserError(f"{target.run or target.title}: no {what} has begun within {idle:g} s")
+        time.sleep(LOOK_S)
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from rich.table import Table
 
 from analysis.export.text import number
 from analysis.report.numbers import exponent
+from testbed.cli.console import console
 from testbed.cli.model.runs import (
     command_line,
-    console,
     made_directory,
     many_runs,
     progress,

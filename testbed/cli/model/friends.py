@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 from rich.table import Table as Shown
 
+from testbed.cli.console import console
 from testbed.cli.model.friends_page import Estimates, concluded, write_page
 from testbed.cli.model.runs import (
-    console,
     follow_graph,
     graph,
     made_directory,

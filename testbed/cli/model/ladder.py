@@ -6,9 +6,9 @@ import click
 from rich.table import Table
 
 from analysis.export.text import number
+from testbed.cli.console import console
 from testbed.cli.model.runs import (
     command_line,
-    console,
     made_directory,
     many_runs,
     progress,

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
-from rich.console import Console
 
+from testbed.cli.console import console
+from testbed.cli.options import MOST, MOST_RUNS, Number, jobs_option
 from testbed.cli.progress import counted
 from testbed.errors import UserError
 from testbed.scenario.sections import FollowGraph
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 class Runs(NamedTuple):
@@ -33,9 +32,13 @@ class Runs(NamedTuple):
 def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
     """Return a decorator that adds the options for many runs of a model, `seeds` by default."""
     options = (
-        click.option("--seeds", type=click.IntRange(2), default=seeds, show_default=True, help=what),
-        click.option("--first", type=click.IntRange(min=0), default=1, show_default=True, help="First seed."),
-        click.option("--jobs", type=click.IntRange(min=1), help="Processes; default all cores."),
+        click.option(
+            "--seeds", type=click.IntRange(2, MOST_RUNS), default=seeds, show_default=True, help=what
+        ),
+        click.option(
+            "--first", type=click.IntRange(0, MOST), default=1, show_default=True, help="First seed."
+        ),
+        jobs_option,
         click.option("--master", help="Spark master: runs are tasks there, in place of processes here."),
     )
     return _with(options)
@@ -43,7 +46,7 @@ def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
 
 def follow_graph(command: Command) -> Command:
     """Add the options of a follow graph."""
-    probability = click.FloatRange(0, 1)
+    probability = Number(0, 1)
     options = (
         click.option(
             "--follows",
@@ -87,9 +90,13 @@ def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command]
 
 
 def runs(seeds: int, first: int, jobs: int | None, master: str | None) -> Runs:
-    """Return what the options say. Raises UserError."""
+    """Return what the options say. Raises UserError, and AnalysisError for a master that is none."""
     if jobs and master is not None:
         raise UserError("--jobs is for processes here, and --master for Spark: give one of them")
+    if master is not None:
+        from analysis.spark.session import check_master
+
+        check_master(master)
     return Runs(range(first, first + seeds), jobs or os.cpu_count() or 1, master)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import click
 from rich.table import Table as Shown
 
+from testbed.cli.console import console
 from testbed.cli.model.runs import (
     command_line,
-    console,
     follow_graph,
     graph,
     made_directory,
@@ -19,6 +19,7 @@ from testbed.cli.model.runs import (
     runs,
     write_table,
 )
+from testbed.cli.options import Number
 from testbed.errors import shown
 from testbed.ladder.traits import PUBLISHED, SOURCES, TRAITS, Measured, measure
 from testbed.scenario.sections import FollowGraph
@@ -38,7 +39,7 @@ _COUNTED = {
 @follow_graph
 @click.option(
     "--activity",
-    type=click.FloatRange(0, 10),
+    type=Number(0, 10),
     default=1.0,
     show_default=True,
     help="The k-th most active person writes in proportion to 1/k^activity.",

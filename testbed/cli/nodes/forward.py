@@ -1,7 +1,7 @@
 """`feednet forward`: a forwarder for the applications of this machine and its neighbours."""
 
 import asyncio
-import logging
+import sys
 from pathlib import Path
 
 import click
@@ -13,22 +13,33 @@ from testbed.errors import UserError
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), help="Configuration; see --sample-config.")
 @click.option("--sample-config", is_flag=True, help="Print a configuration with every key, and end.")
-def forward(path: Path | None, sample_config: bool) -> None:
+@click.option("--systemd-unit", is_flag=True, help="Print a unit file for systemd, and end.")
+def forward(path: Path | None, sample_config: bool, systemd_unit: bool) -> None:
     """Forward NDN packets for applications and neighbours, as NFD does, until interrupted.
 
-    Says on standard output when it is ready, and at which FaceUris; events are logged to standard error.
+    Says on standard output when it is ready, and at which FaceUris; events are logged to standard error, and
+    to a file if the configuration names one. SIGHUP reloads the configuration.
     """
     # Not for the other commands: signatures, sockets and management take a while to load.
-    from forwarder.daemon.config import SAMPLE, ConfigError, load
-    from forwarder.daemon.daemon import run
+    from forwarder.daemon.config import SAMPLE, UNIT, ConfigError
+    from forwarder.daemon.service import run
 
-    exclude("sample_config", "path")
+    exclude("sample_config", "path", "systemd_unit")
+    exclude("systemd_unit", "path")
     if sample_config:
         click.echo(SAMPLE.read_text(encoding="utf-8"), nl=False)
         return
+    if systemd_unit:
+        click.echo(UNIT.read_text(encoding="utf-8").replace("{feednet}", _command()), nl=False)
+        return
     try:
-        config = load(path)
-        logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=config.log_level.upper())
-        asyncio.run(run(config, lambda uris: click.echo(f"feednet: ready, {' '.join(uris)}")))
+        asyncio.run(run(path, lambda uris: click.echo(f"feednet: ready, {' '.join(uris)}")))
     except ConfigError as error:
         raise UserError(str(error)) from error
+
+
+def _command() -> str:
+    """Return how systemd starts this installation (systemd.service(5), "Command lines")."""
+    script = Path(sys.executable).with_name("feednet")
+    words = [str(script)] if script.exists() else [sys.executable, "-m", "feednet"]
+    return " ".join(f'"{word}"' if " " in word else word for word in words).replace("%", "%%")

@@ -1,24 +1,19 @@
 """`feednet ssb`: a Scuttlebutt peer, and what its user does with it."""
 
-import asyncio
 import json
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from testbed.cli.group import LazyGroup
+from testbed.cli.nodes.ssb_lines import called, message_line, some
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
-
-console = Console(highlight=False, soft_wrap=True)
 
 _LONGEST_TERM_S = 366 * 86_400
 
@@ -27,17 +22,21 @@ DIRECTORY = Path("~/.feednet/ssb")
 
 
 class Settings:
-    """What all commands have: the account's directory."""
+    """What all commands have: the account's directory, and whether its feed goes on without asking others."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_settled: bool) -> None:
         self.path = path.expanduser()
+        self.is_settled = is_settled
 
 
 @click.group(
     cls=LazyGroup,
     places={
+        "check": "testbed.cli.nodes.ssb_check:check",
         "contract": "testbed.cli.nodes.ndn_over_ssb:contract",
         "name": "testbed.cli.nodes.ndn_over_ssb:name",
+        "import": "testbed.cli.nodes.ssb_transfer:import_",
+        "export": "testbed.cli.nodes.ssb_transfer:export",
     },
 )
 @click.option(
@@ -47,33 +46,45 @@ class Settings:
     show_default=True,
     help="Directory of the account: its identity, messages and blobs.",
 )
+@click.option(
+    "--new-feed",
+    is_flag=True,
+    help="Nobody has messages of this identity that are not here: write on without asking other peers first. "
+    "If somebody has, its feed is forked for good.",
+)
 @click.pass_context
-def ssb(context: click.Context, path: Path) -> None:
+def ssb(context: click.Context, path: Path, new_feed: bool) -> None:
     """Run a Scuttlebutt peer, write and read messages, follow others.
 
     The commands work with the peer running or not. Never use one identity in two peers.
     """
-    context.obj = Settings(path)
+    context.obj = Settings(path, is_settled=new_feed)
 
 
 @contextmanager
 def commands_of(settings: Settings) -> Iterator[Any]:
     """Reach the running peer, or else open its account."""
-    from ssb.daemon.account import Account
+    from ssb.daemon.account import Account, refuse_stock
     from ssb.daemon.commands import CommandError, Commands
-    from ssb.daemon.service import RunningPeer
+    from ssb.daemon.running import RunningPeer
 
+    refuse_stock(settings.path)  # whose socket may answer
     try:
         try:
             running = RunningPeer(settings.path)
         except ConnectionError:
             account = Account(settings.path)
             try:
-                yield Commands(account, lambda: time.time_ns() // 1_000_000)
+                commands = Commands(account, lambda: time.time_ns() // 1_000_000)
+                if settings.is_settled:
+                    commands.answer(["settle"], [])
+                yield commands
             finally:
                 account.close()
         else:
             try:
+                if settings.is_settled:
+                    running.answer(["settle"], [])
                 yield running
             finally:
                 running.close()
@@ -95,7 +106,11 @@ def commands_of(settings: Settings) -> Iterator[Any]:
 )
 @click.option("--network", metavar="BASE64", help="Key of another network than the main one.")
 @click.option(
-    "--connections", type=click.IntRange(1), default=200, show_default=True, help="Most connections at once."
+    "--connections",
+    type=click.IntRange(1, 65_535),
+    default=200,
+    show_default=True,
+    help="Most connections at once.",
 )
 @click.option(
     "--ndn",
@@ -139,6 +154,9 @@ def peer(
 
     Says on standard output when it is ready, and its address; events are logged to standard error.
     """
+    import asyncio
+    import logging
+
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
     from ssb.keys import InvalidRef, decode_base64
@@ -159,6 +177,10 @@ def peer(
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     account = Account(settings.path, hops)
     try:
+        if settings.is_settled:
+            account.own.settle()
+        if account.own.doubt:
+            logging.warning("nothing is published yet: %s", account.own.why())
         surroundings = None
         if ndn is not None:
             surroundings = _gateway(account, ndn)
@@ -282,7 +304,11 @@ def connect(settings: Settings, address: str) -> None:
 @ssb.command()
 @click.argument("feed", required=False)
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Newest messages at most."
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Newest messages at most.",
 )
 @click.option("--all", "is_whole", is_flag=True, help="All messages.")
 @click.option("--type", "kind", help="Messages of one type only, such as post or contact.")
@@ -296,6 +322,8 @@ def log(
 
     options = {"limit": None if is_whole else limit, "id": feed, "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
+    if not as_json:
+        options["names"] = True
     with commands_of(settings) as commands:
         identity = key_file.read(settings.path / "secret")
         for entry in commands.stream(["createLogStream"], [options]):
@@ -304,7 +332,7 @@ def log(
                 continue
             value = entry["value"]
             said = private.unbox(value["content"], identity)
-            click.echo(_line(value, said))
+            click.echo(message_line(value, said, entry.get("name")))
 
 
 @ssb.command()
@@ -317,39 +345,41 @@ def status(settings: Settings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(state))
         return
-    console.print(f"identity     {state['id']}")
-    console.print(f"peer         {'running' if state['running'] else 'not running'}")
-    console.print(
-        f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own"
-    )
-    console.print(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
+    names = state["names"]
+    click.echo(f"identity     {called(state['id'], names)}")
+    click.echo(f"peer         {'running' if state['running'] else 'not running'}")
+    click.echo(f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own")
+    click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
+    if state["doubt"]:
+        click.echo(f"in doubt     {state['doubt']}")
     for feed in state["forked"]:
-        console.print(f"forked       {feed}")
+        click.echo(f"forked       {called(feed, names)}")
+    for feed, numbers in state["damaged"].items():
+        click.echo(f"damaged      {some(numbers)} of {called(feed, names)}; comes again from others")
     for one in state.get("connections", []):
         direction = "called" if one["called"] else "called this peer"
         way = "EBT" if one["ebt"] else "history streams"
-        console.print(
-            f"connected    {one['peer']}  {direction}, {one['seconds']} s, {way}, {one['new']} new messages"
+        click.echo(
+            f"connected    {called(one['peer'], names)}  {direction}, {one['seconds']} s, {way}, "
+            f"{one['new']} new messages"
         )
     if "gateway" in state:
         gateway = state["gateway"]
         served, followed = len(gateway["homes"]), len(gateway["follows"])
-        console.print(
-            f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed"
-        )
+        click.echo(f"gateway      {gateway['layering']}: {served} feeds served over NDN, {followed} followed")
         for trouble, times in gateway["troubles"].items():
-            console.print(f"trouble      {times} x {trouble}")
+            click.echo(f"trouble      {times} x {trouble}")
     if "ndn" in state:
         ndn = state["ndn"]
         role = "provider" if ndn["provides"] else "customer"
-        console.print(
+        click.echo(
             f"NDN          {role}: {len(ndn['contracts'])} contracts, {ndn['prefixes']} prefixes allocated; "
             f"{ndn['pit']} PIT entries, {ndn['cached']} Data cached"
         )
         for trouble, times in ndn["troubles"].items():
-            console.print(f"trouble      {times} x {trouble}")
+            click.echo(f"trouble      {times} x {trouble}")
     for reason, times in state.get("refused", {}).items():
-        console.print(f"refused      {times} x {reason}")
+        click.echo(f"refused      {times} x {reason}")
 
 
 @ssb.group()
@@ -358,7 +388,9 @@ def invite() -> None:
 
 
 @invite.command()
-@click.option("--uses", type=click.IntRange(1), default=1, show_default=True, help="How often it works.")
+@click.option(
+    "--uses", type=click.IntRange(1, 1_000_000), default=1, show_default=True, help="How often it works."
+)
 @click.pass_obj
 def create(settings: Settings, uses: int) -> None:
     """Make an invite: whoever uses it is followed by this peer, which must be running."""
@@ -379,9 +411,11 @@ def accept(settings: Settings, code: str) -> None:
     except InvalidAddress as error:
         raise UserError(str(error)) from None
     with commands_of(settings) as commands:
-        me = commands.answer(["whoami"], [])["id"]
+        state = commands.answer(["status"], [])
+        if state["doubt"]:
+            raise UserError(f"the invite is not used up: {state['doubt']}")
         try:
-            use_invite(given, me)
+            use_invite(given, state["id"])
         except GuestError as error:
             raise UserError(str(error)) from None
         host, port, pub = given.address
@@ -389,18 +423,3 @@ def accept(settings: Settings, code: str) -> None:
         commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
         commands.answer(["connect"], [str(given.address)])
     click.echo(f"followed by {pub}, and following it")
-
-
-def _line(value: dict[str, Any], said: dict[str, Any] | None) -> str:
-    """Return a message as a line for people."""
-    when = datetime.fromtimestamp(value["timestamp"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    content = said if said is not None else value["content"]
-    if isinstance(content, str):
-        text = "(private, for others)"
-    elif content.get("type") == "post":
-        text = str(content.get("text", ""))
-    else:
-        text = json.dumps(content, ensure_ascii=False)
-    mark = "  (private)" if said is not None else ""
-    shown = text.replace("\n", " ")
-    return f"{when}  {value['author'][:9]}… {value['sequence']:>5}{mark}  {shown}"

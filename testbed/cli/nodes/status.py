@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from forwarder.daemon.datasets import Client, DatasetError, default_socket, snapshot
+from forwarder.daemon.datasets import Client, DatasetError, default_socket, snapshot, with_name
+from testbed.cli.console import plain_console
+from testbed.cli.options import Number
 from testbed.cli.usage import require
 from testbed.errors import UserError
 
-console = Console(highlight=False)
+console = plain_console(soft_wrap=False)
 
 _MOST_ROWS = 24
 _COUNTED = ("Interests", "Data", "Nacks", "bytes")
@@ -29,7 +31,7 @@ _UNITS = ("", "k", "M", "G", "T")
 @click.option("--json", "as_json", is_flag=True, help="For programs; with --watch one line a time.")
 @click.option("--watch", is_flag=True, help="Go on until interrupted, with rates.")
 @click.option(
-    "--interval", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds between looks."
+    "--interval", type=Number(0.1, 86_400), default=1.0, show_default=True, help="Seconds between looks."
 )
 @click.option(
     "--socket",
@@ -99,7 +101,7 @@ def render(now: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> R
     asked = store.get("hits", 0) + store.get("misses", 0)
     hits = f", {store['hits'] / asked:.0%} hits" if asked else ""
     parts: list[RenderableType] = [
-        f"[bold]{escape(general['version'])}[/] up {_duration(seconds)}",
+        Text.assemble((general["version"], "bold"), f" up {_duration(seconds)}"),
         f"PIT  {pending}; {general['satisfied']} satisfied, {general['unsatisfied']} expired",
         f"CS   {store.get('entries', 0)} of {store.get('capacity', 0)} packets{hits}",
         _faces(now, before),
@@ -148,7 +150,7 @@ def _faces(now: Mapping[str, Any], before: Mapping[str, Any] | None) -> Table:
             for what in _COUNTED
         ]
         kind = "local" if face.get("scope") == "local" else face.get("persistency", "")
-        table.add_row(str(face["face"]), escape(face["remote"]), f"[dim]{kind}[/]", *cells)
+        table.add_row(str(face["face"]), with_name(face["remote"]), Text(kind, "dim"), *cells)
     return table
 
 
@@ -156,7 +158,7 @@ def _prefixes(title: str, entries: list[Any]) -> Table:
     table = _table(title, "prefix", "next hops", rest=len(entries) - _MOST_ROWS)
     for entry in entries[:_MOST_ROWS]:
         hops = ", ".join(f"{hop['face']} (cost {hop['cost']})" for hop in entry["hops"])
-        table.add_row(escape(_cut(entry["prefix"])), hops)
+        table.add_row(_cut(entry["prefix"]), hops)
     return table
 
 
@@ -164,7 +166,7 @@ def _strategies(now: Mapping[str, Any]) -> Table:
     table = _table("Strategies", "prefix", "strategy", rest=len(now["strategies"]) - _MOST_ROWS)
     for entry in now["strategies"][:_MOST_ROWS]:
         strategy = entry["strategy"].removeprefix("/localhost/nfd/strategy/")
-        table.add_row(escape(entry["prefix"]), escape(strategy))
+        table.add_row(entry["prefix"], strategy)
     return table
 
 
@@ -189,7 +191,7 @@ def _feeds(feeds: Mapping[str, Any]) -> Table:
             f"face {down['face']}: {down['next']}..{down['limit']}, {down['left_ms'] // 1000} s"
             for down in entry["downstreams"]
         )
-        table.add_row(escape(_cut(entry["feed"])), str(entry["tip"]), way, downstreams)
+        table.add_row(_cut(entry["feed"]), str(entry["tip"]), way, downstreams)
     return table
 
 

@@ -33,8 +33,13 @@ def _path_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 @click.command()
 @_path_option("tiny")
 @click.option("--isp", metavar="KEY", help="Chat through this provider; it is remembered.")
+@click.option(
+    "--unproven",
+    is_flag=True,
+    help="Take contacts at the provider's word: tinyISP's prototypes pass on no proofs of who asks.",
+)
 @_interface_option
-def tiny(path: Path, isp: str | None, interfaces: tuple[str, ...]) -> None:
+def tiny(path: Path, isp: str | None, unproven: bool, interfaces: tuple[str, ...]) -> None:
     """Chat by tinySSB: packets of 120 bytes to all on the local network (UDP 239.5.5.8, port 1558).
 
     Without a provider, everybody in reach reads everything. Through a provider, contacts agree to each other.
@@ -44,10 +49,15 @@ def tiny(path: Path, isp: str | None, interfaces: tuple[str, ...]) -> None:
     from ssb.tiny.daemon.customer import Customer
     from ssb.tiny.daemon.hall import Hall
 
+    key = None if isp is None else _read(typed, isp)
+
     def desk(account: Any, node: Any, now: int) -> Any:
-        key = None if isp is None else typed(isp)
         provider = account.provider(key)
-        return Hall(account, node, now) if provider is None else Customer(account, node, provider, now)
+        if provider is not None:
+            return Customer(account, node, provider, now, takes_unproven=unproven)
+        if unproven:
+            raise ValueError("--unproven has no effect without a provider; leave it out, or give --isp")
+        return Hall(account, node, now)
 
     _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
 
@@ -75,13 +85,23 @@ def isp(
 
     terms = Terms(term=None if days is None else days * _DAY_NS)
 
+    keys = [_read(typed, each) for each in allowed]
+
     def desk(account: Any, node: Any, now: int) -> Any:
         counter = Counter(account, node, terms, now)
-        for each in allowed:
-            counter.allow(typed(each), now)
+        for key in keys:
+            counter.allow(key, now)
         return counter
 
     _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
+
+
+def _read(typed: Callable[[str], bytes], key: str) -> bytes:
+    """Return a key that was typed, before anything is written. Raises UserError."""
+    try:
+        return typed(key)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, ends_with_lines: bool) -> None:

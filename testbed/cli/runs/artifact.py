@@ -8,12 +8,15 @@ from pathlib import Path
 import click
 
 from analysis.export.text import aligned, number
-from testbed.api import Results
+from analysis.files import named
+from analysis.report.numbers import several
+from testbed.api.results import Results
 from testbed.artifact import bundle as bundles
 from testbed.artifact import rerun as reruns
 from testbed.artifact.differences import first_difference
 from testbed.errors import UserError
 from testbed.experiment import provenance
+from testbed.experiment.code import SUMS
 
 _FEWEST = 3
 """Repetitions over Mininet, unless somebody says so: the fewest whose interval says anything."""
@@ -24,7 +27,9 @@ _FEWEST = 3
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Directory for the new run; default RUN-rerun-TIME."
 )
-@click.option("--repeat", type=click.IntRange(min=2), help=f"Over Mininet: repetitions; default {_FEWEST}.")
+@click.option(
+    "--repeat", type=click.IntRange(2, 10_000), help=f"Over Mininet: repetitions; default {_FEWEST}."
+)
 @click.option("--trust", is_flag=True, help="Also run code that comes with RUN: strategies and programs.")
 def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
     """Repeat a RUN from its directory, and compare.
@@ -41,7 +46,7 @@ def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
     then, now = was.manifest.commit, provenance.commit()
     if then != now:
         click.echo(f"note      it was made by commit {then or 'unknown'}, and this is {now or 'unknown'}")
-    target = out or run.absolute().with_name(f"{run.absolute().name}-rerun-{datetime.now():%Y%m%d-%H%M%S}")
+    target = out or _beside(run, f"-rerun-{datetime.now():%Y%m%d-%H%M%S}")
     if not is_emulated:
         _rerun_over_mininet(was, target, repeat or _FEWEST)
         return
@@ -53,7 +58,13 @@ def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
         sys.exit(1)
     if out is None:
         shutil.rmtree(target)
-    click.echo(f"the same  {len(was.manifest.files)} files, byte for byte")
+    click.echo(f"the same  {several(len(was.manifest.files), 'file')}, byte for byte")
+
+
+def _beside(run: Path, suffix: str) -> Path:
+    """Return the neighbour of a run that has this after its name."""
+    run = named(run.absolute())
+    return run.with_name(run.name + suffix)
 
 
 def _rerun_over_mininet(was: Results, target: Path, repeat: int) -> None:
@@ -79,7 +90,7 @@ def _rerun_over_mininet(was: Results, target: Path, repeat: int) -> None:
 def bundle(run: Path, out: Path | None) -> None:
     """Make one file of a RUN for a paper's artifact: scenario, seed, versions, captures, tables, report,
     checksums."""
-    file = out or run.absolute().with_name(run.absolute().name + bundles.SUFFIX)
+    file = out or _beside(run, bundles.SUFFIX)
     bundles.write(run, file)
     click.echo(f"bundle    {file}  {file.stat().st_size / 1e6:.1f} MB")
     click.echo(f"          feednet open {file.name} unpacks it and checks every file")
@@ -96,6 +107,6 @@ def open_(file: Path, out: Path | None) -> None:
     click.echo(
         f"run       {manifest.scenario}, seed {manifest.seed}, {manifest.net}, feednet {manifest.feednet}"
     )
-    click.echo(f"checked   every file is what {bundles.SUMS} says")
+    click.echo(f"checked   every file is what {SUMS} says")
     click.echo(f"report    {run.directory / 'report.html'}")
     click.echo(f"          feednet rerun {run.directory} repeats it")

@@ -1,12 +1,18 @@
 """`feednet run --dry-run`: what would be run, how long, how large; nothing is written."""
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
 
+from analysis.errors import of_system
+from analysis.files import partial_of
+from analysis.report.numbers import several
 from testbed.cli.runs import synopsis
 from testbed.errors import UserError
 from testbed.experiment import outlook
@@ -39,7 +45,9 @@ def tell_run(
     analysed: bool,
 ) -> None:
     """Print what a run would be. Raises UserError if its directory exists already."""
-    _check(directory)
+    if os.path.lexists(directory):
+        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+    _check_place(directory)
     _tell_scenario(console, scenario, load)
     console.print(f"network   {net} ({why})")
     _tell_costs(console, *_of(scenario, load, net, dilation), analysed, directory)
@@ -55,6 +63,7 @@ def tell_sweep(
     analysed: bool,
 ) -> None:
     """Print what a sweep would be. Raises UserError."""
+    _check_place(directory)
     steps = max(len(planned) // _MOST_LOOKED_AT, 1)
     looked_at = planned[::steps]
     found: list[tuple[Outlook, float]] = []
@@ -70,23 +79,39 @@ def tell_sweep(
     costs = Outlook(*(times * sum(column) for column in zip(*(each for each, _ in found), strict=True)))
     seconds = times * sum(each for _, each in found) / workers
     said = f"{workers} at a time" if workers > 1 else "one after the other"
-    console.print(f"sweep     {len(planned)} runs, {said}, {net}")
+    console.print(f"sweep     {several(len(planned), 'run')}, {said}, {net}")
     _tell_costs(console, costs, seconds, analysed, directory)
 
 
-def _check(directory: Path) -> None:
-    if os.path.lexists(directory):
-        raise UserError(f"{directory}: exists already; choose another --out or remove it")
+def _check_place(directory: Path) -> Path:
+    """Return the directory that is there already, in which a new one would be made. Raises UserError."""
+    partial = partial_of(directory)
+    try:
+        for place in (partial, *partial.absolute().parents):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found = os.stat(place)
+                break
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+        room = shutil.disk_usage(place).total  # none in /proc, where even root makes no files
+        if not room or not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+    except (OSError, ValueError) as error:
+        why = of_system(error) if isinstance(error, OSError) else f"{directory}: {error}"
+        raise UserError(f"{why}; choose another --out") from error
+    return place
 
 
 def _tell_scenario(console: Console, scenario: Scenario, load: Workload) -> None:
-    console.print(f"[bold]{scenario.title}[/]")
+    console.print(scenario.title, style="bold")
     network = scenario.network
     media = f", {len(network.media)} media" if network.media else ""
-    console.print(f"topology  {len(network.nodes)} nodes, {len(network.links)} links{media}")
+    console.print(
+        f"topology  {several(len(network.nodes), 'node')}, {several(len(network.links), 'link')}{media}"
+    )
     for line in synopsis.role_lines(scenario):
-        console.print(f"          {line}", markup=False)
-    console.print(f"workload  {synopsis.workload_line(scenario, load)}", markup=False)
+        console.print(f"          {line}")
+    console.print(f"workload  {synopsis.workload_line(scenario, load)}")
     console.print(f"layerings {', '.join(scenario.layerings)}")
     console.print(f"time      {duration_s(scenario, load):.1f} s on the run's clock, under each")
 
@@ -101,21 +126,21 @@ def _of(scenario: Scenario, load: Workload, net: Net, dilation: int) -> tuple[Ou
 
 
 def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:
-    place = next(parent for parent in directory.absolute().parents if parent.exists())
-    free = shutil.disk_usage(place).free
+    free = shutil.disk_usage(_check_place(directory)).free
     written = costs.run_bytes + (costs.analysis_bytes if analysed else 0)
     analysis = f", its analysis {_seconds(costs.analysis_s)}" if analysed else ""
     console.print(f"takes     about {_seconds(run_s)}{analysis}")
-    console.print(f"writes    about {_bytes(written)} to {directory} ({_bytes(free)} are free)", markup=False)
+    console.print(f"writes    about {_bytes(written)} to {directory} ({_bytes(free)} are free)")
     good = outlook.figures()["accuracy"]
     half, nine, most = (
         f"{good[f'time_{part}']:.1f} for time and {good[f'size_{part}']:.1f} for size"
         for part in ("half", "nine_of_ten", "most")
     )
     console.print(
-        "          [dim]measured on the library's scenarios in the emulator, half of such estimates were"
+        "          measured on the library's scenarios in the emulator, half of such estimates were"
         f" within a factor {half}, nine of ten within {nine}, all within {most}; a slower or busy machine"
-        " takes longer[/]"
+        " takes longer",
+        style="dim",
     )
     console.print("nothing was run, nothing was written")
 

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 
+from testbed.cli.console import console, result
 from testbed.cli.progress import counted
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -35,5 +33,5 @@ def figures(source: Path, width: str, every_choice: bool, out: Path | None) -> N
     directory = out or page.parent / f"figures-{width}"
     with counted(console, "figures") as show:
         made = bundle(page, directory, width, every_choice, show)
-    console.print(f"figures   {len(made)}: {', '.join(made)}", markup=False)
-    console.print(f"[bold green]bundle[/]    {directory}; all.tex includes all of it")
+    console.print(f"figures   {len(made)}: {', '.join(made)}")
+    result("bundle", f"{directory}; all.tex includes all of it")

@@ -9,7 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +17,7 @@ from analysis.run.keys import words
 from forwarder.strategies import STRATEGIES
 from forwarder.toml_file import read_toml
 from testbed.cli import completion
+from testbed.cli.console import console
 from testbed.cli.runs import synopsis
 from testbed.errors import shown
 from testbed.layerings.registry import LAYERINGS
@@ -26,8 +26,6 @@ from testbed.scenario import reader as scenarios
 from testbed.scenario import reference, workload
 from testbed.scenario.model import OTHER, Scenario
 from topologies.library import networks
-
-console = Console(highlight=False, soft_wrap=True)
 
 _WIDEST = 110
 _PROTOCOLS = {"ndn": "over NDN", "ssb": "Secure Scuttlebutt"}
@@ -70,11 +68,11 @@ def list_(as_json: bool) -> None:
 
 
 def _print_rows(heading: str, rows: Mapping[str, str]) -> None:
-    console.print(f"[bold]{heading}[/]")
+    console.print(heading, style="bold")
     width = max(map(len, rows))
     for name, title in rows.items():
         console.print(f"  {name:{width}}  ", end="")
-        console.print(title, markup=False)
+        console.print(title)
 
 
 @click.command()
@@ -113,36 +111,37 @@ def describe_scenario(name: str) -> None:
     """Print a scenario of the library or of a file. Raises UserError."""
     scenario = scenarios.load(name)
     load = workload.load(scenario)
-    console.print(f"[bold]{scenario.name}[/]  {Text(scenario.title).markup}")
+    console.print(Text.assemble((scenario.name, "bold"), f"  {scenario.title}"))
     if scenario.about:
         _print_text(scenario.about)
     print_synopsis(scenario, load)
-    console.print(f"\n[bold]run it[/]    feednet run {Path(name) if name.endswith('.toml') else name}")
+    path = Path(name) if name.endswith(".toml") else name
+    console.print(Text.assemble(("\nrun it", "bold"), f"    feednet run {path}"))
 
 
 def print_synopsis(scenario: Scenario, load: Workload) -> None:
     """Print the network, the roles, the layerings, and what will happen."""
-    console.print("\n[bold]the network[/]")
+    console.print("\nthe network", style="bold")
     beside: list[str] = []
     if len(scenario.network.nodes) <= synopsis.MOST_DRAWN:
         tree, beside = synopsis.drawn(scenario)
         console.print(Padding(tree, (0, 0, 0, 2), expand=False))
     for line in (*beside, *synopsis.network_lines(scenario)):
-        console.print(f"  {line}", markup=False)
-    console.print("[bold]who does what[/]")
+        console.print(f"  {line}")
+    console.print("who does what", style="bold")
     for line in synopsis.role_lines(scenario):
-        console.print(f"  {line}", markup=False)
-    console.print("[bold]what is compared[/]")
+        console.print(f"  {line}")
+    console.print("what is compared", style="bold")
     for line in synopsis.layering_lines(scenario):
-        console.print(f"  {line}", markup=False)
-    console.print("[bold]what happens, under each of them[/]")
-    console.print(f"  {synopsis.workload_line(scenario, load)}", markup=False)
+        console.print(f"  {line}")
+    console.print("what happens, under each of them", style="bold")
+    console.print(f"  {synopsis.workload_line(scenario, load)}")
     for seconds, said in synopsis.happenings(scenario, load):
-        console.print(f"  {seconds:8.2f} s  {said}", markup=False)
+        console.print(f"  {seconds:8.2f} s  {said}")
 
 
 def _describe_layering(layering: str) -> None:
-    console.print(f"[bold]{layering}[/]  {LAYERINGS[layering].title}")
+    console.print(Text.assemble((layering, "bold"), f"  {LAYERINGS[layering].title}"))
     console.print(f"in scenarios: {_scenarios_with(layering)}")
     table = Table(box=None, pad_edge=False)
     table.add_column("parameter", no_wrap=True)
@@ -167,10 +166,10 @@ def _scenarios_with(layering: str) -> str:
 def _describe_keys(what: str, found: list[reference.Entry]) -> None:
     for table in reference.tables():
         if table.heading.strip("[]") == what:
-            console.print(table.heading, style="bold", markup=False)
+            console.print(table.heading, style="bold")
             _print_text(table.says)
     for entry in found:
-        console.print(f"[bold]{entry.key}[/]  {entry.facts}")
+        console.print(Text.assemble((entry.key, "bold"), f"  {entry.facts}"))
         _print_text(entry.says)
         names = reference.users().get(entry.key, [])
         if len(found) == 1:
@@ -180,4 +179,4 @@ def _describe_keys(what: str, found: list[reference.Entry]) -> None:
 def _print_text(text: str) -> None:
     width = min(shutil.get_terminal_size((_WIDEST, 24)).columns, _WIDEST)
     for line in textwrap.wrap(text, width - 2, break_on_hyphens=False):
-        console.print(f"  {line}", markup=False)
+        console.print(f"  {line}")

@@ -19,6 +19,8 @@ def new() -> None:
 @click.argument("name", metavar="NAME", type=click.Path(path_type=Path))
 def scenario(name: Path) -> None:
     """Write NAME.toml: a commented scenario that runs as it is. A file that is there stays."""
+    if not name.name or name.name == "..":
+        raise UserError(f"NAME {shown(os.fspath(name))}: name a file; NAME.toml is written")
     path = name if name.suffix == ".toml" else name.with_name(f"{name.name}.toml")
     text = STARTING_FILE.read_text(encoding="utf-8")
     try:

@@ -4,13 +4,11 @@ from datetime import datetime
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.console import console, result
+from testbed.cli.options import Number, all_tables_option, engine_option
 from testbed.cli.progress import staged
 from testbed.errors import UserError
-
-console = Console(highlight=False, soft_wrap=True)
 
 
 @click.command()
@@ -51,14 +49,14 @@ def compare(directories: tuple[Path, ...], out: Path | None, master: str | None,
     click.echo(study_text(compared))
     if agreement := agreement_text(compared):
         click.echo(agreement)
-    console.print(f"[bold green]page[/]      {out}")
+    result("page", str(out))
 
 
 @click.command()
 @click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--format", "form", type=click.Choice(["ndnsim"]), required=True, help="Format of the traces.")
 @click.option(
-    "--period", type=click.FloatRange(0.001), default=0.5, show_default=True, help="Of rates, seconds."
+    "--period", type=Number(0.001, 86_400), default=0.5, show_default=True, help="Of rates, seconds."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to write to; default RUN/FORMAT.")
 def export(directory: Path, form: str, period: float, out: Path | None) -> None:
@@ -83,8 +81,8 @@ def write_report(directory: Path, master: str | None, engine: str, all_tables: b
             engine,
             all_tables=all_tables,
         )
-    console.print(headlines(read_comparison(directory)), markup=False, end="")
-    console.print(f"[bold green]report[/]    {page}")
+    console.print(headlines(read_comparison(directory)), end="")
+    result("report", str(page))
 
 
 def check_analysis(engine: str, master: str | None, way_out: str = "") -> None:

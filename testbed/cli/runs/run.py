@@ -13,29 +13,29 @@ from typing import Any, Literal
 
 import click
 from click.core import ParameterSource
-from rich.console import Console
 
-from testbed.api import Experiment
+from analysis.report.numbers import several
+from testbed.api.experiment import Experiment
 from testbed.cli import completion as completing
-from testbed.cli.options import all_tables_option, engine_option
+from testbed.cli.console import console, result, timed
+from testbed.cli.options import MOST, Number, all_tables_option, engine_option, jobs_option
 from testbed.cli.progress import counted, staged
 from testbed.cli.runs.dry_run import tell_run, tell_sweep
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
+from testbed.experiment import code
 from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
 from testbed.experiment.sweep_directory import Job, opened
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 
-console = Console(highlight=False, soft_wrap=True)
-
 
 @click.command()
 @click.argument("scenario", shell_complete=completing.scenario)
 @click.option("--feed", type=click.Path(path_type=Path), help="Feed export to publish (ssb-server log).")
-@click.option("--items", type=click.IntRange(min=1), help="Items of the generated feed.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.")
+@click.option("--items", type=click.IntRange(1, MOST), help="Items of the generated feed.")
+@click.option("--seed", type=click.IntRange(0, MOST), help="Seed of everything random.")
 @click.option(
     "--net",
     type=click.Choice(["auto", "emulated", "mininet"]),
@@ -57,7 +57,7 @@ console = Console(highlight=False, soft_wrap=True)
     show_default=True,
     help="Seconds of the machine for each second of a run in Mininet; gives nodes more processor time.",
 )
-@click.option("--loss", type=click.FloatRange(0, 100), help="Share of frames that every link loses, percent.")
+@click.option("--loss", type=Number(0, 100), help="Share of frames that every link loses, percent.")
 @click.option(
     "--topology",
     "topology_file",
@@ -110,9 +110,16 @@ console = Console(highlight=False, soft_wrap=True)
     help="Run once for each value of loss, items, seed, strategy, LAYERING.PARAMETER or a key path"
     " (repeatable).",
 )
-@click.option("--repeat", type=click.IntRange(min=1), default=1, help="Number of seeds for each run.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Runs of a sweep at a time; default all cores.")
+@click.option(
+    "--repeat", type=click.IntRange(1, sweeping.MOST_RUNS), default=1, help="Number of seeds for each run."
+)
+@jobs_option
 @click.option("--on-spark", is_flag=True, help="Run a sweep as one Spark job; OUT is to be shared.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Also run code from outside SCENARIO's directory, or from a bundle: strategies and programs.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be run, how long, how large; write nothing.")
 def run(
     scenario: str,
@@ -140,6 +147,7 @@ def run(
     repeat: int,
     jobs: int | None,
     on_spark: bool,
+    trust: bool,
     dry_run: bool,
 ) -> None:
     """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report.
@@ -192,6 +200,10 @@ def run(
         if dry_run:
             tell_sweep(console, planned, where, dilation, workers, directory, not no_report)
             return
+        if not trust:
+            code.admit(*scenarios.read(scenario))
+        for job in planned if chosen.strategy_files else ():
+            code.load(scenarios.load(job.scenario, **job.options))
         _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
         return
     experiment = Experiment.load(scenario, **options)
@@ -204,13 +216,15 @@ def run(
     if dry_run:
         tell_run(console, chosen, load, where, why, dilation, directory, not no_report)
         return
-    console.print(f"[bold]{chosen.title}[/]")
+    console.print(chosen.title, style="bold")
     slower = f", {dilation} seconds for each second of the run" if dilation > 1 else ""
     console.print(f"network   {where} ({why}){slower}")
     made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
     source = chosen.workload.feed or made
     following = len(chosen.subscribers)
-    console.print(f"workload  {load.items} messages of {source}, {following} subscribers")
+    console.print(
+        f"workload  {several(load.items, 'message')} of {source}, {several(following, 'subscriber')}"
+    )
     others = len(chosen.network.nodes) - len(chosen.sources)
     if topology_file and subscribers is None and following < others:
         console.print(
@@ -230,6 +244,7 @@ def run(
             dilation=dilation,
             command=shlex.join([*_words({"net"}), "--net", where]),
             is_held=hold,
+            is_trusted=trust,
             progress=lambda name: stage(
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
                 seconds * dilation if where == "mininet" else None,
@@ -253,6 +268,7 @@ _HOW = {
     "repeat",
     "jobs",
     "on_spark",
+    "trust",
     "dry_run",
 }
 """Parameters of `run` that say how it is run, and not what."""
@@ -294,10 +310,10 @@ def _sweep(
         opened(planned, directory, "mininet" if boxed else "emulated") as left,
         counted(console, "sweep") as show,
     ):
-        console.print(f"[bold]{title}[/]")
-        console.print(f"sweep     {len(planned)} runs {where}")
+        console.print(title, style="bold")
+        console.print(f"sweep     {several(len(planned), 'run')} {where}")
         if len(left) < len(planned):
-            console.print(f"kept      {len(planned) - len(left)} runs that are there already")
+            console.print(f"kept      {several(len(planned) - len(left), 'run')} from before")
         since = time.monotonic()
         if boxed is not None and left:
             boxed(left, directory, progress=show)
@@ -305,15 +321,15 @@ def _sweep(
             sweeping.emulate_on_spark(left, directory, master, show)
         elif left:
             sweeping.emulate_all(left, directory, workers, show)
-        console.print(f"ran       {len(left)} runs  [dim]{time.monotonic() - since:.1f} s[/]")
+        console.print(timed(f"ran       {several(len(left), 'run')}", time.monotonic() - since))
         if no_report:
             console.print(f"captures  {directory}")
             return
         since = time.monotonic()
         command = shlex.join(["feednet", *sys.argv[1:]])
         page = sweeping.measure(planned, directory, command, master, engine, show)
-        console.print(f"analysis  measuring  [dim]{time.monotonic() - since:.1f} s[/]")
-    console.print(f"[bold green]page[/]      {page}")
+        console.print(timed("analysis  measuring", time.monotonic() - since))
+    result("page", str(page))
 
 
 def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:

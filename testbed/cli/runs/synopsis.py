@@ -4,8 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from rich.text import Text
 from rich.tree import Tree
 
+from analysis.report.numbers import several
 from analysis.run.keys import words
 from testbed.cli.runs.topology import summary
 from testbed.layerings.registry import LAYERINGS
@@ -65,11 +67,11 @@ def drawn(scenario: Scenario) -> tuple[Tree, list[str]]:
             neighbours[member].append((medium.name, medium))
             neighbours[medium.name].append((member, medium.towards(member)))
 
-    def label(names: list[str], link: LinkParameters | None) -> str:
+    def label(names: list[str], link: LinkParameters | None) -> Text:
         role = roles.get(names[0], "medium")
         several = f"{len(names)} {role}s" if len(names) > 1 else role
         said = "" if link is None or (usual and _kind(link) == usual[0][0]) else f"  ({_kind(link)})"
-        return f"{listed(names)}  [dim]{several}{said}[/]"
+        return Text.assemble(listed(names), "  ", (f"{several}{said}", "dim"))
 
     root, seen = scenario.publisher, {scenario.publisher}
     tree = Tree(label([root], None), guide_style="dim")
@@ -112,13 +114,14 @@ def workload_line(scenario: Scenario, load: Workload) -> str:
     """Say what is published and who follows it."""
     if load.requests:
         asked = sum(map(len, load.requests.values()))
-        objects = f"{len(load.feeds)} objects of {load.items} segments"
-        return f"{objects}; {asked} requests by {len(load.requests)} nodes"
+        objects = f"{several(len(load.feeds), 'object')} of {several(load.items, 'segment')}"
+        return f"{objects}; {several(asked, 'request')} by {several(len(load.requests), 'node')}"
     feeds = f"{len(load.feeds)} feeds" if len(load.feeds) > 1 else "one feed"
     source = f" from {scenario.workload.feed}" if scenario.workload.feed else ""
     pairs = sum(map(len, load.follows.values()))
-    followed = f"; {pairs} subscriptions" if len(load.feeds) > 1 else ""
-    return f"{load.items} items of {feeds}{source}, {len(scenario.subscribers)} subscribers{followed}"
+    followed = f"; {several(pairs, 'subscription')}" if len(load.feeds) > 1 else ""
+    items, who = several(load.items, "item"), several(len(scenario.subscribers), "subscriber")
+    return f"{items} of {feeds}{source}, {who}{followed}"
 
 
 def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
@@ -154,7 +157,7 @@ def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
             (timeline.last, "the last item is published"),
         ]
     for traffic in scenario.cross_traffic:
-        said = f"{traffic.to} begins to fetch {traffic.items} items from {traffic.source}"
+        said = f"{traffic.to} begins to fetch {several(traffic.items, 'item')} from {traffic.source}"
         rows.append((round(traffic.start_ms * MS), said))
     if scenario.fork is not None:
         time = load.feeds[0].times[scenario.fork.after - 1]
@@ -192,6 +195,9 @@ def _changes(timeline: Timeline, network: Topology) -> Iterator[tuple[int, str]]
     told = [*timeline.changes]
     for time, group in groupby(told[:_MOST_CHANGES], key=lambda entry: entry[0]):
         for event, changes in _by_event(change for _, change in group):
+            if event == "strategy":
+                yield from ((time, _choice(change)) for change in changes)
+                continue
             where = listed([place(change, network) for change in changes])
             said = (
                 _EVENTS[event]
@@ -207,6 +213,13 @@ def _changes(timeline: Timeline, network: Topology) -> Iterator[tuple[int, str]]
     if len(told) > _MOST_CHANGES:
         more, last = len(told) - _MOST_CHANGES, told[-1][0]
         yield told[_MOST_CHANGES][0], f"{more} more changes of links and nodes, until {last / 1e9:.1f} s"
+
+
+def _choice(change: Change) -> str:
+    """Say who forwards what by which strategy."""
+    who = listed(change.on.split()) if change.on else "all nodes"
+    ((prefix, strategy),) = change.choice.items()
+    return f"from now on {who} forward {prefix} by {strategy}"
 
 
 def _by_event(changes: Iterable[Change]) -> Iterator[tuple[str, list[Change]]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from analysis.files import write_whole
+from analysis.report.numbers import several
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import CHECKSUM
 from testbed.cli.completion import network
@@ -74,10 +75,10 @@ def summary(found: Topology) -> Iterator[str]:
     """Say what a network is like: nodes, links, degrees, delays, the longest ways."""
     degrees = Counter(end.node for end in found.interfaces)
     media = f", {len(found.media)} media" if found.media else ""
-    yield f"network   {len(found.nodes)} nodes, {len(found.links)} links{media}"
+    yield f"network   {several(len(found.nodes), 'node')}, {several(len(found.links), 'link')}{media}"
     leaves = sum(degrees[node] == 1 for node in found.nodes)
     least, most = min(degrees[node] for node in found.nodes), max(degrees[node] for node in found.nodes)
-    yield f"degree    {least} to {most}, {leaves} leaves"
+    yield f"degree    {least} to {most}, {leaves} {'leaf' if leaves == 1 else 'leaves'}"
     if found.links:
         delays = sorted(link.delay_ms for link in found.links)
         yield f"delay     {delays[0]:g} to {delays[-1]:g} ms a link, median {delays[len(delays) // 2]:g} ms"
@@ -94,7 +95,7 @@ def summary(found: Topology) -> Iterator[str]:
         delay, a, b = max((path_delay_ns(found, a, b), a, b) for a, b in combinations(found.nodes, 2))
         yield f"far       {a} and {b}: {delay / 1e6:g} ms apart, one way"
     if found.links and not found.media:
-        yield f"diameter  {_diameter(found)} links"
+        yield f"diameter  {several(_diameter(found), 'link')}"
 
 
 def _diameter(found: Topology) -> int:

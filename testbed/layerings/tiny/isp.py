@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, field_validator
 
+from forwarder.timers import Timers
 from ssb.bipf import MalformedBipf, decode, encode
 from ssb.tiny.asking import MS
 from ssb.tiny.isp.client import Client
@@ -178,19 +179,18 @@ class ClientNode(BaseTinyNode):
         self._client.follow(self._isp, now)
         if self._client.contract_with(self._isp) is None and not self._client.contracts:
             self._client.onboard(self._isp, now)
-        self._again: dict[bytes, int] = {}  # contact -> when to ask it again, ns
+        self._again: Timers[bytes] = Timers()  # of when to ask contacts again
         self._look_after(now)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = super().next_deadline()
-        return min((time for time in (due, *self._again.values()) if time is not None), default=None)
+        due = (super().next_deadline(), self._again.next_deadline())
+        return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See BaseTinyNode; ask again where a subscription was refused."""
         super().wake(now)
-        for contact in [contact for contact, due in self._again.items() if due <= now]:
-            del self._again[contact]
+        if self._again.expire(now):
             self._look_after(now)
         self._go_on(now)
 
@@ -234,7 +234,7 @@ class ClientNode(BaseTinyNode):
             if event.kind == "received":
                 self._read(event.ref, now)
             elif event.kind == "refused":
-                self._again[event.peer] = now + _REFUSED_AGAIN
+                self._again.set(event.peer, now + _REFUSED_AGAIN)
         if any(event.kind in ("onboarded", "requested", "subscribed") for event in events):
             self._look_after(now)
 

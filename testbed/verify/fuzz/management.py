@@ -10,7 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from forwarder.daemon.commands import command
+from forwarder.daemon.commands import Signer
 from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
 from forwarder.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.forwarder import Forwarder
@@ -155,7 +155,7 @@ class _Node:
         self.management.start()
         self.application = self._faces.add("fd://9", local=True, now=self.now).number
         self.neighbour = self._faces.add("udp4://192.0.2.7:6363", local=False, now=self.now).number
-        self._commands = 0
+        self._signer = Signer(lambda: self.now // MS, Random(1))
         host.take_outputs()
 
     def play(self, event: Event) -> None:
@@ -175,15 +175,12 @@ class _Node:
 
     def _command(self, event: Event) -> bytes:
         """Return a command, one in four from one hop away, or a plain Interest for a dataset."""
-        self._commands += 1
         verb = _NAMES[event.which % len(_NAMES)]
         takes_payload = verb == from_uri("/rib/announce")
-        return command(
+        return self._signer.command(
             verb,
             b"" if takes_payload else event.packet,
             payload=event.packet if takes_payload else b"",
-            nonce=self._commands,
-            time_ms=self.now // MS + self._commands,
             prefix=LOCALHOP if event.which >= 3 * 16 else LOCALHOST,
         )
 

@@ -73,7 +73,6 @@ def cases(frames: int) -> list[Case]:
         _duplication(frames),
         _reordering(frames),
         _queue(),
-        _marks(),
         _rate_step(),
         _break(),
     ]
@@ -171,14 +170,6 @@ def _queue() -> Case:
         return [checks.number("of a burst of 30 arrive", sum(bool(each.received) for each in transits), 10)]
 
     return Case("queue of 10", LinkParameters(bw_mbit=1.0, max_queue_size=10), [(0, FRAME)] * 30, judge)
-
-
-def _marks() -> Case:
-    def judge(transits: Sequence[Transit]) -> list[Check]:
-        return [checks.number("of a burst of 10 marked", sum(each.is_marked for each in transits), 6)]
-
-    link = LinkParameters(bw_mbit=1.0, mark_threshold=4)
-    return Case("marks at 4 in the queue", link, [(0, FRAME)] * 10, judge, by_netem=False)
 
 
 def _rate_step() -> Case:

@@ -1,6 +1,6 @@
 """Sending the frames of the selftest's cases, each over a link of its own, one case after the other.
 
-    python -m testbed.verify.links.probe DIRECTORY FRAMES SEED auto|netem|relay
+    python -m testbed.verify.links.probe DIRECTORY FRAMES SEED auto|netem|relay DILATION
 
 runs in a box of Mininet's and leaves DIRECTORY/capture.pcapng and result.json.
 """
@@ -18,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
 from captures import pcapng
+from captures.clock import Clock
 from captures.netns import inside
 from testbed.experiment.files import capture_interfaces
 from testbed.verify.links.cases import Case, cases
@@ -142,10 +143,13 @@ def _step(network: EmulatedNetwork, plan: _Plan, number: int) -> None:
         )
 
 
-def over_mininet(frames: int, seed: int, impairment: str) -> tuple[Measured, str, str]:
-    """Measure all cases in Mininet; return that, what impairs links, and why. Raises ProbeError, OSError."""
+def over_mininet(frames: int, seed: int, impairment: str, dilation: int = 1) -> tuple[Measured, str, str]:
+    """Measure all cases in Mininet; return that, what impairs links, and why. Raises ProbeError, OSError.
+
+    For `dilation` see captures.clock.
+    """
     with TemporaryDirectory() as directory:
-        arguments = [directory, str(frames), str(seed), impairment]
+        arguments = [directory, str(frames), str(seed), impairment, str(dilation)]
         status = sandbox.box([sys.executable, "-m", "testbed.verify.links.probe", *arguments])
         result = Path(directory) / RESULT
         if status == 130:
@@ -162,20 +166,28 @@ def _possible(frames: int, impairment: str) -> list[Case]:
     return [case for case in cases(frames) if case.by_netem or impairment == "relay"]
 
 
-def _send_all(directory: Path, frames: int, seed: int, impairment: str) -> None:
+def _send_all(directory: Path, frames: int, seed: int, impairment: str, dilation: int) -> None:
     """Be the program in the box."""
     if impairment == "auto":
         impairment = "netem" if sandbox.has_netem() else "relay"
     plan = _Plan.of(_possible(frames, impairment))
     kind = cast(Literal["netem", "relay"], impairment)
-    with MininetNetwork(plan.topology, seed, kind, directory=directory) as network:
+    clock = Clock.from_now(dilation)
+    with MininetNetwork(plan.topology, seed, kind, directory=directory, dilation=dilation) as network:
         taps = [
             {"name": i.name, "description": "", "ipv4": i.ipv4, "netns": network.netns(i.node)}
             for i in plan.topology.link_ends
         ]
         specification = directory / "recorder.json"
         specification.write_text(
-            json.dumps({"output": str(directory / CAPTURE), "application": "feednet", "interfaces": taps}),
+            json.dumps(
+                {
+                    "output": str(directory / CAPTURE),
+                    "application": "feednet",
+                    "clock": clock,
+                    "interfaces": taps,
+                }
+            ),
             encoding="utf-8",
         )
         recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
@@ -183,7 +195,7 @@ def _send_all(directory: Path, frames: int, seed: int, impairment: str) -> None:
             recorder.wait()
             with ExitStack() as stack:
                 sockets = [_sockets(stack, network, *plan.ends(number)) for number in range(len(plan.cases))]
-                _send(plan, network, sockets)
+                _send(plan, network, sockets, clock)
             recorder.finish()
         finally:
             recorder.kill()
@@ -206,14 +218,17 @@ def _sockets(stack: ExitStack, network: MininetNetwork, a: LinkEnd, b: LinkEnd) 
     return opened
 
 
-def _send(plan: _Plan, network: MininetNetwork, sockets: Sequence[socket.socket]) -> None:
-    start = time.time_ns() + _LEAD_NS
+def _send(plan: _Plan, network: MininetNetwork, sockets: Sequence[socket.socket], clock: Clock) -> None:
+    def sleep_until(at: int) -> None:
+        time.sleep(clock.machine_s(max(0, at - clock.now())))
+
+    start = clock.now() + _LEAD_NS
     for number, case in enumerate(plan.cases):
         begin = start + plan.begins[number]
         due: list[tuple[int, int]] = [(begin + at, index) for index, (at, _) in enumerate(case.sends)]
         steps = [] if case.step is None else [(begin + case.step.at, -1)]
         for at, index in sorted([*due, *steps]):
-            time.sleep(max(0, at - time.time_ns()) / 1e9)
+            sleep_until(at)
             if index >= 0:
                 sockets[number].send(_payload(index, case.sends[index][1]))
             elif case.step is not None and case.step.to is not None:
@@ -221,15 +236,15 @@ def _send(plan: _Plan, network: MininetNetwork, sockets: Sequence[socket.socket]
                 network.change_link(number, changed.topology_link(f"a{number}", f"b{number}"))
             else:
                 network.set_link(number, up=False)
-    time.sleep(max(0, start + plan.end - time.time_ns()) / 1e9)
+    sleep_until(start + plan.end)
 
 
 def main() -> int:
     """Run as the first program in a box; return the exit status."""
-    directory, frames, seed, impairment = sys.argv[1:]
+    directory, frames, seed, impairment, dilation = sys.argv[1:]
     sandbox.prepare()
     try:
-        _send_all(Path(directory), int(frames), int(seed), impairment)
+        _send_all(Path(directory), int(frames), int(seed), impairment, int(dilation))
     except (OSError, subprocess.SubprocessError) as error:
         print(f"feednet: {error}", file=sys.stderr)
         return 1

@@ -14,18 +14,14 @@ from captures.records import Damage
 
 _PAYLOAD = 14 + 20 + 8  # Ethernet, IPv4, UDP
 NUMBER_BYTES = 8
-_TOS = 15
-_MARKED = 3
 
 
 class Transit(NamedTuple):
-    """A frame of a case: when it was sent, when it and its copies arrived (ns), its length, and whether it
-    was marked on the way."""
+    """A frame of a case: when it was sent, when it and its copies arrived (ns), and its length."""
 
     sent: int
     received: tuple[int, ...]
     length: int
-    is_marked: bool
 
 
 def read_transits(
@@ -37,7 +33,6 @@ def read_transits(
     """
     sent: dict[str, dict[int, tuple[int, int]]] = {case: {} for case in senders.values()}
     came: dict[str, dict[int, list[int]]] = {case: {} for case in senders.values()}
-    marked: set[tuple[str, int]] = set()
     damages: list[Damage] = []
     for piece in cut(path):
         for window, interfaces in read_piece(piece, damages):
@@ -54,11 +49,9 @@ def read_transits(
                     sent[case][number] = time, size
                     continue
                 came[case].setdefault(number, []).append(time)
-                if data[at + _TOS] & _MARKED == _MARKED:
-                    marked.add((case, number))
     return {
         case: [
-            Transit(time, tuple(sorted(came[case].get(number, ()))), size, (case, number) in marked)
+            Transit(time, tuple(sorted(came[case].get(number, ()))), size)
             for number, (time, size) in sorted(frames.items())
         ]
         for case, frames in sent.items()

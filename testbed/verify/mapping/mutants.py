@@ -68,9 +68,9 @@ def _sent_once(original: Any) -> Callable[..., Any]:
 def _kept_for_ever(original: Any) -> Callable[..., Any]:
     def receive(self: Resolver, packet: bytes, now: int) -> bool:
         taken: bool = original(self, packet, now)
-        for question in self._wanted.values():
+        for author, question in self._wanted.items():
             if question.sent is None and self._ledger.newest(next(iter(self._wanted))) is not None:
-                question.due = 1 << 62
+                self._timers.set(author, 1 << 62)
         return taken
 
     return receive

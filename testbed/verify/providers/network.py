@@ -21,6 +21,7 @@ from ssb.peer.peer import PORT, Peer, PeerOptions
 from ssb.peer.scheduler import SchedulerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
+from ssb.store.own_feed import UnsureFeed
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import Program, StreamPort
@@ -149,6 +150,7 @@ class ProviderNetwork:
 
     Attributes:
         nodes, stores, consumers: by node.
+        unsure: nodes whose own feed may have later messages elsewhere, and must not be written to.
         network: what joins them.
         events: how often what happened, to any node.
         sent: bytes that each node has sent.
@@ -165,6 +167,7 @@ class ProviderNetwork:
         self.stores: dict[str, MemoryFeeds] = {}
         self.nodes: dict[str, Participant] = {}
         self.consumers: dict[str, Consumer] = {}
+        self.unsure: set[str] = set()
         self.events: Counter[str] = Counter()
         self.network = EmulatedNetwork(self.topology, {}, seed=seed, capture=None)
 
@@ -198,6 +201,8 @@ class ProviderNetwork:
         peer = Peer(own, store, clocks, [], _OPTIONS, random, EPOCH_MS)
 
         def publish(content: Mapping[str, Any], time: int) -> Message:
+            if name in self.unsure:
+                raise UnsureFeed(f"{name} writes to its feed, which may be longer elsewhere")
             message = store.publish(own, content, EPOCH_MS + time / MS)
             peer.appended(own.ref, time)
             return message
@@ -212,6 +217,7 @@ class ProviderNetwork:
             Forwarder(rng=Random(f"{self._seed} {name} {now} forwarder"), controlled_push=False),
             offer=offer,
             admits=admits,
+            may_say=lambda: name not in self.unsure,
             trust=None if trust is None else trust(),
             epoch_ms=EPOCH_MS,
             now=now,

@@ -5,6 +5,7 @@ A family of its own: a seed's story of controlled push is another one. Some stor
 
 from dataclasses import replace
 
+from testbed.verify.simulate.small import SmallWorld
 from testbed.verify.simulate.story import (
     MS,
     SECOND,
@@ -12,7 +13,6 @@ from testbed.verify.simulate.story import (
     Follow,
     Link,
     Log,
-    Maker,
     Node,
     Prefix,
     Story,
@@ -33,7 +33,7 @@ def make_classic(seed: int) -> Story:
     return _ClassicMaker(seed).make()
 
 
-class _ClassicMaker(Maker):
+class _ClassicMaker(SmallWorld):
     """Draws a story, as its base does; what makes it hard comes and goes by the story."""
 
     def make(self) -> Story:

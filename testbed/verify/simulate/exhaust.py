@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from testbed.experiment.workers import work_off
 from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.story import MS, Fate, Feed, Link, Node, Step, Story, Subscriber
+from testbed.verify.simulate.story import MS, SECOND, Fate, Feed, Link, Node, Step, Story, Subscriber
 from testbed.verify.simulate.world import Outcome, play
 
 WAYS = (
@@ -65,10 +65,44 @@ def cover(name: str, frames: int, faults: int) -> ExhaustiveResult:
     return ExhaustiveResult(name, frames, faults, count, slowest)
 
 
+def outages(step: int, until: int) -> Iterator[Story]:
+    """Yield the mesh of two relays with every outage that begins and ends at a multiple of `step` (us)."""
+    for begins in range(0, until, step):
+        for ends in range(begins + step, until + step, step):
+            for is_signalled, converge in ((False, None), (True, None), (True, 30 * MS)):
+                yield _outage(begins, ends, is_signalled=is_signalled, converge=converge)
+
+
+def cover_outages(name: str) -> ExhaustiveResult:
+    """Try the smallest mesh of relays under every schedule of one outage, on the grid of that name."""
+    step, until = GRIDS[name]
+    count = slowest = 0
+    for story in outages(step, until):
+        outcome = play(story)
+        count += 1
+        slowest = max(slowest, outcome.caught_up or 0)
+        if outcome.violation is not None:
+            return ExhaustiveResult(name, 0, 0, count, slowest, outcome.violation, story)
+    return ExhaustiveResult(name, 0, 0, count, slowest)
+
+
+GRIDS = {
+    "two relays, every outage of up to 0.4 s": (40 * MS, 400 * MS),
+    "two relays, every outage of up to 6 s": (700 * MS, 6300 * MS),
+    "two relays, every outage of up to 30 s": (5 * SECOND, 30 * SECOND),
+}
+"""Steps of the times when an outage begins and ends, and the last of them; us. From less than the grace to
+all tries at a neighbour that is silent."""
+
+
 def cover_all(frames: int, faults: int, jobs: int) -> Generator[ExhaustiveResult, None, None]:
-    """Try every exchange, in `jobs` processes; yield what was covered, as it comes."""
-    work = partial(cover, frames=frames, faults=faults)
-    yield from work_off(work, EXCHANGES, jobs)
+    """Try every exchange and every grid, in `jobs` processes; yield what was covered, as it comes."""
+    work = partial(_cover_one, frames=frames, faults=faults)
+    yield from work_off(work, [*EXCHANGES, *GRIDS], jobs)
+
+
+def _cover_one(name: str, frames: int, faults: int) -> ExhaustiveResult:
+    return cover_outages(name) if name in GRIDS else cover(name, frames, faults)
 
 
 def _story(line: str, *steps: Step, **changes: object) -> Story:
@@ -99,6 +133,24 @@ def _all(names: str, **changes: object) -> tuple[Node, ...]:
 
 _TWO = (Subscriber("s0", "a", 0, credit=2), Subscriber("s1", "a", 0, credit=3))
 _RING = (Link("a", "b"), Link("b", "c"), Link("a", "c", delay=8 * MS))
+_MESH = (Link("a", "b"), Link("a", "c"), Link("b", "c"), Link("c", "d"))
+
+
+def _outage(begins: int, ends: int, *, is_signalled: bool, converge: int | None = None) -> Story:
+    """Two relays, a and b, with each other for next hops; c joins them to the publisher d, and is cut off."""
+    return _story(
+        "abcd",
+        Step(0, "subscribe", ("s1",)),
+        Step(begins, "cut", ("c", "d", int(is_signalled))),
+        Step(ends, "heal", ("c", "d")),
+        Step(begins + 5 * MS, "publish", (0, 0, 1)),
+        links=_MESH,
+        routing="ways",
+        converge=converge,
+        calm=ends,
+        subscribers=(Subscriber("s0", "a", 0, credit=2), Subscriber("s1", "b", 0, credit=3)),
+    )
+
 
 EXCHANGES: dict[str, Story] = {
     "two nodes": _story("ab"),
@@ -145,5 +197,10 @@ EXCHANGES: dict[str, Story] = {
         routing="all",
         subscribers=(Subscriber("s0", "a", 0, credit=2), Subscriber("s1", "b", 0, credit=3)),
     ),
+    "two relays lose their source for 100 ms, told": _outage(80 * MS, 180 * MS, is_signalled=True),
+    "two relays lose their source for 2 s, nobody is told": _outage(80 * MS, 2080 * MS, is_signalled=False),
+    "two relays lose their source, routes converge": _outage(
+        80 * MS, SECOND, is_signalled=True, converge=30 * MS
+    ),
 }
-"""Short exchanges between two or three nodes, by what is special about them."""
+"""Short exchanges between two to four nodes, by what is special about them."""

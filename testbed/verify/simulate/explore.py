@@ -13,7 +13,8 @@ from functools import partial
 from random import Random
 
 from testbed.experiment.workers import work_off
-from testbed.verify.simulate.story import MS, SECOND, Link, Node, Step, Story, Subscriber, make_story
+from testbed.verify.simulate.make import make_story
+from testbed.verify.simulate.story import MS, SECOND, Link, Node, Step, Story, Subscriber
 from testbed.verify.simulate.world import Feature, play
 
 _NEW = 0.3

@@ -97,7 +97,7 @@ def read_packet(packet: bytes) -> Frame:
     if not kind and lp.hello is not None:
         return Frame("hello", hello=parse_hello(lp.hello))
     if not kind:
-        return _with_state("idle", lp, b"", 0, None)
+        return _with_state("idle", lp, lp.feed or b"", 0, None)
     if kind[0] == INTEREST:
         interest = parse_interest(lp.fragment)
         feed, seq = split_item(interest.name) or (b"", 0)

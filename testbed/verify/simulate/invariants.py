@@ -79,12 +79,12 @@ class Grants:
     """The ranges that have arrived at each end of each link.
 
     A classic Interest, and any at a node without push, grants its one item once. The LLIs of a downstream
-    make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the grants
-    that it finds, and lasts as long as those that are open; one that lies apart from a range that is still
-    open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed, and so
-    does a Nack that is sent; a Hello with the digest of all that it has granted prolongs that, if the reply has
-    the same digest; the duplicate of the newest LLI grants nothing while its lifetime lasts and its
-    range is open.
+    make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the
+    grants that it finds, and lasts as long as those that are open; one that lies apart from a range that is
+    still open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed,
+    and so does a Nack that is sent; a Hello with the digest of all that it has granted prolongs that, if
+    the reply has the same digest; the duplicate of the newest LLI grants nothing while its lifetime lasts
+    and its range is open.
     """
 
     def __init__(self, legacy: Iterable[str]) -> None:

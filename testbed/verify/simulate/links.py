@@ -1,11 +1,15 @@
 """The links of a simulated network: what becomes of a frame, and which way leads where."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 from testbed.verify.simulate.frames import Reader
 from testbed.verify.simulate.linkwatch import LinkWatch
-from testbed.verify.simulate.story import Fate, Link, Story
+from testbed.verify.simulate.story import MS, Fate, Link, Story
+from topologies.model import Link as TopologyLink
+from topologies.model import Topology
+from topologies.routing import Routing, ways
 
 _NS_PER_BYTE = 8_000_000
 """At 1 kbit/s."""
@@ -78,28 +82,61 @@ Hops = list[tuple[str, int]]
 """Next hops of a node: neighbour and cost."""
 
 
-def routes(story: Story, origins: Sequence[Sequence[str]]) -> dict[str, list[Hops]]:
-    """Return each node's next hops for each of several names, given by the nodes that they lead to."""
+def routes(
+    story: Story, origins: Sequence[Sequence[str]], down: Collection[frozenset[str]] = ()
+) -> dict[str, list[Hops]]:
+    """Return each node's next hops for each of several names, given by the nodes that they lead to.
+
+    `down`: links that routing knows to be down; only routes by "ways" go round them.
+    """
+    found: dict[str, list[Hops]] = {node.name: [] for node in story.nodes}
+    known: dict[Sequence[str], dict[str, Hops]] = {}
+    for ends in map(tuple, origins):
+        if ends not in known:
+            by_ways = story.routing == "ways"
+            known[ends] = _ways(story, ends, down) if by_ways else _by_distance(story, ends)
+        for node, hops in known[ends].items():
+            found[node].append(hops)
+    return found
+
+
+def _ways(story: Story, ends: Sequence[str], down: Collection[frozenset[str]]) -> dict[str, Hops]:
+    """Return all next hops that lead to one of some nodes without coming back."""
+    topology = _topology(tuple(node.name for node in story.nodes), story.links)
+    indices = (at for at, link in enumerate(story.links) if frozenset((link.a, link.b)) in down)
+    by = Routing(down=frozenset(indices))
+    sources = dict.fromkeys(ends, 0)
+    return {
+        node.name: sorted(ways(topology, node.name, sources, by).items(), key=lambda way: (way[1], way[0]))
+        for node in story.nodes
+    }
+
+
+@lru_cache(maxsize=64)
+def _topology(nodes: tuple[str, ...], links: tuple[Link, ...]) -> Topology:
+    return Topology(nodes, tuple(TopologyLink(link.a, link.b, delay_ms=link.delay / MS) for link in links))
+
+
+def _by_distance(story: Story, ends: Sequence[str]) -> dict[str, Hops]:
     neighbours: dict[str, list[str]] = {node.name: [] for node in story.nodes}
     for link in story.links:
         neighbours[link.a].append(link.b)
         neighbours[link.b].append(link.a)
-    routes: dict[str, list[Hops]] = {node.name: [] for node in story.nodes}
-    for ends in origins:
-        distance = dict.fromkeys(ends, 0)
-        frontier = list(distance)
-        for node in frontier:  # grows as it goes
-            for peer in neighbours[node]:
-                if peer not in distance:
-                    distance[peer] = distance[node] + 1
-                    frontier.append(peer)
-        for node, peers in neighbours.items():
-            hops = sorted((distance[peer] + 1, peer) for peer in peers if peer in distance)
-            if story.routing != "all":
-                hops = [(cost, peer) for cost, peer in hops if distance[peer] < distance[node]]
-            if story.routing == "single":
-                hops = hops[:1]
-            elif story.routing == "none":
-                hops = []
-            routes[node].append([(peer, cost) for cost, peer in hops])
-    return routes
+    distance = dict.fromkeys(ends, 0)
+    frontier = list(distance)
+    for node in frontier:  # grows as it goes
+        for peer in neighbours[node]:
+            if peer not in distance:
+                distance[peer] = distance[node] + 1
+                frontier.append(peer)
+    found: dict[str, Hops] = {}
+    for node, peers in neighbours.items():
+        hops = sorted((distance[peer] + 1, peer) for peer in peers if peer in distance)
+        if story.routing != "all":
+            hops = [(cost, peer) for cost, peer in hops if distance[peer] < distance[node]]
+        if story.routing == "single":
+            hops = hops[:1]
+        elif story.routing == "none":
+            hops = []
+        found[node] = [(peer, cost) for cost, peer in hops]
+    return found

@@ -20,9 +20,8 @@ from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
-from forwarder.lli.reissues import Reissues
 from forwarder.lli.table import FeedTable
-from forwarder.lli.upstream import MAX_TRIES, NEVER, Recovery, State, Upstream
+from forwarder.lli.upstream import NEVER, Recovery, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest
@@ -115,11 +114,12 @@ def _never_renewed(original: Any) -> Callable[..., Any]:
 
 
 def _ranges_stay(original: Any) -> Callable[..., Any]:
+    def drop(self: Ranges, face: int) -> bool:
+        return False
+
     def remove_face(self: FeedTable, face: int, now: int) -> None:
-        for entry in list(self):
-            if entry.face == face:
-                self._upstreams.fail_over(entry, 150, now, is_gone=True)
-                self._settle(entry, now)
+        with patch.object(Ranges, "drop", drop):
+            original(self, face, now)
 
     return remove_face
 
@@ -159,33 +159,13 @@ def _entry_kept(original: Any) -> Callable[..., Any]:
         if entry.ranges:
             original(self, entry, now)
         else:
-            self._timers.cancel(entry)
-            entry.deadline = NEVER
-            self._timers.add(entry)
+            self._timers.set(entry, NEVER)
 
     return settle
 
 
-def _dropped_too_soon(original: Any) -> Callable[..., Any]:
-    def take(self: Reissues, downstreams: Ranges, now: int) -> None:
-        self._waiting.clear()
-
-    return take
-
-
-def _no_downstream(original: Any) -> Callable[..., Any]:
-    return lambda self, entry: [face for face in original(self, entry) if face not in entry.ranges]
-
-
 def _cheapest_first(original: Any) -> Callable[..., Any]:
     return lambda self, name, hops: hops
-
-
-def _past_presumed(original: Any) -> Callable[..., Any]:
-    def can_progress(self: FeedEntry, granted: Range) -> bool:
-        return self.is_past(granted.wanted)
-
-    return can_progress
 
 
 def _met_twice(original: Any) -> Callable[..., Any]:
@@ -221,16 +201,6 @@ def _one_further(original: Any) -> Callable[..., Any]:
     return lambda self, first: original(self, first + 1)
 
 
-def _touch_is_no_repetition(original: Any) -> Callable[..., Any]:
-    def touch(self: Upstream, now: int) -> Any:
-        repeated = self._repeated
-        llis = original(self, now)
-        self._repeated = repeated
-        return llis
-
-    return touch
-
-
 def _asked_once(original: Any) -> Callable[..., Any]:
     def repair(self: Upstream, now: int) -> Any:
         for seq in self._repaired.keys() & self._missing.keys():
@@ -249,7 +219,7 @@ def _for_all(original: Any) -> Callable[..., Any]:
 
 
 def _nonce_made_up(original: Any) -> Callable[..., Any]:
-    return lambda self, nonce, origin: original(self, nonce ^ 1, origin)
+    return lambda self, nonce: original(self, nonce ^ 1)
 
 
 def _fork_unsaid(original: Any) -> Callable[..., Any]:
@@ -257,14 +227,6 @@ def _fork_unsaid(original: Any) -> Callable[..., Any]:
         original(self, last, is_known=True)
 
     return stop_after
-
-
-def _refusals_alone(original: Any) -> Callable[..., Any]:
-    def note(self: Upstreams, entry: FeedEntry, face: int, now: int) -> None:
-        if entry.upstream.state is not State.SILENT:
-            original(self, entry, face, now)
-
-    return note
 
 
 def _in_step(original: Any) -> Callable[..., Any]:
@@ -276,27 +238,12 @@ def _in_step(original: Any) -> Callable[..., Any]:
     return wait
 
 
-def _put_off(original: Any) -> Callable[..., Any]:
-    def touch(self: Upstream, now: int) -> Any:
-        return self._ask(self.head, now) if original(self, now) else []
-
-    return touch
-
-
 def _pulled_back(original: Any) -> Callable[..., Any]:
     def can_go_back(self: Upstreams, entry: FeedEntry, first: int, now: int) -> bool:
         is_asked_for = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
         return is_asked_for and self._find_way(entry, now)
 
     return can_go_back
-
-
-def _failures_forgotten(original: Any) -> Callable[..., Any]:
-    return lambda self, entry, face, now: (face in entry.ranges, self._shunned_until(face, now), False)
-
-
-def _causeless(original: Any) -> Callable[..., Any]:
-    return lambda self, entry, first, now, cause: original(self, entry, first, now, None)
 
 
 def _backfilled_once(original: Any) -> Callable[..., Any]:
@@ -334,7 +281,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "duplicate delivered": (Patch(Consumer, "take_items", _given_twice),),
     "renewal lost": (Patch(Upstream, "want", _never_renewed),),
     "range not dropped with its face": (Patch(FeedTable, "remove_face", _ranges_stay),),
-    "no failover": (Patch(Upstreams, "fail_over", returns(None)),),
     "tail-loss probe missing": (
         Patch(Upstream, "_patience", returns(NEVER // 2)),
         Patch(Upstream, "answered", _tip_unheard),
@@ -348,9 +294,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "entry kept without ranges": (Patch(FeedTable, "_settle", _entry_kept),),
     "producer's grants kept": (Patch(Producer, "wake", returns(None)),),
     "past not fetched": (Patch(Backfill, "want", returns([])),),
-    "reissued LLI dropped": (Patch(Reissues, "take", _dropped_too_soon),),
-    "short lifetimes shun nobody": (Patch(Upstream, "is_doubtful", returns(result=False)),),
-    "past presumed": (Patch(FeedEntry, "can_progress", _past_presumed),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
     "refused without a word": (Patch(Downstreams, "refuse", _dropped_silently),),
     "duplicate LLI heeded": (Patch(Ranges, "is_repeated", returns(result=False)),),
@@ -361,21 +304,13 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         Patch(consumer, "_FIRST_RETRY", lambda _: NEVER // 2),
     ),
     "pulled once": (Patch(Upstream, "_pull_again", returns([])),),
-    "passed-on LLI forgotten": (Patch(Upstream, "touch", _touch_is_no_repetition),),
     "repaired once": (Patch(Upstream, "_repair", _asked_once),),
     "cancel for all": (Patch(Ranges, "drop", _for_all),),
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
     "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
-    "past asked for without a cause": (Patch(Upstreams, "_ask_for_the_past", _causeless),),
-    "failures forgotten": (Patch(Upstreams, "_reluctance", _failures_forgotten),),
     "refused in step": (Patch(Consumer, "_wait", _in_step),),
-    "hop that delivers forgotten": (Patch(Upstreams, "remember", returns(None)),),
-    "time-out put off by reissued LLIs": (Patch(Upstream, "touch", _put_off),),
     "pulled back": (Patch(Upstreams, "_can_go_back", _pulled_back),),
-    "pulling found out anew": (Patch(Upstream, "go_on_pulling", returns(None)),),
-    "hops that needed this node given up": (Patch(Upstreams, "_ask_again", returns(result=False)),),
-    "silence forgotten": (Patch(Upstreams, "_note_failure", _refusals_alone),),
     "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
@@ -383,11 +318,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
 
 
 COSTLY: dict[str, tuple[Patch, ...]] = {
-    "downstream never asked": (Patch(Upstreams, "_hops", _no_downstream),),
-    "nonces forgotten": (Patch(FeedEntry, "leave_nonces", returns(None)),),
     "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
-    "nobody shunned": (Patch(Upstreams, "_shunned_until", returns(0)),),
-    "silent hop waited for": (Patch(Upstreams, "_tries_for", returns(MAX_TRIES)),),
     "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
 }
 """Bugs that break no invariant, since other retries make up for them. They cost time or packets."""

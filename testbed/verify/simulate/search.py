@@ -7,7 +7,7 @@ from functools import partial
 
 from testbed.experiment.workers import work_off
 from testbed.verify.simulate.classic_story import make_classic
-from testbed.verify.simulate.story import make_story
+from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.world import Outcome, play
 
 _BATCH = 50

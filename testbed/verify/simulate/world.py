@@ -4,9 +4,9 @@ One event queue, ordered by (time, rank, order of scheduling); at one instant al
 these before steps, as in the emulator. A frame's fate depends on the story's seed, its link, its direction
 and its number there, and on nothing else.
 
-A story ends with a calm: links are up, nothing befalls frames, stalled readers read. Within CATCH_UP_NS
-every subscriber that is connected must have everything, or a named error. Then all cancel, and when the
-longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
+A story ends with a calm: links are up, nothing befalls frames, stalled readers read. Within the time that is
+promised (see promise) every subscriber that is connected must have everything, or a named error. Then all
+cancel, and when the longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
 """
 
 import hashlib
@@ -20,9 +20,7 @@ from typing import NamedTuple
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.lli.consumer import MAX_RETRY
-from forwarder.lli.estimates import MAX_TIMEOUT
-from forwarder.lli.upstream import MAX_TRIES, Recovery
+from forwarder.lli.upstream import Recovery
 from testbed.verify.simulate.actors import US, Device, Reader, Target, inject
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS, Classic
 from testbed.verify.simulate.feeds import items_of, name_of, signer_of
@@ -31,19 +29,20 @@ from testbed.verify.simulate.frames import Reader as FrameReader
 from testbed.verify.simulate.invariants import Delivery, Grants, Violation, check_ended, check_quiet, digest
 from testbed.verify.simulate.links import Cable, Wire, routes
 from testbed.verify.simulate.linkwatch import LinkWatch
+from testbed.verify.simulate.place import Place
+from testbed.verify.simulate.promise import QUOTA_NS, SECOND_NS, promise
+from testbed.verify.simulate.sources import Sources
 from testbed.verify.simulate.story import MISCHIEF, Fate, Story
 from topologies.emulator.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
 
-SECOND_NS = 1_000_000_000
-CATCH_UP_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
-"""Virtual time after the last thing that happens, in which everyone catches up: a pause between two tries, or
-between two probes, which is as long; all tries at a dead hop; and a pause again, if all were refused."""
 LINGER_NS = 5 * SECOND_NS
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
 LONG_NS = 30 * SECOND_NS
 """A lifetime that nobody should have to sit out for subscriptions to end."""
 MAX_FRAMES = 10_000
 """More than any story needs: a storm. The longest of some hundreds has 2,000."""
+FRAMES_PER_READER = 100
+"""More for each subscription and link."""
 MAX_WAKES = 200
 """Alarms of one host at one instant: more is a loop."""
 
@@ -131,20 +130,6 @@ def play(story: Story, *, record: bool = False, watch: bool = False) -> Outcome:
     return world.outcome
 
 
-class _Place:
-    """A node: its host, made anew when it restarts, and what outlives that."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.host: Host
-        self.faces: dict[str, int] = {}
-        self.peers: dict[int, str] = {}
-        self.devices: list[Device] = []
-        self.readers: list[Reader] = []
-        self.starts = 0
-        self.alarm: Alarm
-
-
 class _World(VirtualTime):
     def __init__(self, story: Story, *, record: bool, watch: bool = False) -> None:
         super().__init__()
@@ -155,9 +140,11 @@ class _World(VirtualTime):
         self._record = record
         self._is_watching = watch
         self._is_well = False
+        self._late: str | None = None
         self._connected: dict[str, set[str]] = {}
         self._reached: dict[tuple[str, int], set[str]] = {}
         self._frames = 0
+        self._most_frames = MAX_FRAMES + FRAMES_PER_READER * len(story.links) * len(story.subscribers)
         self._carried = 0
         self._has_quotas = any(node.cache_feeds < len(story.feeds) for node in story.nodes)
         self._has_legacy = not all(node.push for node in story.nodes)
@@ -167,28 +154,34 @@ class _World(VirtualTime):
         self._llis: Counter[tuple[str, str, bytes]] = Counter()
         self._upstreams: dict[tuple[str, bytes], str] = {}
         self._specs = {node.name: node for node in story.nodes}
-        self._places = {node.name: _Place(node.name) for node in story.nodes}
+        self._places = {node.name: Place(node.name) for node in story.nodes}
         for place in self._places.values():
             place.alarm = self._make_alarm(place)
         self._cables = {frozenset((link.a, link.b)): Cable(link) for link in story.links}
         self._wires: dict[tuple[str, str], Wire] = {}
+        self._cables_at: dict[str, dict[str, Cable]] = {node.name: {} for node in story.nodes}
         for cable in self._cables.values():
             a, b = cable.link.a, cable.link.b
             self._wires[a, b] = Wire(cable, a, b, story)
             self._wires[b, a] = Wire(cable, b, a, story)
+            self._cables_at[a][b] = self._cables_at[b][a] = cable
+        self._sources = Sources(self._places, self._cables, self._count)
         self._devices: dict[tuple[int, int], tuple[str, Device]] = {}
         self._names = [name_of(feed) for feed in story.feeds]
+        self._publishers: list[list[Device]] = [[] for _ in story.feeds]
         for index, feed in enumerate(story.feeds):
             for number, node in enumerate(feed.devices):
                 device = Device(self._names[index], items_of(feed, number), signer_of(feed))
                 self._devices[index, number] = (node, device)
+                self._publishers[index].append(device)
                 self._places[node].devices.append(device)
         self._readers: dict[str, tuple[str, Reader]] = {}
         for wanted in story.subscribers:
             reader = self._make_reader(wanted.name)
             self._readers[wanted.name] = (wanted.node, reader)
             self._places[wanted.node].readers.append(reader)
-        self._routes = routes(story, [feed.devices for feed in story.feeds])
+        self._origins = [feed.devices for feed in story.feeds]
+        self._routes = routes(story, self._origins)
         self._classic: Classic | None = None
         if story.is_classic:
             last = self._last()
@@ -201,7 +194,7 @@ class _World(VirtualTime):
     def _last(self) -> int:
         """Return when the last thing happens, ns."""
         story = self.story
-        times = [story.calm, *(step.at for step in story.steps)]
+        times = [story.calm + (story.converge or 0), *(step.at for step in story.steps)]
         times += [time for log in story.logs for time in log.times]
         times += [wanted.start for wanted in story.follows]
         return max(times) * US
@@ -228,11 +221,11 @@ class _World(VirtualTime):
         if self._classic is not None:
             for place in self._places.values():
                 self._settle(place)
-        self._catch_up(last + (CATCH_UP_NS if self._classic is None else CLASSIC_CATCH_UP_NS))
+        self._catch_up(last + (promise(story).within if self._classic is None else CLASSIC_CATCH_UP_NS))
         unsatisfied = self._unsatisfied() if story.dead else []
         if unsatisfied and all(self._is_shut_out(name) for name, _ in unsatisfied):
             # Around a dead link nodes ask each other in turn, each until its hop was silent for all tries.
-            self._catch_up(last + CATCH_UP_NS * len(story.nodes))
+            self._catch_up(last + QUOTA_NS * len(story.nodes))
         self._check_caught_up(last)
         lifetime = max((wanted.lifetime_ms for wanted in story.subscribers), default=0) * 1_000_000
         if lifetime == LONG_NS and all(node.push for node in story.nodes):
@@ -254,6 +247,7 @@ class _World(VirtualTime):
         if self._classic is not None:
             self._check_classic(self._classic)
         for place in self._places.values():
+            self._sources.ended(place.name)
             check_ended(place.name, place.host)
             for device in place.devices:
                 if device.waiting:
@@ -263,7 +257,7 @@ class _World(VirtualTime):
         """Go on until nobody misses anything, or to the end."""
         while (time := self.next_time()) is not None and time <= until:
             self.step()
-            if self._is_well and not self._unsatisfied():
+            if self._is_well and not self._is_anyone_unsatisfied():
                 break
 
     def _check_classic(self, classic: Classic) -> None:
@@ -302,21 +296,39 @@ class _World(VirtualTime):
     def _unsatisfied(self) -> list[tuple[str, str]]:
         """Return the applications that still miss something, and what they have."""
         unsatisfied = [] if self._classic is None else self._classic.unsatisfied(self._connected, self.now)
-        for name, (node, reader) in self._readers.items():
-            index = reader.wanted.feed
-            if self._reached[node, index].isdisjoint(self.story.feeds[index].devices):
-                continue
-            if self._has_legacy and self.story.feeds[index].fork is not None:
-                continue  # a proof does not cross a forwarder that nobody has asked for it
-            published = min(d.published for (feed, _), (_, d) in self._devices.items() if feed == index)
-            if not reader.subscribed or reader.delivery.is_done(published):
-                continue
-            if self._has_quotas and reader.last_error is not None:
-                continue
-            if self._is_shut_out(name, unheard=True):
-                continue
-            unsatisfied.append((name, reader.delivery.progress))
-        return unsatisfied
+        late = (name for name in self._readers if self._misses_something(name))
+        return unsatisfied + [(name, self._readers[name][1].delivery.progress) for name in late]
+
+    def _is_anyone_unsatisfied(self) -> bool:
+        """Tell whether some application misses something; look at the one that did so before first."""
+        if self._classic is not None and self._classic.unsatisfied(self._connected, self.now):
+            return True
+        if self._late is not None and self._misses_something(self._late):
+            return True
+        self._late = next((name for name in self._readers if self._misses_something(name)), None)
+        return self._late is not None
+
+    def _misses_something(self, name: str) -> bool:
+        """Tell whether a reader that can have everything has not."""
+        node, reader = self._readers[name]
+        index = reader.wanted.feed
+        published = min(device.published for device in self._publishers[index])
+        if not reader.subscribed or reader.delivery.is_done(published):
+            return False
+        if self._has_quotas and reader.last_error is not None:
+            return False
+        if self._has_legacy and self.story.feeds[index].fork is not None:
+            return False  # a proof does not cross a forwarder that nobody has asked for it
+        if self._reached_from(node, index).isdisjoint(self.story.feeds[index].devices):
+            return False
+        return not self._is_shut_out(name, unheard=True)
+
+    def _reached_from(self, node: str, feed: int) -> set[str]:
+        """Return the nodes that a node's Interests for a feed get to, since all is well."""
+        reached = self._reached.get((node, feed))
+        if reached is None:
+            reached = self._reached[node, feed] = self._reachable(node, feed)
+        return reached
 
     def _is_shut_out(self, name: str, *, unheard: bool = False) -> bool:
         """Tell whether each way from a subscriber to its feed passes a forwarder that has no place for it.
@@ -356,9 +368,12 @@ class _World(VirtualTime):
         They get no further than to those that are `full`.
         """
         ways = [(node, "")] * (node not in full)
+        known = set(ways)
         for place, before in ways:  # grows as it goes
             onward = [peer for peer in self._onward(place, before, feed) if peer not in full]
-            ways += [(peer, place) for peer in onward if (peer, place) not in ways]
+            new = [(peer, place) for peer in onward if (peer, place) not in known]
+            known.update(new)
+            ways += new
         return {place for place, _ in ways}
 
     def _onward(self, place: str, before: str, feed: int | None) -> list[str]:
@@ -368,7 +383,7 @@ class _World(VirtualTime):
         keeps silent. Refused, it begins anew with the cheapest, for ever: where that leads back or has no
         other way, classic NDN finds none, either.
         """
-        cables = {b: wire.cable for (a, b), wire in self._wires.items() if a == place}
+        cables = self._cables_at[place]
         if feed is None or self._specs[place].push:
             return [peer for peer, cable in cables.items() if cable.up and peer != before]
         faces = self._places[place].faces
@@ -381,9 +396,10 @@ class _World(VirtualTime):
     def _all_is_well(self) -> None:
         """Nothing more happens: from now on subscribers have time to catch up."""
         self._is_well = True
-        self._connected = {node: self._reachable(node, None) for node in self._places}
-        feeds = range(len(self.story.feeds))
-        self._reached = {(node, feed): self._reachable(node, feed) for node in self._places for feed in feeds}
+        if self._classic is not None:
+            self._connected = {node: self._reachable(node, None) for node in self._places}
+        for node, reader in self._readers.values():
+            self._reached_from(node, reader.wanted.feed)
 
     def _begin_calm(self) -> None:
         self._note("", None, "calm")
@@ -396,7 +412,7 @@ class _World(VirtualTime):
 
     # Nodes
 
-    def _start(self, place: _Place) -> None:
+    def _start(self, place: Place) -> None:
         """Make a node's host, from nothing."""
         spec, story = self._specs[place.name], self.story
         store = FeedStore(max_feeds=spec.cache_feeds, max_items=spec.cache_items)
@@ -424,7 +440,7 @@ class _World(VirtualTime):
         if self._classic is not None:
             self._classic.start(spec, host)
 
-    def _add_face(self, place: _Place, wire: Wire) -> None:
+    def _add_face(self, place: Place, wire: Wire) -> None:
         """Make a node's face to the far end of a wire."""
         host, link = place.host, wire.cable.link
         rate = link.rate_kbit
@@ -456,6 +472,27 @@ class _World(VirtualTime):
             sending.sender_began()
             receiving.receiver_began()
 
+    def _reroute_later(self) -> None:
+        """Let routes follow what links do, after some time."""
+        if self.story.converge is not None:
+            self.at(self.now + self.story.converge * US, OBSERVER, self._reroute)
+
+    def _reroute(self) -> None:
+        down = {pair for pair, cable in self._cables.items() if not cable.up}
+        before, self._routes = self._routes, routes(self.story, self._origins, down)
+        self._note("", None, "routes converge")
+        for place in self._places.values():
+            fib = place.host.forwarder.fib
+            changed = False
+            for feed, old, new in zip(self._names, before[place.name], self._routes[place.name], strict=True):
+                for peer, _ in set(old) - set(new):
+                    fib.remove(feed, place.faces[peer])
+                for peer, cost in set(new) - set(old):
+                    fib.add(feed, place.faces[peer], cost)
+                changed = changed or old != new
+            if changed:
+                self._prod(place)
+
     def _make_reader(self, name: str) -> Reader:
         wanted = next(w for w in self.story.subscribers if w.name == name)
         feed = self.story.feeds[wanted.feed]
@@ -475,8 +512,9 @@ class _World(VirtualTime):
             report,
         )
 
-    def _settle(self, place: _Place) -> None:
+    def _settle(self, place: Place) -> None:
         """Send what a host has put out, and set its alarm."""
+        self._sources.acted(place.name, self.now)
         for face, payload, _ in place.host.take_outputs():
             if face in place.peers:  # it may just have been removed
                 self._transmit(self._wires[place.name, place.peers[face]], payload)
@@ -484,13 +522,13 @@ class _World(VirtualTime):
             self._classic.exchanges.check_settled(place.name, self.now)
         place.alarm.set(place.host.next_deadline())
 
-    def _make_alarm(self, place: _Place) -> Alarm:
+    def _make_alarm(self, place: Place) -> Alarm:
         def stuck() -> None:
             raise Violation("spin", place.name, f"wants to be woken again and again at {self.now} ns")
 
         return Alarm(self, lambda: self._prod(place), MAX_WAKES, stuck)
 
-    def _prod(self, place: _Place) -> None:
+    def _prod(self, place: Place) -> None:
         self.running = place.name
         before = self._holders(place)
         place.host.wake(self.now)
@@ -501,8 +539,8 @@ class _World(VirtualTime):
 
     def _transmit(self, wire: Wire, payload: bytes) -> None:
         self._frames += 1
-        if self._frames > MAX_FRAMES:
-            raise Violation("storm", wire.a, f"more than {MAX_FRAMES} frames")
+        if self._frames > self._most_frames:
+            raise Violation("storm", wire.a, f"more than {self._most_frames} frames")
         frame = wire.reader.read(payload, self.now)
         text = describe(frame)
         try:
@@ -557,18 +595,20 @@ class _World(VirtualTime):
         self._carried += 1
         number = self._carried
         self._under_way[number] = (wire, text, frame.kind)
+        process = self._places[wire.a].starts
 
         def arrive() -> None:
             del self._under_way[number]
-            self._arrive(wire, payload, frame, text, epoch)
+            self._arrive(wire, payload, frame, text, epoch, process)
 
         self.at(arrival, FRAME, arrive)
 
-    def _arrive(self, wire: Wire, payload: bytes, frame: Frame, text: str, epoch: int) -> None:
+    def _arrive(self, wire: Wire, payload: bytes, frame: Frame, text: str, epoch: int, process: int) -> None:
         if wire.cable.epoch != epoch:
             self._lose(wire, text, "cut")
             return
         self._note(wire.a, wire.b, text)
+        self._sources.heard(wire.b, wire.a, frame, process)
         if wire.watch is not None:
             come = wire.watch.arrived(payload, self.now)
             if come is None or self._classic is None:
@@ -592,7 +632,7 @@ class _World(VirtualTime):
         self._note_feature(place, before, kind)
         self._settle(place)
 
-    def _holders(self, place: _Place) -> tuple[str, ...]:
+    def _holders(self, place: Place) -> tuple[str, ...]:
         """Describe what a node's holders are up to, if anybody wants to know."""
         feeds = place.host.forwarder.feeds
         if not self._is_watching or feeds is None:
@@ -604,7 +644,7 @@ class _World(VirtualTime):
             for entry in feeds
         )
 
-    def _note_feature(self, place: _Place, before: tuple[str, ...], event: str) -> None:
+    def _note_feature(self, place: Place, before: tuple[str, ...], event: str) -> None:
         if self._is_watching:
             under_way = frozenset(kind for _, _, kind in self._under_way.values())
             self.outcome.features.add((before, event, self._holders(place), under_way))
@@ -683,6 +723,8 @@ class _World(VirtualTime):
         self._note(a, b, "link cut" + (", both told" if signalled else ", nobody told"), lost=True)
         if signalled:
             self._signal(a, b, up=False)
+        self._sources.changed(self.now)
+        self._reroute_later()
 
     def _heal(self, a: str, b: str) -> None:
         cable = self._wires[a, b].cable
@@ -693,6 +735,8 @@ class _World(VirtualTime):
         self._note(a, b, "link up")
         if cable.signalled:
             self._signal(a, b, up=True)
+        self._sources.changed(self.now)
+        self._reroute_later()
 
     def _signal(self, a: str, b: str, *, up: bool) -> None:
         for node, peer in ((a, b), (b, a)):
@@ -710,7 +754,7 @@ class _World(VirtualTime):
         if self._classic is not None:
             self._classic.exchanges.forget(node, peer)
 
-    def _renew(self, place: _Place, peer: str) -> None:
+    def _renew(self, place: Place, peer: str) -> None:
         """Let a node remove its face to a neighbour, and make another; the neighbour is not told."""
         self._count("face made anew")
         self._note(place.name, None, f"makes a new face to {peer}")
@@ -721,14 +765,16 @@ class _World(VirtualTime):
         self._add_face(place, self._wires[place.name, peer])
         self._prod(place)
 
-    def _restart(self, place: _Place, signalled: bool) -> None:
+    def _restart(self, place: Place, signalled: bool) -> None:
         self._count("restart")
         self._note(place.name, None, "restarts")
         peers = [peer for peer in place.faces if self._wires[place.name, peer].cable.up]
         self._forget(place.name)
+        self._sources.restarts(place.name, self.now)
         for device in place.devices:
             device.restart()
         self._start(place)
+        self._sources.changed(self.now)
         for reader in place.readers:
             reader.restart(self.now)
         self._prod(place)
@@ -761,8 +807,9 @@ class _World(VirtualTime):
         self._count(f"injected {kind}")
         self._note(wire.a, wire.b, f"injected: {kind}")
         if kind in MISCHIEF:
-            # The attacker's LLI is an LLI.
-            self._grants.arrived(wire.b, wire.a, FrameReader().read(payload, self.now), self.now)
+            frame = FrameReader().read(payload, self.now)
+            self._sources.heard(wire.b, wire.a, frame, 1)  # it may have been recorded in the first process
+            self._grants.arrived(wire.b, wire.a, frame, self.now)  # the attacker's LLI is an LLI
             self._deliver(wire, payload, kind)
             return
         host = self._places[wire.b].host

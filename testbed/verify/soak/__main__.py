@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from testbed.verify.simulate.invariants import Violation
-from testbed.verify.soak import real
+from testbed.verify.soak import real, service
 from testbed.verify.soak.virtual import HOUR, Row, Soak
 
 _console = Console(highlight=False, soft_wrap=True)
@@ -19,14 +19,17 @@ _console = Console(highlight=False, soft_wrap=True)
 @click.command()
 @click.option("--hours", type=click.FloatRange(min=0.05), default=24, show_default=True, help="Virtual time.")
 @click.option("--real-minutes", type=click.FloatRange(min=0.1), help="Real time against a daemon, instead.")
+@click.option("--service-minutes", type=click.FloatRange(min=0.05), help="The daemon as a service, instead.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of everything.")
-def main(hours: float, real_minutes: float | None, seed: int) -> None:
+def main(hours: float, real_minutes: float | None, service_minutes: float | None, seed: int) -> None:
     """Let traffic run for long, and check that nothing grows and nobody misses anything.
 
     Exit status 1 if something does.
     """
     try:
-        if real_minutes is None:
+        if service_minutes is not None:
+            _as_service(service_minutes, seed)
+        elif real_minutes is None:
             _virtually(hours, seed)
         else:
             _really(real_minutes, seed)
@@ -47,6 +50,28 @@ def _really(minutes: float, seed: int) -> None:
         _console.print(f"{when}: {_held(getattr(report, when))}")
     _console.print("memory, kB a life: " + " ".join(f"{growth:.2f}" for growth in report.growth))
     _console.print(", ".join(f"{what} {count:,}" for what, count in sorted(report.counts.items())))
+
+
+def _as_service(minutes: float, seed: int) -> None:
+    began = said = time.monotonic()
+
+    def is_over(drill: service.Drill) -> bool:
+        nonlocal said
+        if time.monotonic() >= said + 10:
+            said = time.monotonic()
+            _console.print(f"{said - began:5.0f} s  {_told(drill)}")
+        return time.monotonic() >= began + minutes * 60
+
+    _console.print(f"done: {_told(service.soak(is_over, seed))}")
+
+
+def _told(drill: service.Drill) -> str:
+    counts = {
+        **drill.happened,
+        **{f"Interests over {scheme}": n for scheme, n in drill.clients.asked.items()},
+    }
+    said = ", ".join(f"{what} {count:,}" for what, count in sorted(counts.items()))
+    return f"{said}; at most {drill.most_kb:,} kB"
 
 
 def _held(held: real.Left) -> str:

@@ -50,22 +50,18 @@ def tables_of(host: Host) -> dict[str, int]:
         "faces": len(forwarder.faces),
         "routes": len(forwarder.fib),
         "PIT": len(forwarder.pit),
-        "PIT timers": _timers(forwarder.pit.timers),
+        "PIT timers": len(forwarder.pit.timers._heap),
         "content store": len(forwarder.cs),
         "dead nonces": len(forwarder.dead_nonces),
         "feeds": 0 if feeds is None else len(feeds),
         "ranges": 0 if feeds is None else sum(len(list(entry.ranges.items())) for entry in feeds),
-        "feed timers": 0 if feeds is None else _timers(feeds._timers),
+        "feed timers": 0 if feeds is None else len(feeds._timers),
         "estimates": 0 if feeds is None else sum(map(len, _known_of_faces(feeds).values())),
         "partial packets": sum(len(link.reassembler) for link in links),
         "unacknowledged": sum(
             len(link.reliability._unacked) for link in links if link.reliability is not None
         ),
     }
-
-
-def _timers(wheel: Any) -> int:
-    return sum(len(bucket) for bucket in wheel._buckets.values())
 
 
 def _known_of_faces(feeds: FeedTable) -> dict[str, dict[int, Any]]:

@@ -24,9 +24,9 @@ from contextlib import closing, contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from forwarder.daemon.commands import register
+from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.framing import cut
 from forwarder.wire.feed import item_name
@@ -164,12 +164,21 @@ def _running() -> Iterator[Daemon]:
             daemon.kill()
 
 
+class Reached(Protocol):
+    """A forwarder that clients can connect with."""
+
+    def connect(self, scheme: str) -> socket.socket:
+        """Return a connected socket."""
+        ...
+
+
 class Connection:
     """One face's other end."""
 
-    def __init__(self, daemon: Daemon, scheme: str) -> None:
+    def __init__(self, daemon: Reached, scheme: str) -> None:
         self.scheme = scheme
         self.sock = daemon.connect(scheme)
+        self.signer = Signer()
         self._rest = b""
         self._waiting: list[bytes] = []
 
@@ -272,9 +281,8 @@ class Traffic:
 
     def _reside(self) -> None:
         connection = Connection(self._daemon, "unix")
-        rng = Random(f"{self._seed} resident")
         for prefix in (RESIDENT, self._publisher.feed):
-            self._register(connection, prefix, rng)
+            self._register(connection, prefix)
         self._has_begun.set()
         workers = self._threads[1:]
         while not self._is_over.is_set() or any(thread.is_alive() for thread in workers):
@@ -292,8 +300,8 @@ class Traffic:
                 connection.send(packet)
         connection.sock.close()
 
-    def _register(self, connection: Connection, prefix: bytes, rng: Random) -> None:
-        connection.send(register(prefix, nonce=rng.getrandbits(62), time_ms=time.time_ns() // 1_000_000))
+    def _register(self, connection: Connection, prefix: bytes) -> None:
+        connection.send(connection.signer.register(prefix))
         if connection.wait_for(lambda lp: lp.fragment[:1] == bytes((DATA,))) is None:
             raise Violation("answer", "a registration", "none")
 
@@ -344,7 +352,7 @@ class Traffic:
     def _serve(self, connection: Connection, rng: Random) -> None:
         """Register a prefix, and answer somebody else's Interest for it."""
         prefix = from_uri(f"/life/{rng.getrandbits(40)}")
-        self._register(connection, prefix, rng)
+        self._register(connection, prefix)
         other = Connection(self._daemon, rng.choice(("unix", "tcp4")))  # a datagram may be lost
         name = prefix + from_uri("/x")
         other.send(make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=_LIFETIME_MS))

@@ -46,7 +46,8 @@ const actions = {
   publish: async ({ count, size }) => {
     for (let n = 0; n < count; n++) await write(keys, { type: 'post', text: `${n} `.padEnd(size, 'x') })
   },
-  create: async ({ content, recps }) => (await write(keys, content, recps)).key,
+  // Members that are undefined are left out of what is signed, and are in the log.
+  create: async ({ content, recps }) => (await write(keys, { ...content, root: undefined }, recps)).key,
   // Make `feeds` feeds of others, of `count` messages each, and hand them out.
   makeFeeds: async ({ feeds, count }) => {
     const ids = []
@@ -61,6 +62,19 @@ const actions = {
   request: async ({ feeds }) => feeds.forEach((feed) => sbot.ebt.request(feed, true)),
   unrequest: async ({ feeds }) => feeds.forEach((feed) => sbot.ebt.request(feed, false)),
   connect: ({ address }) => promised((done) => sbot.connect(address, done)).then(() => true),
+  // Get a feed by createHistoryStream from a peer, once.
+  fetch: async ({ address, feed }) => {
+    const rpc = await promised((done) => sbot.connect(address, done))
+    const messages = await new Promise((resolve, reject) =>
+      pull(
+        rpc.createHistoryStream({ id: feed, keys: false }),
+        pull.collect((error, found) => (error ? reject(error) : resolve(found))),
+      ),
+    )
+    for (const message of messages) await promised((done) => sbot.db.add(message, done))
+  },
+  // Wait until all is in the log on disk.
+  drain: () => promised((done) => sbot.db.onDrain(() => setTimeout(done, 1000))),
   heads: () => promised((done) => sbot.getVectorClock(done)),
   ids: ({ feed }) =>
     new Promise((resolve, reject) => {

@@ -22,7 +22,7 @@ from ipaddress import IPv4Address
 from random import Random
 from typing import Final
 
-from forwarder.timers import TimerWheel
+from forwarder.timers import Timers
 from topologies.emulator.tcp.connection import Connection
 from topologies.emulator.tcp.events import Event
 from topologies.emulator.tcp.segment import (
@@ -106,7 +106,7 @@ class Stack:
         self._connections: dict[Ends, Connection] = {}
         self._numbers: dict[int, Connection] = {}
         self._last_number = 0
-        self._timers: TimerWheel[Connection] = TimerWheel()
+        self._timers: Timers[Connection] = Timers()
         self._touched: dict[Connection, None] = {}
         self._out: list[tuple[str, str, bytes]] = []
         self._events: list[Event] = []
@@ -332,18 +332,15 @@ class Stack:
             return
         due = connection.due()
         if due < connection.deadline:
-            if connection.deadline != NEVER:
-                self._timers.cancel(connection)
             connection.deadline = due
-            self._timers.add(connection)
+            self._timers.set(connection, due)
 
     def _forget(self, connection: Connection) -> None:
         """Let go of a connection that is over, but for what is unread."""
         self.counters.repeated += connection.sender.repeated
         self._let_go_of_ends(connection)
-        if connection.deadline != NEVER:
-            self._timers.cancel(connection)
-            connection.deadline = NEVER
+        connection.deadline = NEVER
+        self._timers.set(connection, None)
         if not connection.unread:
             self._numbers.pop(connection.number, None)
 

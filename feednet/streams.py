@@ -1,0 +1,17 @@
+"""Streams of packets by Spark, from captures that grow.
+
+from feednet.streams import follow_captures, spark_session
+"""
+
+from feednet import rooms
+
+rooms.check()
+
+from testbed.cli.extras import need  # noqa: E402
+
+need("testbed", by=__name__)
+
+from analysis.spark.session import spark_session  # noqa: E402
+from analysis.spark.stream_source import follow_captures  # noqa: E402
+
+__all__ = ["follow_captures", "spark_session"]

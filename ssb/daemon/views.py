@@ -1,0 +1,169 @@
+"""What a peer computes from its messages: who follows and blocks whom, and what feeds are called.
+
+Reading all messages anew takes seconds in a large store. So the views are kept in a file beside it, with a
+*cursor*: the last message that they have taken in. Who opens them reads the messages after it. The file
+begins with the hash of the rest, and takes the place of the one before in one step. If it is damaged, or its
+cursor names no message of the store, as when the store comes from a backup, the views are computed from the
+first message on. So the file never has to be right, nor to be there; messages are the only truth.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from hashlib import sha256
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from ssb.applications.about import NAME, Directory
+from ssb.canonical import parse
+from ssb.graph import Graph, Relation
+from ssb.message import Message
+from ssb.store.feeds import Stored, read_log
+from ssb.store.sqlite import SqliteFeeds
+from ssb.tiny.daemon.texts import printable
+
+CONTACT: Final = "contact"
+ABOUT: Final = "about"
+FILE: Final = "views"
+
+LONGEST_NAME: Final = 100
+"""Characters of a name that are kept."""
+
+_LONGEST_SHOWN = 30
+_VERSION = 1
+_MOST_BEHIND = 2_000  # messages that are read by the next one who opens the views
+
+
+def shown(name: str | None) -> str:
+    """Return what is added to a feed for its name, which others may have chosen: nothing, or " (name)"."""
+    text = "" if name is None else printable(name).strip()
+    return f" ({text[:_LONGEST_SHOWN]})" if text else ""
+
+
+class Views:
+    """The views of a store.
+
+    Args:
+        path: of the file.
+        feeds: the store.
+        origin: whose views they are, a feed's reference.
+        hops: see Graph.
+
+    Attributes:
+        graph: of follows and blocks.
+        directory: names that feeds were given.
+    """
+
+    def __init__(self, path: Path, feeds: SqliteFeeds, origin: str, hops: int) -> None:
+        self._path = path
+        self._feeds = feeds
+        self._origin = origin
+        self._hops = hops
+        self._behind = 0  # messages that the file does not have
+        if not self._load():
+            self._begin()
+        self._catch_up()
+        self.graph.take_changes()
+        if self._behind > _MOST_BEHIND // 10:
+            self.save()
+
+    def read(self, message: Message) -> None:
+        """Take in a message that the store has got."""
+        if isinstance(message.content, dict) and self._take(
+            message.author, message.sequence, message.content
+        ):
+            self._behind += 1
+            if self._behind >= _MOST_BEHIND:
+                self.save()
+
+    def namer(self) -> Callable[[str], str | None]:
+        """Return what tells the name of a feed, as the views are now; None for one that nobody has named."""
+        hops = self.graph.hops()
+        return lambda feed: self.directory.name(feed, self._origin, hops) or None
+
+    def save(self) -> None:
+        """Write the file; a disk that fails is no matter, as the views can be computed again."""
+        self._catch_up()
+        feeds: dict[str, int] = {}
+        stated = [
+            (feeds.setdefault(author, len(feeds)), feeds.setdefault(about, len(feeds)), relation, sequence)
+            for author, about, relation, sequence in self.graph.statements()
+        ]
+        named = self.directory.assignments(NAME)
+        content = {
+            "version": _VERSION,
+            "cursor": self._cursor,
+            "feeds": [*feeds],
+            "stated": [*chain.from_iterable(stated)],
+            "named": [[about, author, *assigned] for about, author, assigned in named],
+        }
+        data = json.dumps(content, separators=(",", ":")).encode()
+        partial = self._path.with_name(f".{self._path.name}")
+        try:
+            partial.write_bytes(sha256(data).digest() + data)
+            partial.replace(self._path)
+        except OSError:
+            return
+        self._behind = 0
+
+    def close(self) -> None:
+        """Save what it would take long to read again."""
+        if self._behind > _MOST_BEHIND // 10:
+            self.save()
+
+    def _begin(self) -> None:
+        self.graph = Graph(self._origin, self._hops)
+        self.directory = Directory()
+        self._cursor: tuple[int, str] = (0, "")
+
+    def _load(self) -> bool:
+        """Read the file; return False if it is not there, damaged, or another store's."""
+        try:
+            data = self._path.read_bytes()
+        except OSError:
+            return False
+        if sha256(data[32:]).digest() != data[:32]:
+            return False
+        content: dict[str, Any] = json.loads(data[32:])
+        if content["version"] != _VERSION:
+            return False
+        position, id_ = content["cursor"]
+        if position and [stored.id for stored in self._feeds.log(position - 1, 1)] != [id_]:
+            return False
+        self._begin()
+        self._cursor = position, id_
+        feeds, numbers = content["feeds"], iter(content["stated"])
+        relations = {int(relation): relation for relation in Relation}
+        self.graph.restore(
+            (feeds[author], feeds[about], relations[relation], sequence)
+            for author, about, relation, sequence in zip(numbers, numbers, numbers, numbers, strict=True)
+        )
+        for about, author, sequence, name in content["named"]:
+            self.directory.take(author, sequence, {"type": ABOUT, "about": about, NAME: name})
+        return True
+
+    def _catch_up(self) -> None:
+        """Read what the store has beyond the cursor."""
+        last: Stored | None = None
+        for last in self._after(self._cursor[0]):
+            value = parse(last.text.decode())
+            assert isinstance(value, dict)
+            if isinstance(value["content"], dict):
+                self._take(value["author"], value["sequence"], value["content"])
+            self._behind += 1
+        if last is not None:
+            self._cursor = last.position, last.id
+
+    def _after(self, position: int) -> Iterable[Stored]:
+        return read_log(self._feeds, position, {CONTACT, ABOUT})
+
+    def _take(self, author: str, sequence: int, content: dict[str, Any]) -> bool:
+        """Take in a content; return whether it is of a type that matters."""
+        kind = content.get("type")
+        if kind == CONTACT:
+            self.graph.take(author, sequence, content)
+        elif kind == ABOUT and NAME in content:
+            name = content[NAME]
+            kept = name[:LONGEST_NAME] if isinstance(name, str) else None
+            self.directory.take(author, sequence, {"type": ABOUT, "about": content.get("about"), NAME: kept})
+        return kind in (CONTACT, ABOUT)

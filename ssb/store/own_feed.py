@@ -1,0 +1,128 @@
+"""The one feed that is written here: no message of it is signed where a later one may exist.
+
+`ssb.store.mark` states the invariant. The mark lies beside the identity, which is all that is left when a
+store is lost. The store is in doubt when it was restored or copied, when messages of its own feed were
+imported, and when an identity comes without a mark: from a stock peer, or alone from a backup. Then nothing
+is published before peers were asked (`ssb.daemon.recovery`), or the user says that nobody has more.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.store.feeds import StoreError
+from ssb.store.mark import Mark, Seen
+from ssb.store.sqlite import SqliteFeeds
+
+UNKNOWN: Final = "nothing here tells how many messages it has"
+_COPIED: Final = "this directory was restored or copied"
+_SHORT: Final = "messages of it are missing here"
+
+
+class UnsureFeed(StoreError):
+    """Later messages of the own feed may be elsewhere, so none is signed; says why, and the ways out."""
+
+
+class OwnFeed:
+    """The feed of an identity in a store.
+
+    Args:
+        feeds: the store, open for writing.
+        identity: whose feed it is.
+        path: of the mark.
+        is_new: the identity was made a moment ago: nobody can have seen anything.
+        doubt: a reason for doubt that the caller knows.
+
+    Raises StoreError if the mark cannot be read or written.
+
+    Attributes:
+        known: number of the last message that anybody may have seen.
+        doubt: why there may be later ones elsewhere; "" if nothing says so.
+    """
+
+    def __init__(
+        self, feeds: SqliteFeeds, identity: Identity, path: Path, *, is_new: bool = False, doubt: str = ""
+    ) -> None:
+        self._feeds = feeds
+        self._identity = identity
+        self._mark = Mark(path, feeds.lock_path)
+        self.feed = identity.ref
+        self.doubt = doubt
+        self.known = self.tip
+        try:
+            seen = self._mark.read()
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from None
+        if not is_new:
+            self._compare(seen)
+        if self._mark.is_copy or seen != Seen(self.feed, self.known, doubt=self.doubt):
+            self._write(self.known, self.doubt)
+
+    @property
+    def tip(self) -> int:
+        """Number of the last message that is here."""
+        return self._feeds.tips().get(self.feed, 0)
+
+    def publish(self, content: Mapping[str, Any] | str, now_ms: float) -> Message:
+        """Sign content as the next message; when it returns, message and mark are durable.
+
+        Raises UnsureFeed, and what FeedStore.publish() raises.
+        """
+        self._check_process()
+        if self.doubt:
+            raise UnsureFeed(f"{self._mark.path.parent}: nothing is published: {self.why()}")
+        message = self._feeds.publish(self._identity, content, now_ms)
+        self.advance()
+        return message
+
+    def advance(self) -> None:
+        """Take note of messages that the store has got."""
+        if self.tip > self.known:
+            self._write(self.tip, self.doubt)
+
+    def question(self, doubt: str, known: int = 0) -> None:
+        """Publish nothing until settle(); `known` is the number of a message that was seen elsewhere."""
+        known = max(self.known, known)
+        if (doubt, known) != (self.doubt, self.known):
+            self._write(known, doubt)
+
+    def settle(self) -> None:
+        """Go on after the last message that is here: nobody has a later one."""
+        self._write(self.tip, "")
+
+    def why(self) -> str:
+        """Say why nothing is published, and the ways out."""
+        here = f"{self.tip} are here" + (f" of {self.known}" if self.known > self.tip else "")
+        return (
+            f"later messages of your feed may be elsewhere, and to write over them would fork it "
+            f"({self.doubt}; {here}). Run `feednet ssb peer`, and connect with a peer that has your feed: "
+            "it is fetched, and goes on. If nobody has more than is here, say so once: "
+            "`feednet ssb --new-feed status`"
+        )
+
+    def _compare(self, seen: Seen | None) -> None:
+        """Find out what the mark says of this store."""
+        if seen is None or seen.feed != self.feed:
+            self.doubt = self.doubt or UNKNOWN
+            return
+        self.known = max(seen.number, self.tip)
+        self.doubt = self.doubt or seen.doubt
+        if self.known > self.tip:
+            self.doubt = self.doubt or _SHORT
+        if self._mark.is_copy:
+            self.doubt = self.doubt or _COPIED
+
+    def _check_process(self) -> None:
+        try:
+            self._mark.check_process()
+        except OSError as error:
+            raise StoreError(str(error)) from None
+
+    def _write(self, known: int, doubt: str) -> None:
+        try:
+            self._mark.write(Seen(self.feed, known, doubt=doubt))
+        except OSError as error:
+            raise StoreError(f"{self._mark.path}: {error.strerror or error}") from None
+        self.known, self.doubt = known, doubt

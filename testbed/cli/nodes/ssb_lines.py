@@ -1,0 +1,38 @@
+"""Lines of `feednet ssb`: feeds and messages as people see them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from ssb.daemon.views import shown
+
+_MOST_SHOWN = 5
+
+
+def called(feed: str, names: Mapping[str, str | None]) -> str:
+    """Return a feed as users see it, with its name if it has one."""
+    return f"{feed}{shown(names.get(feed))}"
+
+
+def some(numbers: Sequence[int]) -> str:
+    """Return which messages of a feed are meant: "message 7", or "messages 7, 9 and 12 more"."""
+    first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
+    more = f" and {len(numbers) - _MOST_SHOWN:,} more" if len(numbers) > _MOST_SHOWN else ""
+    return f"message{'s' if len(numbers) > 1 else ''} {first}{more}"
+
+
+def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str | None) -> str:
+    """Return a message as a line for people."""
+    when = datetime.fromtimestamp(value["timestamp"] / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    content = said if said is not None else value["content"]
+    if isinstance(content, str):
+        text = "(private, for others)"
+    elif content.get("type") == "post":
+        text = str(content.get("text", ""))
+    else:
+        text = json.dumps(content, ensure_ascii=False)
+    mark = "  (private)" if said is not None else ""
+    who = called(f"{value['author'][:9]}…", {f"{value['author'][:9]}…": name})
+    one_line = text.replace("\n", " ")
+    return f"{when}  {who} {value['sequence']:>5}{mark}  {one_line}"

@@ -1,0 +1,84 @@
+"""Code that comes with a scenario: strategies of its own, and programs.
+
+To read a scenario executes nothing: it is looked at, drawn, checked and estimated as data. Its strategy files
+are executed by load() alone, which a run calls as it begins. Before that, admit() names what is not from the
+scenario's own directory, or came with a bundle: its reader must trust it first.
+"""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from forwarder import strategies
+from forwarder.forwarder import Forwarder
+from testbed.errors import UserError
+from testbed.experiment.files import MANIFEST
+from testbed.layerings.ndn_node import choose_strategies
+from testbed.scenario.model import Scenario
+
+SUMS = "SHA256SUMS"
+"""What `feednet open` leaves beside the manifest of a bundle, which is known by it."""
+
+TRUST = "read it, then --trust it"
+
+
+def named(table: Mapping[str, Any]) -> list[str]:
+    """Return what code a scenario's table has, valid or not: strategy files, and programs by their words."""
+    return [*map(_whole, _files(table)), *_programs(table)]
+
+
+def admit(table: Mapping[str, Any], path: Path) -> None:
+    """Raise UserError if a scenario, as testbed.scenario.reader.read() has returned it, has code from outside
+    its own directory or from a bundle."""
+    own = path.parent.resolve()
+    foreign = [
+        _whole(file)
+        for file in _files(table)
+        if not Path(file).resolve().is_relative_to(own) or _is_from_bundle(Path(file))
+    ]
+    if _is_from_bundle(path):
+        foreign += _programs(table)
+    if foreign:
+        raise UserError(
+            f"{path}: it has code from outside its own directory, or from a bundle: {', '.join(foreign)};"
+            f" {TRUST}"
+        )
+
+
+def _files(table: Mapping[str, Any]) -> list[str]:
+    files = table.get("strategy_files")
+    return [*map(str, files)] if isinstance(files, list) else []
+
+
+def _programs(table: Mapping[str, Any]) -> list[str]:
+    programs = table.get("programs")
+    words = [
+        program.get("run")
+        for program in (programs if isinstance(programs, list) else ())
+        if isinstance(program, Mapping)
+    ]
+    return [_whole(shlex.join(map(str, each)) if isinstance(each, list) else str(each)) for each in words]
+
+
+def _whole(text: str) -> str:
+    """Return what is to be trusted: nothing of it is left out, and nothing can hide in it."""
+    return text if text.isprintable() else repr(text)
+
+
+def _is_from_bundle(path: Path) -> bool:
+    return any((each / SUMS).exists() and (each / MANIFEST).exists() for each in path.resolve().parents)
+
+
+def load(scenario: Scenario) -> None:
+    """Execute a scenario's strategy files, and check what is chosen of them. Raises UserError."""
+    if not scenario.strategy_files:
+        return
+    try:
+        for file in scenario.strategy_files:
+            strategies.load(Path(file))
+        for chosen in (scenario.strategies, *(change.choice for change in scenario.events)):
+            choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
+    except ValueError as error:
+        raise UserError(f"strategies: {error}") from error

@@ -1,0 +1,283 @@
+"""Flipping bits in what a peer has stored: `python -m testbed.verify.fuzz.flips [--flips N] [--seed N]`.
+
+Theory of operation. An account holds feeds whose authors write, follow, block and name each other; one feed
+is forked, and one message is out of order. All messages are known. For each flip one byte of a copy is
+changed at random: half of the flips hit the text of a message, the others any byte of the store, or of the
+views beside it. Then all commands run that read or write. None may raise anything but an error of one line.
+No message may be shown or handed to peers but those that were stored, and no feed with a gap. What is
+published continues the account's own feed where it ended, or is refused: so nothing forks. Then `check` runs,
+and all messages come as from peers. In the end the account must hold them all, and see the same follows,
+blocks and names as before.
+"""
+
+import json
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+from random import Random
+from typing import Any, Final, NamedTuple
+
+import click
+
+from ssb.canonical import stringify
+from ssb.daemon.account import STORE, Account
+from ssb.daemon.views import ABOUT, CONTACT, FILE
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.store.feeds import StoreError, read_log
+from ssb.store.mend import check_chains
+from testbed.cli.main import MENDABLE, complaint, feednet
+
+_FEEDS, _LENGTH, _NOW = 6, 40, 1_600_000_000_000.0
+_TEXTS: Final = ("a short text", "länger, mit Umlauten, und 🚢", "x" * 900, "y" * 6_000)
+COMMANDS: Final = {
+    "status": ["status"],
+    "log": ["log"],
+    "log of a type": ["log", "--type", CONTACT],
+    "publish": ["publish", "after the flip"],
+    "status again": ["status", "--json"],
+}
+
+
+class Fault(Exception):
+    """Something that must not be; the message says what, in one line."""
+
+
+class Outcome(NamedTuple):
+    """What a command did: what it printed, and the line that it ended with, if it failed."""
+
+    printed: str
+    error: str
+
+
+class Flip(NamedTuple):
+    """A flip and what came of it.
+
+    Attributes:
+        place: where: a file, the number of the byte, and what was there if it is known.
+        outcomes: command -> what it did.
+        lost: how many messages counted as damaged after the check.
+    """
+
+    place: str
+    outcomes: dict[str, Outcome]
+    lost: int
+
+
+class Material:
+    """An account and all that it holds.
+
+    Args:
+        path: where it is made.
+        rng: of everything.
+    """
+
+    def __init__(self, path: Path, rng: Random) -> None:
+        self.path = path
+        account = Account(path)
+        self.own = account.identity.ref
+        authors = [Identity.from_seed(rng.randbytes(32)) for _ in range(_FEEDS)]
+        feeds = [_feed(author, authors, account.identity, rng) for author in authors]
+        for start in range(0, _LENGTH, 5):
+            for feed in feeds:
+                account.feeds.append(feed[start : start + 5], _NOW)
+        for author in authors[:2]:
+            account.publish({"type": CONTACT, "contact": author.ref, "following": True}, _NOW)
+        account.publish({"type": ABOUT, "about": self.own, "name": "me"}, _NOW)
+        for number in range(5):
+            account.publish({"type": "post", "text": f"my {number}"}, _NOW)
+        forker, loner = (Identity.from_seed(rng.randbytes(32)) for _ in range(2))
+        branches = [Message.create(forker, None, {"type": "post", "text": text}, 1) for text in "ab"]
+        account.feeds.append(branches, _NOW)
+        alone = _feed(loner, authors, account.identity, rng)
+        account.feeds.add_out_of_order(alone[10], _NOW)
+        self.messages = {stored.id: stored.message for stored in read_log(account.feeds, 0)}
+        self.single = {message.id: message for message in (*branches, *alone)}
+        self.texts = [message.encoded for message in self.messages.values()]
+        self.known = seen(account)
+        account.views.save()
+        account.close()
+
+
+def _feed(author: Identity, others: list[Identity], own: Identity, rng: Random) -> list[Message]:
+    messages: list[Message] = []
+    for number in range(_LENGTH):
+        to = rng.choice([own, *others]).ref
+        content: dict[str, Any] = {"type": "post", "text": rng.choice(_TEXTS)}
+        if number % 4 == 1:
+            content = {"type": CONTACT, "contact": to, "following": True, "blocking": rng.random() < 0.2}
+        elif number % 4 == 2:
+            content = {"type": ABOUT, "about": author.ref, "name": f"name {number} ü"}
+        messages.append(Message.create(author, messages[-1] if messages else None, content, _NOW))
+    return messages
+
+
+def seen(account: Account) -> tuple[Any, ...]:
+    """Return what an account sees of follows, blocks and names."""
+    namer = account.views.namer()
+    return (
+        set(account.graph.replicated()),
+        set(account.graph.blocks()),
+        {feed: namer(feed) for feed in account.feeds.tips()},
+    )
+
+
+class Drill:
+    """Flips, one after the other, each in a copy of one account.
+
+    Args:
+        directory: where accounts are made.
+        seed: of everything.
+    """
+
+    def __init__(self, directory: Path, seed: int) -> None:
+        self._rng = Random(seed)
+        self._copy = directory / "copy"
+        self.material = Material(directory / "account", self._rng)
+
+    def run(self, flips: int) -> Iterator[Flip]:
+        """Yield what came of each of so many flips. Raises Fault."""
+        for number in range(flips):
+            shutil.rmtree(self._copy, ignore_errors=True)
+            shutil.copytree(self.material.path, self._copy)
+            place = self._flip(is_in_text=number % 2 == 0)
+            try:
+                yield self._try(place)
+            except Fault as error:
+                raise Fault(f"flip {number + 1}, {place}: {error}") from None
+
+    def _flip(self, *, is_in_text: bool) -> str:
+        rng = self._rng
+        path = self._copy / (FILE if not is_in_text and rng.random() < 0.1 else STORE)
+        data = bytearray(path.read_bytes())
+        place, what = rng.randrange(len(data)), ""
+        while is_in_text:
+            text = rng.choice(self.material.texts)
+            found = data.find(text[:100])
+            place = found + rng.randrange(min(len(text), 1000))  # the rest may be on other pages
+            if found >= 0 and place < len(data):
+                what = ", in a text"
+                break
+        data[place] ^= rng.randrange(1, 256)
+        path.write_bytes(data)
+        return f"byte {place} of {path.name}{what}"
+
+    def _try(self, place: str) -> Flip:
+        outcomes = {name: command(self._copy, *words) for name, words in COMMANDS.items()}
+        self._compare(command(self._copy, "log", "--all", "--json").printed)
+        self._look_at_what_is_served()
+        outcomes["check"] = command(self._copy, "check")
+        lost = self._look_at_what_is_served()
+        if lost is None:
+            raise Fault(f"not opened after the check: {outcomes['check'].error}")
+        self._fetch_anew()
+        return Flip(place, outcomes, lost)
+
+    def _compare(self, lines: str) -> None:
+        """Compare what is shown with what was stored."""
+        for line in lines.splitlines():
+            entry = json.loads(line)
+            message = self.material.messages.get(entry["key"])
+            text = stringify(entry["value"])
+            if message is None and entry["value"]["author"] == self.material.own:
+                continue  # it is new
+            if message is None or message.text != text:
+                raise Fault(f"shown: {text!r}")
+
+    def _look_at_what_is_served(self) -> int | None:
+        """Check what peers would get; return how many messages are damaged, None if it cannot be opened."""
+        try:
+            account = Account(self._copy)
+        except StoreError:
+            return None
+        try:
+            for feed, end in dict(account.feeds.tips()).items():
+                served = [stored.message for stored in account.feeds.after(feed, 0, end)]
+                if [message.sequence for message in served] != [*range(1, len(served) + 1)]:
+                    raise Fault(f"served with a gap: {feed}")
+                for message in served:
+                    self._judge(message)
+            return sum(map(len, account.feeds.damaged().values()))
+        except StoreError:
+            return None
+        finally:
+            account.close()
+
+    def _judge(self, message: Message) -> None:
+        """Raise Fault for a message that is neither stored before nor the next of the own feed."""
+        material = self.material
+        if {**material.messages, **material.single}.get(message.id) == message:
+            return
+        (last,) = [m for m in material.messages.values() if m.author == material.own and m.sequence == 8]
+        if message.author != material.own or (message.sequence, message.previous) != (9, last.id):
+            raise Fault(f"served, or published: {message.text!r}")
+
+    def _fetch_anew(self) -> None:
+        """Let all messages come as from peers, and compare the account with the one before the flip."""
+        account = Account(self._copy)
+        try:
+            refused = account.feeds.append([*self.material.messages.values()], _NOW).refused
+            for feed, error in refused.items():
+                raise Fault(f"what comes anew is refused: {feed}: {error}")
+            for message in self.material.messages.values():
+                if account.feeds.get(message.id) != message:
+                    raise Fault(f"did not come anew: {message.sequence} of {message.author}")
+            check_chains(account.feeds)
+            if seen(account) != self.material.known:
+                raise Fault("follows, blocks or names are not what they were")
+        except StoreError as error:
+            raise Fault(f"after the check: {error}") from None
+        finally:
+            account.close()
+
+
+def command(path: Path, *words: str) -> Outcome:
+    """Run `feednet ssb` in this process; raise Fault for anything but an error of one line."""
+    printed = StringIO()
+    try:
+        with redirect_stdout(printed), redirect_stderr(StringIO()):
+            feednet.main(["ssb", "--path", str(path), *words], prog_name="feednet", standalone_mode=False)
+    except MENDABLE as error:
+        line = complaint(error)
+        if not line or "\n" in line:
+            raise Fault(f"{words[0]}: an error of several lines, or none: {line!r}") from None
+        return Outcome(printed.getvalue(), line)
+    except Exception as error:
+        raise Fault(f"{words[0]}: {type(error).__name__}: {error}") from error
+    return Outcome(printed.getvalue(), "")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--flips", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True, help="Of messages and flips.")
+def main(flips: int, seed: int) -> None:
+    """Flip bytes of a store of SSB feeds, one at a time, and list what each command prints.
+
+    Exit status 1 if a command raises, something altered is shown, or a message does not come anew.
+    """
+    counted: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as directory:
+        try:
+            for flip in Drill(Path(directory), seed).run(flips):
+                click.echo(flip.place)
+                for name, outcome in flip.outcomes.items():
+                    said = outcome.error.replace(directory, "") or "as ever"
+                    counted[f"{name}: {'refused' if outcome.error else 'done'}"] += 1
+                    if outcome.error or name == "check":
+                        click.echo(f"    {name}: {said}")
+                if flip.lost:
+                    click.echo(f"    {flip.lost} messages come anew")
+        except Fault as error:
+            raise click.ClickException(str(error)) from None
+    for what, count in counted.items():
+        click.echo(f"{count:6,}  {what}")
+    click.echo("no command raised, nothing altered was shown or served, and all messages came anew")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
