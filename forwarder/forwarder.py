@@ -38,6 +38,7 @@ from forwarder.wire.name import GENERIC, PARAMETERS_DIGEST, component, component
 from forwarder.wire.packet import (
     DATA,
     INTEREST,
+    MOST_LIFETIME_MS,
     SENT_HOP_LIMIT,
     Data,
     Interest,
@@ -49,9 +50,6 @@ from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
 MS: Final = 1_000_000
-
-MOST_LIFETIME_MS: Final = 3_600_000
-"""Longest that an Interest is kept, ms, whatever it asks for: a stranger's would stay for ever."""
 
 _FEEDS: Final = 0
 """The face of the feeds of this node, which have no other way to wait for an answer; others count from 1."""

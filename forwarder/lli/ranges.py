@@ -6,7 +6,7 @@ from typing import Final
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.lp import make_lp
-from forwarder.wire.packet import Data, Interest
+from forwarder.wire.packet import MOST_LIFETIME_MS, Data, Interest
 
 MS: Final = 1_000_000
 
@@ -50,7 +50,7 @@ class Range:
         self.next = first
         self.again: tuple[int, ...] = ()
         self.limit = limit
-        self.lifetime = lli.lifetime_ms * MS
+        self.lifetime = min(lli.lifetime_ms, MOST_LIFETIME_MS) * MS
         self.expiry = now + self.lifetime
         self.nonce = lli.nonce
         self.known = lli.known
@@ -124,13 +124,14 @@ class Ranges:
             return []
         self._heard[face] = (*self._heard.get(face, ())[1 - _REMEMBERED_NONCES :], lli.nonce)
         limit = min(first + credit - 1, LAST_ITEM)
-        expiry = now + lli.lifetime_ms * MS
+        lifetime = min(lli.lifetime_ms, MOST_LIFETIME_MS) * MS
+        expiry = now + lifetime
         granted = self._by_face.get(face)
         if granted is None or granted.expiry <= now:
             self._by_face[face] = Range(first, limit, now, lli)
             self.is_changed = True
             return []
-        granted.nonce, granted.known, granted.lifetime = lli.nonce, lli.known, lli.lifetime_ms * MS
+        granted.nonce, granted.known, granted.lifetime = lli.nonce, lli.known, lifetime
         granted.is_pressing = not granted.is_answered
         if limit < granted.next:
             granted.expiry = max(expiry, granted.expiry)  # what is to come is granted as it was

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MS, Rtt, Window
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import item_name
-from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
+from forwarder.wire.packet import MOST_LIFETIME_MS, SENT_HOP_LIMIT, make_interest
 
 MAX_TRIES: Final = 4
 """LLIs, or rounds of repair, without any sign of life, before another upstream is better."""
@@ -168,7 +168,7 @@ class Upstream:
         self,
         first: int,
         rtt: Rtt,
-        max_lifetime_ms: int = 3_600_000,
+        max_lifetime_ms: int = MOST_LIFETIME_MS,
         recovery: Recovery = Recovery.IN_NETWORK,
     ) -> None:
         self.state = State.IDLE
@@ -424,7 +424,9 @@ class Upstream:
         if self.head > self.limit or self.state is State.PULLING:
             return []
         # All that is wanted: the upstream may have started anew, and would grant no more than this asks for.
-        return [Lli(self.head, self.limit - self.head + 1, max(self._lifetime_ms(now), 1))]
+        self.granted_ms = max(self._lifetime_ms(now), 1)
+        self.expiry, self._sent_at = now + self.granted_ms * MS, now
+        return [Lli(self.head, self.limit - self.head + 1, self.granted_ms)]
 
     def absent(self, first: int) -> None:
         """Note that the upstream has nothing before an item: it is no use to ask for that ever again."""

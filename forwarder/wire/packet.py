@@ -61,6 +61,8 @@ DEFAULT_LIFETIME_MS: Final = 4000
 LARGEST_PACKET: Final = 8800
 """Largest Interest or Data packet that every node passes on, bytes (ndn-cxx MAX_NDN_PACKET_SIZE)."""
 
+MOST_LIFETIME_MS: Final = 3_600_000
+"""Longest that an Interest is kept, ms, whatever it asks for: a stranger's would stay for ever."""
 SENT_HOP_LIMIT: Final = 32
 """HopLimit that our own consumers and relays put into their Interests."""
 

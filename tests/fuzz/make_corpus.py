@@ -16,7 +16,9 @@ from captures.frames import udp_frame
 from captures.pcapng import Direction, Interface, Writer
 from forwarder.daemon.commands import Signer
 from forwarder.link import LinkService
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name
+from forwarder.wire.hello import Hello, Standing, make_hello, reference
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_feed_state, make_lp
 from forwarder.wire.name import IMPLICIT_DIGEST, component, from_uri
 from forwarder.wire.packet import make_data, make_interest
@@ -46,6 +48,12 @@ from testbed.verify.fuzz.node import (
 from testbed.verify.simulate.actors import Target, inject
 from testbed.verify.simulate.feeds import items_of
 from testbed.verify.simulate.story import FORGERIES, MISCHIEF
+
+HELLO = Hello(
+    *(7, 1, 2, bytes(8), bytes(8)),
+    haves=(Standing(reference(OWN_NAME)), Standing(reference(RELAYED_NAME), 2, 9)),
+    states=(Standing(reference(RELAYED_NAME), 2, 9, Evidence(2, 3)), Standing(bytes(8), 1, 2)),
+)
 
 FOUND = "found"
 """What the name of an input begins with that was found by fuzzing."""
@@ -115,6 +123,9 @@ def from_builders() -> dict[str, bytes]:
         "interest": interest,
         "not-an-lli": make_interest(from_uri("/a/seq=3"), nonce=1, send_credit=5),
         "lli": make_interest(item_name(OWN_NAME, 3), nonce=1, lifetime_ms=300, hop_limit=3, send_credit=5),
+        "lli-known": make_interest(
+            item_name(OWN_NAME, 3), nonce=1, hop_limit=3, send_credit=5, known=Evidence(300, 2)
+        ),
         "persistent": make_persistent(interest),
         "parameters": make_interest_with_parameters(name, b"p", nonce=1, lifetime_ms=300, hop_limit=3),
         "hint": make_interest(name, nonce=1, forwarding_hint=[name, from_uri("/here")]),
@@ -129,6 +140,10 @@ def from_builders() -> dict[str, bytes]:
         "announced": make_lp(data, no_cache=True, announcement=data, acks=(1, 2, 3)),
         "pushed": make_lp(data, tip=7, limit=9),
         "feed-state": make_feed_state(OWN_NAME, tip=7, limit=9, first=3),
+        "feed-state-evidence": make_feed_state(OWN_NAME, tip=7, limit=9, evidence=Evidence(4, 1, bytes(64))),
+        "pushed-evidence": make_lp(data, tip=7, limit=9, evidence=Evidence(300, 1)),
+        "hello": make_hello(HELLO),
+        "hello-quiet": make_hello(Hello(7, granted=bytes(8))),
         **{f"fragment-{number}": frame for number, frame in enumerate(fragments)},
     }
 
@@ -178,6 +193,12 @@ def for_node() -> dict[str, bytes]:
         "pushed": [Event(1, 1, make_lp(item.wire, tip=9, limit=8)) for item in relayed[2:6]],
         "gap": [Event(1, 1, relayed[5].wire), Event(WAKE, 0), Event(1, 3, relayed[2].wire), Event(WAKE, 0)],
         "state": [Event(1, 1, make_feed_state(RELAYED_NAME, tip=30, limit=8, first=5)), Event(WAKE, 0)],
+        "source": [
+            Event(1, 1, make_feed_state(RELAYED_NAME, tip=0, limit=8, evidence=Evidence(1, 0))),
+            Event(1, 1, make_hello(HELLO)),
+            Event(WAKE, 0),
+            Event(1, 1, make_hello(HELLO._replace(instance=8))),
+        ],
         "proof": [Event(1, 0, make_data(fork_name(RELAYED_NAME, 3), proof))],
         "cut": [Event(CUT, 1), Event(NOTHING, 8), Event(CUT, 1), Event(CUT, 0), Event(WAKE, 0)],
         "cut-and-answered": [Event(CUT, 0), Event(1, 3, data), Event(CUT, 0)],

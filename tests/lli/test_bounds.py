@@ -85,6 +85,11 @@ BOUNDS = [
         test_table.test_so_many_own_llis_are_known_when_they_are_led_back,
     ),
     Bound(
+        "lifetime that an LLI may ask for",
+        value(ranges, "MOST_LIFETIME_MS"),
+        test_ranges.test_a_strangers_lifetime_is_an_hour_at_most,
+    ),
+    Bound(
         "lifetime of a range",
         line(Ranges, "expire", "granted.expiry <= now", "False"),
         test_ranges.test_credit_zero_cancels_and_time_expires,

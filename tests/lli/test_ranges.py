@@ -166,6 +166,14 @@ def test_the_state_goes_with_the_answer_to_an_lli_and_while_more_follows() -> No
     assert [limit for _, limit in serve(ranges, 1, 5)] == [8]
 
 
+def test_a_strangers_lifetime_is_an_hour_at_most() -> None:
+    ranges = Ranges()
+    for now in (0, 5 * MS):
+        grant(ranges, 1, 1, 8, nonce=now, now=now, lifetime_ms=1 << 60)
+        assert ranges.last_expiry() == now + 3_600_000 * MS
+        assert ranges.longest_lifetime() == 3_600_000 * MS
+
+
 def test_what_has_expired_is_not_brought_back() -> None:
     ranges = Ranges()
     grant(ranges, 1, 2, 30, nonce=1)

@@ -228,20 +228,19 @@ def test_cancelling_is_said_unless_the_upstream_knows() -> None:
     assert with_gap.outstanding == 0
 
 
-def test_a_demand_says_nothing_new() -> None:
-    """It names the last item only: no upstream sends anything again for it."""
+def test_a_demand_asks_for_all_that_is_wanted() -> None:
+    """Its upstream may have started anew, and grants no more than this."""
     up = opened(8)
-    (lli,) = up.demand(1000 * MS)
-    assert lli == Lli(8, 1, MINUTE)
-    ranges = Ranges()
-    ranges.grant(1, 1, parse_interest(Lli(1, 8, MINUTE).packet(FEED, 1)), 0, DATA.get)
-    for seq in range(1, 6):
-        list(ranges.serve(1, lambda item, seq=seq: DATA[item] if item <= seq else None, 5, None))  # type: ignore[misc]
-    assert ranges.grant(1, lli.first, parse_interest(lli.packet(FEED, 2)), 0, DATA.get) == []
-    granted = ranges.get(1)
-    assert granted is not None
-    assert (granted.next, granted.limit) == (6, 8)
+    up.arrived(1, 20 * MS)
+    assert up.demand(1000 * MS) == [Lli(2, 7, MINUTE)]
     assert Upstream(1, Rtt()).demand(0) == []
+
+
+def test_a_demand_prolongs_what_is_granted_so_that_its_end_is_told() -> None:
+    up = opened(8)
+    up.demand(30_000 * MS)
+    assert (up.expiry, up.granted_ms) == (30_000 * MS + MINUTE * MS, MINUTE)
+    assert up.cancel(70_000 * MS) == [Lli(1, 0, 1)], "the upstream would go on"
 
 
 def test_what_is_here_is_skipped() -> None:

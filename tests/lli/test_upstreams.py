@@ -453,7 +453,7 @@ def test_nodes_may_ask_each_other() -> None:
     relay = Relay()
     assert relay.lli(UP, 1, 8) == ["1 lli 1+8"]
     relay = subscribed()
-    assert relay.lli(UP, 1, 8, known=SOURCE) == ["1 lli 8+1"], "a demand: it may have lost its source"
+    assert relay.lli(UP, 1, 8, known=SOURCE) == ["1 lli 1+8"], "a demand: it may have lost its source"
     assert relay.offers == [(UP, None)], "its own evidence, one hop on, is of no use to it"
 
 

@@ -251,4 +251,4 @@ def test_wrong_parameters_are_refused() -> None:
     with pytest.raises(ValueError, match="shortest_ms 9 is above longest_ms 8"):
         LAYERINGS["pull"].parameters.model_validate({"shortest_ms": 9, "longest_ms": 8})
     with pytest.raises(ValueError, match="credit of at least 1"):
-        LAYERINGS["lli"].subscription(NAME, rng=Random(1), credit=0, lifetime_ms=1)
+        LAYERINGS["lli"].subscription(NAME, rng=Random(1), credit=-1, lifetime_ms=1)

@@ -90,7 +90,7 @@ def read_interest(wire: bytes) -> Fields:
         raise Invalid("an Interest is 5, and has a Name that is not empty")
     granted = [value for kind, value in found[1:] if kind == 240]
     order = (33, 18, 30, 10, 12, 34, 36, 44, 46)
-    known = _recognise([pair for pair in found[1:] if pair[0] != 240], order)
+    known = _recognise([pair for pair in found[1:] if pair[0] not in (240, 250)], order)
     hint = elements_of(known.get(30, b""))
     _recognise([pair for pair in hint if pair[0] != 7], ())
     for flag in (33, 18):
@@ -103,6 +103,7 @@ def read_interest(wire: bytes) -> Fields:
         "lifetime_ms": number(known[12]) if 12 in known else 4000,
         "hop_limit": _exactly(1, known[34]) if 34 in known else None,
         "send_credit": _credit(found[0][1], granted),
+        "known": _known(found[1:]) if _credit(found[0][1], granted) is not None else None,
         "forwarding_hint": tuple(value for kind, value in hint if kind == 7 and value),
     }
 
@@ -122,6 +123,79 @@ def _credit(name: bytes, granted: list[bytes]) -> int | None:
     fits = [size for size in (1, 2, 4, 8) if seq < 1 << 8 * size]
     is_item = len(digits) in fits[:1] and 0 < seq < (1 << 64) - 1
     return number(granted[0]) if is_item else None
+
+
+def _known(found: list[tuple[int, bytes]]) -> tuple[int, int, bytes] | None:
+    """The first evidence after SendCredit that is well formed."""
+    kinds = [kind for kind, _ in found]
+    for kind, value in found[kinds.index(240) :]:
+        if kind == 250:
+            try:
+                return evidence(value)
+            except Invalid:
+                continue
+    return None
+
+
+def evidence(value: bytes) -> tuple[int, int, bytes]:
+    """Read evidence of a source: (number, hops, proof)."""
+    proof = value[-64:] if len(value) > 64 else b""
+    rest = value[: len(value) - len(proof)]
+    if not rest or rest[0] >= 64:
+        raise Invalid("evidence")
+    issued = number(rest[1:])
+    if issued == (1 << 64) - 1:
+        raise Invalid("the last number")
+    return issued, rest[0], proof
+
+
+def read_hello(value: bytes) -> Fields:
+    """Read a Hello's value; return the fields of forwarder.wire.hello.Hello by name."""
+    found: list[tuple[int, bytes]] = []
+    several: dict[int, list[tuple[Any, ...]]] = {0xAA: [], 0xAC: []}
+    last = 0
+    for kind, part in elements_of(value):
+        if kind in several and kind >= last:
+            several[kind].append(_standing(part))
+            last = kind
+        elif kind not in several:
+            before = len(_recognise([*found, (kind, part)], _HELLO))
+            if before > len(_recognise(found, _HELLO)) and kind > last:
+                last = kind
+                found.append((kind, part))
+    known = _recognise(found, _HELLO)
+    if 0xA0 not in known:
+        raise Invalid("no Instance")
+    return {
+        "instance": _exactly(4, known[0xA0]),
+        "number": number(known[0xA2]) if 0xA2 in known else None,
+        "reply": number(known[0xA4]) if 0xA4 in known else None,
+        "granted": _digest(known.get(0xA6)),
+        "held": _digest(known.get(0xA8)),
+        "haves": tuple(several[0xAA]),
+        "states": tuple(several[0xAC]),
+        "is_forgotten": 0xAE in known,
+    }
+
+
+_HELLO = (0xA0, 0xA2, 0xA4, 0xA6, 0xA8, 0xAE)
+
+
+def _digest(value: bytes | None) -> bytes | None:
+    if value is not None:
+        _exactly(8, value)
+    return value
+
+
+def _standing(value: bytes) -> tuple[Any, ...]:
+    if len(value) < 8:
+        raise Invalid("no reference")
+    known = _recognise(elements_of(value[8:]), (0xB0, 0xB2, 0xB4))
+    if (0xB0 in known) != (0xB2 in known):
+        raise Invalid("one of Next and Limit")
+    offered = evidence(known[0xB4]) if 0xB4 in known else None
+    numbers = [number(known[kind]) if kind in known else None for kind in (0xB0, 0xB2)]
+    return value[:8], *numbers, offered
 
 
 def read_data(wire: bytes) -> Fields:
@@ -173,6 +247,8 @@ def read_lp(wire: bytes) -> Fields:
         "limit": None,
         "feed": None,
         "first": None,
+        "evidence": None,
+        "hello": None,
     }
     if kind in (5, 6):
         return fields | {"fragment": wire}
@@ -216,6 +292,8 @@ def _lp_field(kind: int, value: bytes, before: Fields) -> Fields:
             return {"announcement": value}
         case 0x370:
             return _feed_state(value)
+        case 0x378:
+            return {"hello": value}
         case _ if kind == 0x62 or not 800 <= kind < 960 or kind % 4:
             raise Invalid(f"field {kind}")
     return {}
@@ -224,7 +302,10 @@ def _lp_field(kind: int, value: bytes, before: Fields) -> Fields:
 def _feed_state(value: bytes) -> Fields:
     found = elements_of(value)
     feed = found.pop(0)[1] if found and found[0][0] == 7 else None
-    known = {kind: number(part) for kind, part in _recognise(found, (0x371, 0x372, 0x373)).items()}
+    parts = _recognise(found, (0x371, 0x372, 0x373, 0x374))
+    offered = evidence(parts.pop(0x374)) if 0x374 in parts else None
+    known = {kind: number(part) for kind, part in parts.items()}
     if not {0x371, 0x372} <= set(known):
         raise Invalid("FeedState")
-    return {"feed": feed, "tip": known[0x371], "limit": known[0x372], "first": known.get(0x373)}
+    first = known.get(0x373)
+    return {"feed": feed, "tip": known[0x371], "limit": known[0x372], "first": first, "evidence": offered}

@@ -5,6 +5,7 @@ from typing import Any
 
 from forwarder.link import LinkService
 from forwarder.wire.feed import check_feed_name, fork_name, item_name, split_fork, split_item
+from forwarder.wire.hello import make_hello, parse_hello
 from forwarder.wire.lp import NO_CACHE, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import components, from_uri, prefix_ends, to_uri
 from forwarder.wire.packet import Data, Interest, parse_data, parse_interest
@@ -16,6 +17,7 @@ from testbed.verify.fuzz.reading import (
     Invalid,
     elements_of,
     read_data,
+    read_hello,
     read_interest,
     read_lp,
     read_name,
@@ -76,7 +78,7 @@ def _both(what: str, parse: Callable[[bytes], Any], read: Callable[[bytes], Fiel
 
 
 def _check_interest(interest: Interest) -> None:
-    kept = ("name", "can_be_prefix", "must_be_fresh", "lifetime_ms", "send_credit")
+    kept = ("name", "can_be_prefix", "must_be_fresh", "lifetime_ms", "send_credit", "known")
     same = [getattr(interest, field) for field in kept]
     changed = [parse_interest(interest.with_nonce(7)), parse_interest(interest.without_hint())]
     expect("a nonce is set", holds=changed[0].nonce == 7)
@@ -112,7 +114,7 @@ def _check_data(data: Data) -> None:
 def _check_lp(lp: Any) -> None:
     if lp.frag_count == 1 and lp.frag_index == 0 and lp.feed is None and lp.first is None:
         fields = {field: getattr(lp, field) for field in type(lp).__slots__}
-        for ours in ("fragment", "feed", "first"):
+        for ours in ("fragment", "feed", "first", "hello"):
             del fields[ours]
         no_cache = fields.pop("cache_policy") == NO_CACHE
         again = parse_lp(make_lp(lp.fragment, no_cache=no_cache, **fields))
@@ -121,6 +123,11 @@ def _check_lp(lp: Any) -> None:
             expect(f"{field} survives make_lp()", holds=getattr(again, field) == value)
     if lp.feed is not None:
         _check_name(lp.feed)
+    if lp.hello is not None:
+        hello = _both("Hello", parse_hello, read_hello, lp.hello)
+        if hello is not None:
+            value = parse_lp(make_hello(hello)).hello or b""
+            expect("a Hello survives make_hello()", holds=parse_hello(value) == hello)
 
 
 def _check_name(name: bytes) -> None:
