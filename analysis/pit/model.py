@@ -92,6 +92,7 @@ from analysis.decode.schema import FOREVER
 from analysis.pit.classic import ClassicEntry, Key, key_of
 from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import FeedEntry
+from analysis.pit.hellos import Hellos
 from analysis.pit.matching import DIGEST
 from captures.records import Flags, Ints
 
@@ -114,6 +115,7 @@ class PitModel:
         self._by_digest: set[Key] = set()
         self._prefixes = 0  # entries with CanBePrefix
         self._feeds: dict[str, FeedEntry] = {}
+        self._hellos = Hellos()
         self._timers: list[tuple[int, int, Entry]] = []
         self._timers_set = 0
         self._closed: list[Interval] = []
@@ -135,7 +137,7 @@ class PitModel:
         return self._take_closed() if self._closed else []
 
     def receive_alone(self, message: Message) -> list[Interval]:
-        """Process an LLI, or a Nack for one, as receive() would, but let time pass for its feed only.
+        """Process an LLI, a Nack for one or a FeedState, as receive() would, but let time pass for its feed only.
 
         Feeds do not touch each other: each may be shown what concerns nothing else on its own, up to some
         time, before time passes for the others. The steps are then in the order of feeds.
@@ -145,38 +147,43 @@ class PitModel:
         return self._take_closed()
 
     def receive_items(
-        self, feed: str, times: Ints, is_in: Flags, interfaces: Ints, seqs: Ints, names: list[str | None]
+        self,
+        feed: str,
+        times: Ints,
+        is_in: Flags,
+        interfaces: Ints,
+        seqs: Ints,
+        evident: Flags,
+        names: list[str | None],
     ) -> tuple[list[Interval], Ints]:
         """Process items of one feed likewise.
 
-        `interfaces` are places in `names`. Returns the entries that ended, and the times of changes that are
+        `interfaces` are places in `names`; `evident` items bring evidence. Returns the entries that ended, and the times of changes that are
         one credit less each, which are not among the steps.
         """
         if len(times) >= _MANY:
             self._pass_time(feed, int(times[0]))
             entry = self._feeds.get(feed)
-            spent = None if entry is None else entry.pass_items(times, is_in, interfaces, seqs, names)
+            spent = None if entry is None else entry.pass_items(times, is_in, interfaces, seqs, evident, names)
             if spent is not None:
                 self._ledger.spend(len(spent))
                 return self._take_closed(), spent
             if entry is not None and len(times) >= 2 * _MANY:  # most of them may still be in order
                 half = len(times) // 2
+                columns = times, is_in, interfaces, seqs, evident
                 parts = [
-                    self.receive_items(feed, times[part], is_in[part], interfaces[part], seqs[part], names)
+                    self.receive_items(feed, *(column[part] for column in columns), names)
                     for part in (slice(half), slice(half, None))
                 ]
                 return parts[0][0] + parts[1][0], np.concatenate([parts[0][1], parts[1][1]])
-        for now, comes, interface, seq in zip(
-            times.tolist(), is_in.tolist(), interfaces.tolist(), seqs.tolist(), strict=True
-        ):
+        rows = zip(*(column.tolist() for column in (times, is_in, interfaces, seqs, evident)), strict=True)
+        for now, comes, interface, seq, has_evidence in rows:
             self._pass_time(feed, now)
             entry = self._feeds.get(feed)
             if entry is None:
                 continue
-            if comes:
-                entry.item_in(seq)
-            else:
-                entry.item_out(names[interface], seq)
+            passes = entry.item_in if comes else entry.item_out
+            passes(names[interface] or "", seq, has_evidence=has_evidence)
             self._settle(entry, now, "satisfied")
         return self._take_closed(), times[:0]
 
@@ -222,6 +229,10 @@ class PitModel:
             self._drop_interface(message.interface, message.time)
         elif kind == "nack":
             self._on_nack(message, is_in)
+        elif kind == "idle":
+            self._on_state(message, is_in)
+        elif kind == "hello":
+            self._on_hello(message)
         elif (is_in and message.hop_limit == 0) or message.lifetime_ns is None:
             pass
         elif kind == "lli":
@@ -264,10 +275,8 @@ class PitModel:
             return
         feed = self._feeds.get(message.feed) if message.feed else None
         if feed is not None and message.seq is not None:
-            if is_in:
-                feed.item_in(message.seq)
-            else:
-                feed.item_out(message.interface, message.seq)
+            passes = feed.item_in if is_in else feed.item_out
+            passes(message.interface, message.seq, has_evidence=message.evidence is not None)
             self._settle(feed, now, "satisfied")
         elif FORK in message.name:
             self._on_proof(message, is_in)
@@ -308,6 +317,22 @@ class PitModel:
         if entry is not None:
             is_over = entry.refused_in(message) if is_in else entry.refused_out(message)
             self._close_or_note(entry, is_over, message.time, "nacked")
+
+    def _on_state(self, message: Message, is_in: bool) -> None:
+        feed = self._feeds.get(message.feed or "")
+        if feed is not None:
+            (feed.state_in if is_in else feed.state_out)(message)
+            self._settle(feed, message.time, "lost")
+
+    def _on_hello(self, message: Message) -> None:
+        # Where directions are not told, it is one of the node and of its neighbour.
+        for is_in in (True, False) if message.direction is None else (message.direction == "in",):
+            change = self._hellos.take(message, is_in)
+            for feed in list(self._feeds.values()) if change is not None and any(change) else ():
+                feed.hello(message.interface, change, message.time)
+                self._settle(feed, message.time, "lost")
+                if feed.is_open:
+                    self._set_timer(feed.next_expiry, feed)
 
     def _on_lli(self, message: Message, is_in: bool) -> None:
         if message.feed is None or message.seq is None or message.send_credit is None:
