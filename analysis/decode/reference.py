@@ -19,6 +19,7 @@ from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
 from captures.old_format import OLD_FORMAT, is_old, modern
 from forwarder.wire.evidence import Evidence, encode_evidence
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
+from forwarder.wire.hello import parse_hello
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
@@ -150,7 +151,10 @@ def decode_payload(payload: bytes) -> tuple[Value, ...]:
         if packet.frag_index:
             network = _LATER_FRAGMENT
         elif not fragment:
-            network = _IDLE if packet.hello is None else _HELLO
+            network = _IDLE
+            if packet.hello is not None:
+                parse_hello(packet.hello)
+                network = _HELLO
             if packet.feed is not None:
                 network = network._replace(feed=describe(packet.feed)[0])
         else:

@@ -134,11 +134,11 @@ def hello_line(hello: Hello) -> str:
     words += [f"to no. {hello.reply}"] * (hello.reply is not None)
     for word, digest in (("granted", hello.granted), ("held", hello.held)):
         words += [f"{word} {digest.hex()[-2 * _SHOWN_BYTES :]}"] if digest is not None else []
-    for word, standings in (("have", hello.have), ("state", hello.state)):
+    for word, standings in (("have", hello.have or []), ("state", hello.state or [])):
         if len(standings) > 1:
             words.append(f"{len(standings)} {word}s")
         words += [f"{word} {_standing_text(standing)}" for standing in standings[: len(standings) == 1]]
-    words += ["forgotten"] * hello.forgotten
+    words += ["forgotten"] * bool(hello.forgotten)
     return " ".join(words)
 
 
@@ -326,7 +326,7 @@ def _source(evidence: Evidence | None) -> Iterator[tuple[str, Any]]:
 def _hello(hello: Hello) -> Iterator[tuple[str, Any]]:
     yield from _plain(hello, _HELLO)
     for name, standings in (("ndn.hello.have", hello.have), ("ndn.hello.state", hello.state)):
-        for standing in standings:
+        for standing in standings or []:
             yield name, standing.reference
             yield from _plain(standing, _STANDING)
             yield from _source(standing.evidence)
