@@ -25,6 +25,8 @@ from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_h
 HELLO: Final = 3_000 * MS
 """The longest silence of a neighbour that has been granted something."""
 _SLACK: Final = HELLO // 8
+_RETRIES: Final = 8
+"""The part of a lifetime after which a renewal that met items under way is tried again."""
 _GIVEN_UP: Final = 200
 """Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
 
@@ -58,6 +60,7 @@ class Neighbour:
         "packets",
         "pending",
         "pending_checks",
+        "pending_held",
         "pending_notices",
         "pending_since",
         "renew_at",
@@ -88,6 +91,7 @@ class Neighbour:
         self.notices: dict[bytes, None] = {}
         self.renew_at = NEVER
         self.renews = False  # the pending Hello does
+        self.pending_held: bytes | None = None  # what it says to hold
 
     def due(self) -> int:
         """Return when it wants to be looked after, ns."""
@@ -328,7 +332,9 @@ class Neighbours:
             neighbour.checks.update(dict.fromkeys(neighbour.held))
             neighbour.renew_at = min(neighbour.renew_at, now)
         if neighbour.pending is not None and hello.reply == neighbour.pending:
-            self._replied(neighbour, now, is_agreed=is_agreed and hello.granted is not None)
+            # What has come since shows that both agree now, and not that the neighbour has renewed anything.
+            is_renewed = hello.granted is not None and hello.granted == neighbour.pending_held
+            self._replied(neighbour, now, is_renewed=is_renewed)
         if hello.number is not None or unknown:
             reply = Hello(
                 self._instance, None, hello.number, granted, haves=tuple(unknown), states=tuple(states)
@@ -350,7 +356,7 @@ class Neighbours:
                 states.append(mine)
         return states
 
-    def _replied(self, neighbour: Neighbour, now: int, *, is_agreed: bool) -> None:
+    def _replied(self, neighbour: Neighbour, now: int, *, is_renewed: bool) -> None:
         if neighbour.tries == 0:
             neighbour.rtt.sample(now - neighbour.pending_since)
         neighbour.pending = None
@@ -362,9 +368,10 @@ class Neighbours:
             for entry in neighbour.held.values():
                 holder = entry.holder(neighbour.face)
                 if holder is not None and holder.is_fed:
-                    if is_agreed:
+                    if is_renewed:
                         holder.renewed(now)
-                    neighbour.renew_at = min(neighbour.renew_at, now + holder.granted_ms * MS // 2)
+                    pause = holder.granted_ms * MS // (2 if is_renewed else _RETRIES)
+                    neighbour.renew_at = min(neighbour.renew_at, now + pause)
             neighbour.renews = False
 
     def next_deadline(self) -> int | None:
@@ -447,7 +454,7 @@ class Neighbours:
         neighbour.renews = neighbour.renews or now >= neighbour.renew_at
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
         states = tuple(map(neighbour.news, neighbour.pending_notices))
-        held = digest(neighbour.asked()) if neighbour.renews else None
+        held = neighbour.pending_held = digest(neighbour.asked()) if neighbour.renews else None
         hello = Hello(
             self._instance, neighbour.number, None, None, held, haves, states, is_forgotten=is_dying
         )
