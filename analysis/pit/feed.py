@@ -84,6 +84,7 @@ class FeedEntry(Entry):
         self.nonces: list[int | None] = []  # of the LLIs sent
         self.heard: dict[str, list[int | None]] = {}  # of the LLIs that came, by interface
         self._begins: dict[str, int] = {}  # where the feed begins, as an interface was told
+        self.owed: tuple[int, set[str]] = (0, set())  # the newest item, to whom by classic Interests
         self._repairs = True
         self._reference: bytes | None = None
 
@@ -256,6 +257,17 @@ class FeedEntry(Entry):
                 self._leave_repairs()
             granted.next = seq + 1
         self._drop_if_used_up(interface, granted)
+
+    def owes(self, interface: str, seq: int) -> bool:
+        """Tell whether an item out answers a classic Interest that has been satisfied by the same item in."""
+        newest, interfaces = self.owed
+        is_owed = seq == newest and interface in interfaces
+        interfaces -= {interface} if is_owed else set()
+        return is_owed
+
+    def answer_out(self, interface: str, seq: int, *, has_evidence: bool = False) -> None:
+        """Let an item out that answers a classic Interest."""
+        self.items_out += 1
 
     def _leave_repairs(self) -> None:
         """Leave it to the consumer to repair."""

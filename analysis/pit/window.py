@@ -62,8 +62,9 @@ class Window:
         self._careful = np.zeros(KEYS * len(self.names), bool)
         self.mark(keys_of(known, *np.array([key[1:] for key in pending], bool).reshape(-1, 2).T))
         self._mark_odd(_values(table["is_persistent"], 0) == 1)
-        self._match()
-        self._shown = self._shown_to_model(model)
+        followed = self._followed(model)
+        self._match(followed)
+        self._shown = self._shown_to_model(followed)
 
     def _mark_odd(self, is_persistent: Flags) -> None:
         """Mark the keys of Interests and Nacks that are not plain."""
@@ -72,7 +73,18 @@ class Window:
         odd |= self._nonce >= 1 << 32
         self.mark(self._key[(interest & odd) | ((self._kind == _NACK) & (self._credit < 0))])
 
-    def _match(self) -> None:
+    def _followed(self, model: PitModel) -> Flags:
+        """Tell which feeds have LLIs; the last flag is that of no feed."""
+        feed = self._codes["feed"]
+        followed = np.zeros(len(self._feeds) + 1, bool)
+        followed[feed[(self._kind == _LLI) & (feed >= 0)]] = True
+        known = model.feed_names
+        if known:
+            followed[numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
+        followed[-1] = False
+        return followed
+
+    def _match(self, followed: Flags) -> None:
         """Find what the Data may satisfy, as pairs of a name and a key."""
         asked = self._careful.copy()  # the model's own
         asks, self._data = self._kind == _INTEREST, np.flatnonzero(self._kind == _DATA)
@@ -84,19 +96,18 @@ class Window:
             several = np.bincount(self._pair_names, minlength=len(self.names)) > 1
             self.mark(self._pair_keys[several[self._pair_names]])
 
-    def _shown_to_model(self, model: PitModel) -> Flags:
+        # An item that answers a classic Interest is not one that was pushed.
+        items = self._data[followed[self._codes["feed"][self._data]]]
+        pushed = np.zeros(len(self.names), bool)
+        pushed[self._codes["name"][items]] = True
+        self.mark(self._pair_keys[pushed[self._pair_names]])
+
+    def _shown_to_model(self, followed: Flags) -> Flags:
         """Tell which rows the model is shown whatever their keys are."""
         kind, name, feed = self._kind, self._codes["name"], self._codes["feed"]
-        llis = kind == _LLI
-        shown = llis | (kind == _HELLO) | ((kind == _NACK) & (self._credit >= 0))
-        followed = np.zeros(len(self._feeds) + 1, bool)
-        followed[feed[llis & (feed >= 0)]] = True
-        known = model.feed_names
-        if known:
-            followed[numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
+        shown = (kind == _LLI) | (kind == _HELLO) | ((kind == _NACK) & (self._credit >= 0))
         is_data = kind == _DATA
         if followed.any():
-            followed[-1] = False
             shown |= (is_data | (kind == _STATE)) & followed[feed]
             proofs = pc.match_substring(self.names, FORK).to_numpy(zero_copy_only=False)
             self._has_proofs = bool(proofs.any())
