@@ -242,8 +242,10 @@ def _decode_evidence(
     """Decode evidence without a signature of the rows that have some; return which of them do."""
     size = length - 1
     value = numbers(octets, at + 1, size)
-    small = (size > 1) & (value >> (np.clip(4 * size, 4, 32)).astype(np.uint64) == 0)  # not in the shortest form
-    fine = here & is_nni(size) & ~small & (value.view(np.int64) >= 0)
+    small = (size > 1) & (
+        value >> (np.clip(4 * size, 4, 32)).astype(np.uint64) == 0
+    )  # not in the shortest form
+    fine: Flags = here & is_nni(size) & ~small & (value.view(np.int64) >= 0)
     fine &= (octets.words(at) >> np.uint64(56)).view(np.int64) < MOST_HOPS
     if fine.any():
         which, values = distinct(octets, at[fine], length[fine])

@@ -64,8 +64,8 @@ COLUMNS = (
         "string",
         "",
         "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `hello` (an LpPacket with a"
-        " Hello and no Fragment), `idle` (any other without a Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream whose protocol is"
-        " known), `malformed` (bytes where NDN or tinySSB should be), `other` (none of these); of tinySSB"
+        " Hello and no Fragment), `idle` (any other without a Fragment), `fragment` (any but the first),"
+        " `segment` (a frame of a TCP stream whose protocol is known), `malformed` (bytes where NDN or tinySSB should be), `other` (none of these); of tinySSB"
         " `entry`, `tunnel` (an entry with another in it), `control` (a command of tinyISP), `chunk`, `want`,"
         " `chunk_vector`, `novelty` and `claim`",
     ),
@@ -122,4 +122,4 @@ MESSAGES = ("interest", "lli", "data", "nack")
 """The kinds of network-layer packets; the others are frames or parts of them."""
 
 NOTICES = ("idle", "hello")
-"""The kinds of what neighbours tell each other of feeds, beside network-layer packets: FeedStates and Hellos."""
+"""The kinds of what neighbours tell each other of feeds, beside network-layer packets: FeedStates, Hellos."""

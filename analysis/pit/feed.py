@@ -299,8 +299,8 @@ class FeedEntry(Entry):
         """Let items pass all at once if they are the next ones, each way, and use nothing up.
 
         `interfaces` are places in `names`; `evident` items bring evidence. Returns the times at which credit
-        was used, one for each item of it; None, and nothing has changed, if the items are not like that, or if
-        time intervenes.
+        was used, one for each item of it; None, and nothing has changed, if the items are not like that, or
+        if time intervenes.
         """
         if times[-1] >= self.next_expiry:
             return None

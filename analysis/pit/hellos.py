@@ -1,4 +1,4 @@
-"""What a Hello does to a table of feeds, apart from each feed's own state; analysis/pit/model.py has the rules."""
+"""What a Hello does to a table of feeds, apart from each feed's own: analysis/pit/model.py has the rules."""
 
 from functools import lru_cache
 from typing import NamedTuple

@@ -170,7 +170,15 @@ class Window:
         name = self._feed_names[int(self._codes["feed"][rows[0]])]
         interfaces = self._codes["interface"][rows]
         evident = self._is_evident[rows]
-        return name, self._time[rows], self._is_in[rows], interfaces, self._seq[rows], evident, self._interfaces
+        return (
+            name,
+            self._time[rows],
+            self._is_in[rows],
+            interfaces,
+            self._seq[rows],
+            evident,
+            self._interfaces,
+        )
 
     def plain_rows(self) -> Rows:
         """Return the Interests and Data of plain keys, in the order of their keys."""

@@ -46,7 +46,7 @@ _PACKETS_OF_A_TASK = 1 << 16
 
 
 def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> DataFrame:
-    """Return one row a network-layer packet, FeedState or Hello from the rows of analysis.decode.schema.PACKETS.
+    """Return one row a network-layer packet, FeedState or Hello from rows of analysis.decode.schema.PACKETS.
 
     `breaks` is analysis.run.context.BREAKS: fragments from before and after one of their interface's do not
     join, and Sequence may begin again. `here`: packets are few, and fragments come to this process.

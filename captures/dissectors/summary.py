@@ -366,7 +366,13 @@ def _network(packet: Interest | Data) -> Fields:
     return fields
 
 
-_HEXADECIMAL = {"ndn.nonce": 8, "ndn.hello.instance": 8, "ndn.lp.sequence": 16, "ndn.lp.ack": 16, "ndn.lp.tx_sequence": 16}
+_HEXADECIMAL = {
+    "ndn.nonce": 8,
+    "ndn.hello.instance": 8,
+    "ndn.lp.sequence": 16,
+    "ndn.lp.ack": 16,
+    "ndn.lp.tx_sequence": 16,
+}
 
 
 def value_text(name: str, value: Any) -> str:
@@ -416,7 +422,18 @@ FIELD_NAMES = sorted(
     | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.credit", "ndn.lli.first", "ndn.lli.last"}
     | {
         name
-        for table in (_LP, _STATE, _HELLO, _STANDING, _SOURCE, _INTEREST, _META, _SIGNATURE, _LOCATOR, _VALIDITY)
+        for table in (
+            _LP,
+            _STATE,
+            _HELLO,
+            _STANDING,
+            _SOURCE,
+            _INTEREST,
+            _META,
+            _SIGNATURE,
+            _LOCATOR,
+            _VALIDITY,
+        )
         for name in table.values()
     }
 )

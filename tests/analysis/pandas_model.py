@@ -91,7 +91,9 @@ class Model:
             for at, all_ in breaks.items()
             for time, kind in all_
         ]
-        self.seen = sorted([*own, *self.packets, *notices(self.frames)], key=lambda row: (row["time"], row["frame"]))
+        self.seen = sorted(
+            [*own, *self.packets, *notices(self.frames)], key=lambda row: (row["time"], row["frame"])
+        )
         named = [row for row in self.packets if row["kind"] == "data" and row["feed"] is not None]
         self.items = pd.DataFrame(named, columns=[*ITEM, *(named or self.packets)[0]][2:]).astype(
             {"seq": "int64"}

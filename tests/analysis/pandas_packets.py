@@ -1,8 +1,8 @@
 """A capture of feednet's as a pandas table, by other people's code: Scapy reads the file, python-ndn TLV.
 
 Nothing here imports feednet: what the analysis reads with its own decoders is held against this. Of packets
-it knows what runs hold: UDP over IPv4, Interests, LLIs, persistent Interests, Data, Nacks, FeedStates, Hellos,
-NDNLPv2 fragments.
+it knows what runs hold: UDP over IPv4, Interests, LLIs, persistent Interests, Data, Nacks, FeedStates,
+Hellos, NDNLPv2 fragments.
 """
 
 from collections.abc import Iterator
@@ -61,8 +61,8 @@ def network_packet(packet: bytes) -> dict[str, Any]:
 @cache
 def link_packet(payload: bytes) -> dict[str, Any]:
     """Return what NDNLPv2 says around a packet or a piece of one: `piece`, its place, whether it is of a
-    Nack, and whether it `asks`: begins an Interest or LLI that is not one's; and what it tells of feeds: `state`,
-    `evidence` of a FeedState, `hello`."""
+    Nack, and whether it `asks`: begins an Interest or LLI that is not one's; and what it tells of
+    feeds: `state`, `evidence` of a FeedState, `hello`."""
     lp: dict[int, bytes] = {0x50: payload}
     if payload[0] == 0x64:
         lp = dict(elements(next(elements(payload))[1]))

@@ -277,7 +277,11 @@ class Pit:
 
     def lli_out(self, feed: Any, packet: Packet) -> None:
         at, first = packet["interface"], packet["seq"]
-        last, expiry, up = first + packet["credit"] - 1, packet["time"] + packet["lifetime"], feed["ups"].get(at)
+        last, expiry, up = (
+            first + packet["credit"] - 1,
+            packet["time"] + packet["lifetime"],
+            feed["ups"].get(at),
+        )
         feed["sent"].append(packet["nonce"])
         feed["life"]["out"] += 1
         if packet["credit"] == 0:

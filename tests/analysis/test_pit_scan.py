@@ -97,7 +97,10 @@ states = packet(
 digests = st.sampled_from([None, b"12345678"])
 standings = st.builds(
     lambda feed, is_there, is_fed: Standing(
-        reference(from_uri(feed)), 1 if is_there else None, 2 if is_there else None, Evidence(7, 1) if is_fed else None
+        reference(from_uri(feed)),
+        1 if is_there else None,
+        2 if is_there else None,
+        Evidence(7, 1) if is_fed else None,
     ),
     st.sampled_from(FEEDS),
     st.booleans(),
@@ -110,9 +113,9 @@ hellos = packet(
     name=st.none(),
     name_length=st.none(),
     hello=st.just(b"\xa0")
-    | st.builds(Hello, st.just(1), numbers, numbers, digests, digests, few, few, st.sampled_from([0, 0, 0, 1])).map(
-        hello_value
-    ),
+    | st.builds(
+        Hello, st.just(1), numbers, numbers, digests, digests, few, few, st.sampled_from([0, 0, 0, 1])
+    ).map(hello_value),
 )
 feed_packets = st.one_of(*6 * (of_one_feed,), states, states, hellos)
 item_interests = st.builds(
