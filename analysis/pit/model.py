@@ -179,8 +179,8 @@ class PitModel:
     ) -> tuple[list[Interval], Ints]:
         """Process items of one feed likewise.
 
-        `interfaces` are places in `names`; `evident` items bring evidence. Returns the entries that ended, and
-        the times of changes that are one credit less each, which are not among the steps.
+        `interfaces` are places in `names`; `evident` items bring evidence. Returns the entries that ended,
+        and the times of changes that are one credit less each, which are not among the steps.
         """
         if len(times) >= _MANY:
             self._pass_time(feed, int(times[0]))

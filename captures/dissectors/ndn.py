@@ -156,8 +156,8 @@ Named.name = property(_get_name, _set_name)  # type: ignore[assignment]
 class Interest(Named):
     """An Interest; with `send_credit` a long-lived one (LLI), with `persistent` one that Data do not use up.
 
-    `known` is the evidence of a source that an LLI's sender has. Elements of these types that forwarders do not
-    heed belong to another application, and are `ignored`.
+    `known` is the evidence of a source that an LLI's sender has. Elements of these types that forwarders do
+    not heed belong to another application, and are `ignored`.
     `lifetime` is in milliseconds. Computed where not given: ParametersSha256DigestComponent at the name's end
     if there are `parameters`, and the signature of a `signature_info` of type 0 (DigestSha256).
     """
