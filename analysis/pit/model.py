@@ -46,11 +46,12 @@ of credit c from item s, at time t:
   (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next: that asks for the last
   64 of these items again, at most 64 at a time, the highest, and leaves the range as it is but for an expiry
   that is later. expiry = t + lifetime. What is asked for again is always below next.
-* Data out on i of item m: if they take in-record i of a classic Interest, or are the newest item to have come
-  in, which has ended an entry with in-record i, and this is the first time, they leave range i alone: its
-  copy, if there is one, is another. If it was asked for again, it is not any more; else if next <= m <=
-  limit: next = m + 1, and if m > next was, this node leaves it to the consumer to repair: from then on it
-  does not wait for what is missing. A range that is used up (next > limit, and nothing asked for again) goes.
+* Data out on i of item m: if they take in-record i of a classic Interest for just this name, or are the
+  newest item to have come in, which has ended such an entry with in-record i, and this is the first time,
+  they leave range i alone: its copy, if there is one, is another. If it was asked for again, it is not any
+  more; else if next <= m <= limit: next = m + 1, and if m > next was, this node leaves it to the consumer to
+  repair: from then on it does not wait for what is missing. A range that is used up (next > limit, and
+  nothing asked for again) goes.
 * Data in on i of item m = next of range i: as if range i began at m + 1. Who has sent it has it.
 * Nack out on i of an LLI: range i goes. Nack in on j, with the Nonce of one of the last 16 LLIs out: upstream
   range j goes.
@@ -294,7 +295,8 @@ class PitModel:
         asked: set[str] = set()  # by classic Interests, of those that it answers
         if self._classic:
             for entry in self._matching(message.name):
-                asked |= entry.in_records.keys()
+                if entry.name == message.name:
+                    asked |= entry.in_records.keys()
                 is_over = entry.passed_in(message) if is_in else entry.passed_out(message)
                 self._close_or_note(entry, is_over, now, "satisfied")
         if not self._feeds:

@@ -30,9 +30,10 @@ class Share(NamedTuple):
     def kept(self, packets: pa.Table) -> pa.Table:
         """Return the rows that this part is told by.
 
-        An Interest and its Nack concern the entry of their name, an LLI and its Nack that of their feed. Data
-        concern that of their name, in which an implicit digest does not count, and that of their feed. Proofs
-        of forks are kept. A FeedState concerns its feed, a Hello any.
+        An Interest and its Nack concern the entry of their name, but with that of their feed if it is an
+        item's: an item that answers one was not pushed. An LLI and its Nack concern that of their
+        feed. Data concern that of their name, in which an implicit digest does not count, and that
+        of their feed. Proofs of forks are kept. A FeedState concerns its feed, a Hello any.
         """
         if self.of == 1:
             return packets
@@ -48,7 +49,7 @@ class Share(NamedTuple):
             keeps = of_name | (data & (of_feed | np.append(proof, False)[numbers(name)]))
         of_link = packets["hello"].is_valid().to_numpy()
         is_state = np.append(pc.equal(kind.dictionary, "idle").to_numpy(zero_copy_only=False), False)
-        about_feed = packets["send_credit"].is_valid().to_numpy() | is_state[numbers(kind)]
+        about_feed = is_state[numbers(kind)] | (~data & (numbers(feed) >= 0))
         return packets.filter(pa.array(of_link | np.where(about_feed, of_feed, keeps)))
 
     def _has(self, texts: pa.DictionaryArray, asked: Flags) -> Flags:

@@ -170,7 +170,7 @@ class Pit:
             whole, can_be_prefix, _ = key
             is_digest = whole[:-1] == name and whole[-1][0] == 1
             if whole == name or is_digest or (can_be_prefix and name[: len(whole)] == whole):
-                asked |= {*entry["ins"]}
+                asked |= {*entry["ins"]} if whole == name else set()
                 self.answer(key, entry, packet, is_in)
         if packet["feed"] is not None and name[:-1] in self.feeds:
             self.item(self.feeds[name[:-1]], packet, asked, is_in)
