@@ -1,6 +1,7 @@
 """The entry of a feed with long-lived Interests, as packets show it: analysis/pit/model.py has the rules."""
 
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
@@ -334,7 +335,7 @@ class FeedEntry(Entry):
             granted.next = after
             granted.is_told |= is_told
         for place in np.unique(interfaces[is_in & evident]).tolist():
-            offering = self.asked.get(names[place] or "")
+            offering = self.asked.get(cast(str, names[place]))
             if offering is not None:
                 offering.is_offered = True
         self.items_in += int(is_in.sum())

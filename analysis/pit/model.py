@@ -106,6 +106,7 @@ that a forwarder suppressed towards every face.
 """
 
 from heapq import heappop, heappush
+from typing import cast
 
 import numpy as np
 
@@ -208,7 +209,7 @@ class PitModel:
             if entry is None:
                 continue
             passes = entry.item_in if comes else entry.item_out
-            passes(names[interface] or "", seq, has_evidence=has_evidence)
+            passes(cast(str, names[interface]), seq, has_evidence=has_evidence)
             self._settle(entry, now, "satisfied")
         return self._take_closed(), times[:0]
 
