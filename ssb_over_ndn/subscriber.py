@@ -6,6 +6,7 @@ application, and the events that are reported.
 
 from collections.abc import Mapping
 
+from forwarder.lli.consumer import STATES
 from ssb.application import Event, Plan
 from ssb_over_ndn.naming import log_key
 from ssb_over_ndn.subscriptions import Subscription, Subscriptions
@@ -116,5 +117,7 @@ class Subscriber:
             key = self._keys[feed]
             if word == "fork":
                 self._events.append(Event(now, "forked", key, self._planned[feed].forked_at or 0))
+            elif word in STATES:
+                self._events.append(Event(now, word, key))
             else:
                 self._events.append(Event(now, "error", key, detail=word))

@@ -1,7 +1,8 @@
 """NDN packets of a whole window: NDNLPv2, Interest and Data, decoded side by side into columns.
 
 What is decoded here agrees with the careful decoder (analysis/decode/reference.py); all that is not plain
-(Nacks, first fragments, fields unknown or out of order, idle packets, anything malformed) is only found out,
+(Nacks, first fragments, fields unknown or out of order, what has no Fragment, signed evidence, anything
+malformed) is only found out,
 and left to it.
 
 Sources: NDN packet format 0.3; NDNLPv2 (NFD wiki), revision 63.
@@ -16,10 +17,11 @@ from analysis.decode.names import distinct, read_names
 from analysis.decode.reference import payload_bytes
 from analysis.decode.tlv_batch import NNI, Grammar, Octets, headers, is_nni, numbers
 from captures.records import Flags, Ints
+from forwarder.wire.evidence import MOST_HOPS
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
 from forwarder.wire.lp import FEED_STATE, LP_PACKET
 from forwarder.wire.name import NAME
-from forwarder.wire.packet import DATA, DEFAULT_LIFETIME_MS, INTEREST, SEND_CREDIT
+from forwarder.wire.packet import DATA, DEFAULT_LIFETIME_MS, INTEREST, KNOWN, SEND_CREDIT
 from forwarder.wire.persistent import PERSISTENT
 
 KINDS = ("other", "interest", "lli", "data", "fragment")
@@ -60,7 +62,7 @@ _LP_FRAGMENT, _SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION = (
 _NACK, _ACK, _TX_SEQUENCE = 0x0320, 0x0344, 0x0348
 _LOCAL = (0x032C, 0x0330, 0x0334)
 """IncomingFaceId, NextHopFaceId, CachePolicy: between a forwarder and its applications, hardly ever seen."""
-_TIP, _LIMIT, _FIRST = 0x0371, 0x0372, 0x0373
+_TIP, _LIMIT, _FIRST, _EVIDENCE = 0x0371, 0x0372, 0x0373, 0x0374
 
 
 class _LpGrammar:
@@ -215,22 +217,40 @@ def _decode_lp(
 
 
 def _decode_feed_state(octets: Octets, rows: Ints, at: Ints, length: Ints, columns: Columns) -> Flags:
-    """Decode FeedStates of Tip and Limit, perhaps First; return which are such."""
+    """Decode FeedStates of Tip and Limit, perhaps First and Evidence; return which are such."""
     good = np.ones(len(rows), bool)
     end = at + length
-    for kind, name in ((_TIP, "feed_tip"), (_LIMIT, "feed_limit"), (_FIRST, "")):
-        here = good if name else good & (at < end)
+    for kind, name in ((_TIP, "feed_tip"), (_LIMIT, "feed_limit"), (_FIRST, "feed_first"), (_EVIDENCE, "")):
         word = octets.words(at)
         size = (word >> np.uint64(32)).view(np.int64) & 0xFF
-        value = numbers(octets, at + 4, size).view(np.int64)
-        fine = (word >> np.uint64(40)).view(np.int64) == (253 << 16 | kind)
-        fine &= is_nni(size) & (value >= 0) & (at + 4 + size <= end)
-        good &= fine | ~here
+        here = good & ((word >> np.uint64(40)).view(np.int64) == (253 << 16 | kind)) & (at + 4 + size <= end)
         if name:
-            columns.put_where(name, rows, good, value)
-        at = np.where(here & fine, at + 4 + size, at)
+            value = numbers(octets, at + 4, size).view(np.int64)
+            fine = is_nni(size) & (value >= 0)
+            columns.put_where(name, rows, here & fine, value)
+        else:
+            fine = _decode_evidence(octets, rows, here, at + 4, size, columns)
+        good &= fine & here if kind in (_TIP, _LIMIT) else fine | ~here
+        at = np.where(here, at + 4 + size, at)
     good &= at == end
     return good
+
+
+def _decode_evidence(
+    octets: Octets, rows: Ints, here: Flags, at: Ints, length: Ints, columns: Columns
+) -> Flags:
+    """Decode evidence without a signature of the rows that have some; return which of them do."""
+    size = length - 1
+    value = numbers(octets, at + 1, size)
+    small = (size > 1) & (
+        value >> (np.clip(4 * size, 4, 32)).astype(np.uint64) == 0
+    )  # not in the shortest form
+    fine: Flags = here & is_nni(size) & ~small & (value.view(np.int64) >= 0)
+    fine &= (octets.words(at) >> np.uint64(56)).view(np.int64) < MOST_HOPS
+    if fine.any():
+        which, values = distinct(octets, at[fine], length[fine])
+        columns.put_texts("evidence", rows[fine], which, values)
+    return fine
 
 
 def _decode_interests(
@@ -254,9 +274,13 @@ def _decode_interests(
         (_LIFETIME, NNI),
         (_HOP_LIMIT, (1,)),
         (SEND_CREDIT, NNI),
-        (PERSISTENT, (0,)),
     ):
         seen.require(good, kind, *sizes)
+    is_lli = seen.there(SEND_CREDIT)
+    is_known = seen.there(KNOWN) & (seen.length(KNOWN) > 0)  # else it is PERSISTENT
+    if is_known.any():
+        start, length = seen.start(KNOWN), seen.length(KNOWN)
+        good &= ~is_known | _decode_evidence(octets, rows, good & is_known & is_lli, start, length, columns)
     hinted = np.flatnonzero(good & seen.there(_HINT))
     if len(hinted):  # one Name is plain
         start = seen.start(_HINT)[hinted]
@@ -266,11 +290,10 @@ def _decode_interests(
     slow[rows[~good]] = True
     columns.put("can_be_prefix", rows, seen.there(_CAN_BE_PREFIX))
     columns.put("must_be_fresh", rows, seen.there(_MUST_BE_FRESH))
-    columns.put("is_persistent", rows, seen.there(PERSISTENT))
+    columns.put("is_persistent", rows, seen.there(PERSISTENT) & ~is_known)
     columns.put_where("nonce", rows, seen.there(_NONCE), seen.number(octets, _NONCE))
     columns.put("lifetime_ns", rows, seen.number(octets, _LIFETIME, DEFAULT_LIFETIME_MS * _MS, _MS))
     columns.put_where("hop_limit", rows, seen.there(_HOP_LIMIT), seen.number(octets, _HOP_LIMIT))
-    is_lli = seen.there(SEND_CREDIT)
     columns.put_where("send_credit", rows, is_lli, seen.number(octets, SEND_CREDIT))
     columns.put_texts("kind", rows, is_lli.astype(np.int64), [KINDS[PLAIN], KINDS[LLI]])
     names[rows[good]], lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]

@@ -18,7 +18,9 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import PROTOCOLS, TCP_OTHER, protocol_of
 from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
 from captures.old_format import OLD_FORMAT, is_old, modern
+from forwarder.wire.evidence import Evidence, encode_evidence
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
+from forwarder.wire.hello import parse_hello
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.name import NAME, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Interest, parse_data, parse_interest
@@ -51,6 +53,7 @@ class Network(NamedTuple):
     hop_limit: int | None = None
     send_credit: int | None = None
     is_persistent: bool | None = None
+    evidence: bytes | None = None
     feed: str | None = None
     seq: int | None = None
     content_bytes: int | None = None
@@ -62,7 +65,7 @@ class Network(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What NDNLPv2 says; the columns of PACKETS from `lp_bytes` to `feed_limit`."""
+    """What NDNLPv2 says; the columns of PACKETS from `lp_bytes` to `hello`."""
 
     lp_bytes: int = 0
     ndn_bytes: int = 0
@@ -74,10 +77,13 @@ class Link(NamedTuple):
     congestion_mark: int | None = None
     feed_tip: int | None = None
     feed_limit: int | None = None
+    feed_first: int | None = None
+    hello: bytes | None = None
 
 
 _OTHER = Network("other")
 _IDLE = Network("idle")
+_HELLO = Network("hello")
 _SEGMENT = Network("segment")
 _LATER_FRAGMENT = Network("fragment")
 _LONGEST_NAME = 200  # bytes, escaped; the column's name and the number of an interface take some more
@@ -172,8 +178,14 @@ def decode_payload(payload: bytes) -> tuple[Value, ...]:
             network = _LATER_FRAGMENT
         elif not fragment:
             network = _IDLE
+            if packet.hello is not None:
+                parse_hello(packet.hello)
+                network = _HELLO
+            if packet.feed is not None:
+                network = network._replace(feed=describe(packet.feed)[0])
         else:
             network = _nacked(packet, _network(fragment, packet.frag_count > 1))
+        network = _with_evidence(network, packet.evidence)
     except MalformedPacket as reason:
         network = _malformed(reason)
     return link + network
@@ -192,6 +204,7 @@ def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
         if size > length or not fragment:
             raise MalformedPacket("more than the datagram holds, or nothing of it is there")
         network = _LATER_FRAGMENT if packet.frag_index else _nacked(packet, _network(fragment, True))
+        network = _with_evidence(network, packet.evidence)
     except MalformedPacket:
         return (*Link(ndn_bytes=length), *Network("malformed", problem=CUT))
     return link + network._replace(problem=CUT)
@@ -245,11 +258,17 @@ def _link(packet: LpPacket, lp_bytes: int, ndn_bytes: int) -> Link:
         _held(packet.congestion_mark or None),
         _held(packet.tip),
         _held(packet.limit),
+        _held(packet.first),
+        packet.hello,
     )
 
 
 def _held(number: int | None) -> int | None:
     return None if number is None else min(number, LARGEST)
+
+
+def _with_evidence(network: Network, evidence: Evidence | None) -> Network:
+    return network if evidence is None else network._replace(evidence=encode_evidence(evidence))
 
 
 def _nacked(packet: LpPacket, network: Network) -> Network:
@@ -305,6 +324,7 @@ def _interest(interest: Interest) -> Network:
         interest.hop_limit,
         None if credit is None else min(credit, LARGEST),
         is_persistent(interest),
+        None if interest.known is None else encode_evidence(interest.known),
         feed,
         seq,
     )

@@ -57,13 +57,16 @@ COLUMNS = (
     Column("congestion_mark", "int64", "", "CongestionMark; null if absent or 0"),
     Column("feed_tip", "int64", "", "Tip of a FeedState: the newest item that the sender has verified"),
     Column("feed_limit", "int64", "", "Limit of a FeedState: the last item that the sender will push"),
+    Column("feed_first", "int64", "", "First of a FeedState: the oldest item that the sender can push"),
+    Column("hello", "binary", "", "the TLV-VALUE of a Hello (docs/controlled-push.md)"),
     Column(
         "kind",
         "string",
         "",
-        "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `idle` (an LpPacket without a"
-        " Fragment), `fragment` (any but the first), `segment` (a frame of a TCP stream whose protocol is"
-        " known), `malformed` (bytes where NDN or tinySSB should be), `other` (none of these); of tinySSB"
+        "`interest`, `lli` (an Interest with SendCredit), `data`, `nack`, `hello` (an LpPacket with a"
+        " Hello and no Fragment), `idle` (any other without a Fragment), `fragment` (any but the first),"
+        " `segment` (a frame of a TCP stream whose protocol is known), `malformed` (bytes where NDN or"
+        " tinySSB should be), `other` (none of these); of tinySSB"
         " `entry`, `tunnel` (an entry with another in it), `control` (a command of tinyISP), `chunk`, `want`,"
         " `chunk_vector`, `novelty` and `claim`",
     ),
@@ -81,7 +84,13 @@ COLUMNS = (
     Column("hop_limit", "int64", "", "HopLimit"),
     Column("send_credit", "int64", "items", "SendCredit of a long-lived Interest"),
     Column("is_persistent", "bool", "", "whether it is a persistent Interest"),
-    Column("feed", "string", "", "name of the feed, if the name is a feed item's"),
+    Column(
+        "evidence",
+        "binary",
+        "",
+        "Evidence of a FeedState, Known of an LLI: a byte of hops, the number, perhaps a signature",
+    ),
+    Column("feed", "string", "", "name of the feed, if the name is a feed item's, or a FeedState says it"),
     Column("seq", "int64", "", "number of that item, from 1"),
     Column("content_bytes", "int64", "bytes", "length of Content's TLV-VALUE"),
     Column(
@@ -112,3 +121,6 @@ FOREVER = (1 << 63) - 1
 
 MESSAGES = ("interest", "lli", "data", "nack")
 """The kinds of network-layer packets; the others are frames or parts of them."""
+
+NOTICES = ("idle", "hello")
+"""The kinds of what neighbours tell each other of feeds, beside network-layer packets: FeedStates, Hellos."""

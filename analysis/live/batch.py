@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import MESSAGES
+from analysis.decode.schema import MESSAGES, NOTICES
 from analysis.live.capture import MESSAGE_FIELDS, SLICE_NS
 
 
@@ -21,5 +21,6 @@ def counts(packets: DataFrame) -> DataFrame:
 
 def messages(packets: DataFrame) -> DataFrame:
     """Return what LiveCapture.follow() needs of whole messages and fragments; it wants them in order."""
-    is_told = F.col("kind").isin("fragment", *MESSAGES) & F.col("frag_count").isNotNull()
+    is_notice = F.col("kind").isin(*NOTICES) & (F.col("feed").isNotNull() | F.col("hello").isNotNull())
+    is_told = (F.col("kind").isin("fragment", *MESSAGES) | is_notice) & F.col("frag_count").isNotNull()
     return packets.where(is_told).select(*MESSAGE_FIELDS)

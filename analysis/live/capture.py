@@ -13,7 +13,7 @@ from itertools import chain
 from operator import add, itemgetter
 from typing import Any, NamedTuple
 
-from analysis.decode.schema import MESSAGES
+from analysis.decode.schema import MESSAGES, NOTICES
 from analysis.pit.entry import Message, State
 from analysis.pit.model import PitModel
 from analysis.tables.values import ALL
@@ -268,6 +268,8 @@ def _most(one: State, other: State) -> State:
 
 def _can_follow(row: Row) -> bool:
     """Tell whether the model can follow a message: what a capture has cut may lack fields."""
+    if row["kind"] in NOTICES:
+        return True
     needed = ["name", "name_length"]
     if row["kind"] in ("interest", "lli"):
         needed.append("lifetime_ns")

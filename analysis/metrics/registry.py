@@ -209,8 +209,8 @@ classic entries and feeds; "a node" is the mean, or the highest, of all nodes of
 docs/architecture.md says; over NDN it is the PIT, and shown() leaves one of the two out. Lifetimes are
 those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
 that renews is counted at both ends of its link. Control messages are what a protocol declares so
-(analysis/decode/protocols): of NDN, Interests, LLIs, Nacks, and frames with FeedStates or acknowledgements
-alone; what TCP itself adds is in frames and bytes. What finds feeds is explained in
+(analysis/decode/protocols): of NDN, Interests, LLIs, Nacks, Hellos, and frames with FeedStates or
+acknowledgements alone; what TCP itself adds is in frames and bytes. What finds feeds is explained in
 analysis/metrics/moves.py. What has no meaning in a run (recovery, where nothing
 failed) is null for all of its layerings."""
 

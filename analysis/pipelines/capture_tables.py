@@ -51,7 +51,7 @@ def write_tables(
         breaks = frame(spark, BREAKS.empty_table())
         reassembled = reassemble(packets, breaks, here=here)
         write_by_time(reassembled, whole, here=here)
-        messages = read_packets(spark, whole, reassembled.schema)
+        messages = read_packets(spark, whole, reassembled.schema).where(F.col("kind").isin(*MESSAGES))
 
     layers = from_arrow_schema(STREAM_LAYERS)
     streams = read_parquet(spark, out / STREAM_LAYERS_TABLE, layers)

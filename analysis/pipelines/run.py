@@ -28,6 +28,7 @@ from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import strictly
+from analysis.decode.schema import MESSAGES
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates, bottleneck, delivery, logs, moves, replication, standing, state, tiny
@@ -251,7 +252,7 @@ def _prepared(
         whole = reassemble(packets, breaks, here=small)
         # What many cores follow is in files by node.
         write_by_time(whole, tables / _MESSAGES, BY[:1] if small else BY[:2], here=small)
-        return read_parquet(spark, tables / _MESSAGES, whole.schema)
+        return read_parquet(spark, tables / _MESSAGES, whole.schema).where(F.col("kind").isin(*MESSAGES))
 
     messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(joined, others)
     progress("following every PIT")

@@ -10,8 +10,8 @@ from analysis.decode.schema import FOREVER
 
 
 class Message(NamedTuple):
-    """A network-layer packet at one of the node's interfaces; see analysis.decode.schema.PACKETS for the
-    fields."""
+    """A network-layer packet at one of the node's interfaces, or what a neighbour says of feeds; see
+    analysis.decode.schema.PACKETS for the fields. FeedStates without an item and Hellos have no name."""
 
     time: int
     interface: str
@@ -29,6 +29,9 @@ class Message(NamedTuple):
     feed: str | None = None
     seq: int | None = None
     nack_reason: int | None = None
+    evidence: bytes | None = None
+    feed_first: int | None = None
+    hello: bytes | None = None
 
     @property
     def expiry(self) -> int:

@@ -35,37 +35,57 @@ record does not count, but keeps the entry.
 * Data in or out: so do all its other in-records. The entry closes when none is left, of a local application
   either.
 
-Long-lived Interests (LLIs; docs/architecture.md, "The LLI packet"). An LLI makes no classic entry. There
-is an entry a feed, with a range (next, limit, expiry) for each downstream interface and one for the
-upstream. An LLI of credit c from item s, at time t:
+Long-lived Interests (LLIs; docs/controlled-push.md). An LLI makes no classic entry. There is an entry a feed,
+with a range (next, limit, expiry) for each downstream interface, and an upstream range (head, limit, expiry)
+for each interface that was asked. Each knows the lifetime of its newest LLI, duplicates not counted. An LLI
+of credit c from item s, at time t:
 
-* in on i: dropped if its HopLimit is 0, or if its Nonce is one of the node's own last four LLIs upstream and
-  not of the last four on i (a loop; the Nack that answers it takes range i). c = 0 cancels range i. A Nonce
-  among the last four on i is the link's duplicate. Otherwise range i begins as s .. s+c-1; if there is
-  one, it is rewound (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next:
-  that asks for items again, and leaves it as it is but for an expiry that is later. expiry = t + lifetime.
-* Data out on i of item m, next <= m <= limit: next = m + 1; a range that is used up goes. If m > next, this
-  node leaves it to the consumer to repair: it does not wait for what is missing.
-* Nack out on i of an LLI: range i goes. Nack in on j, with the Nonce of one of the last LLIs upstream: the
-  upstream range goes, if it is on j; what downstreams had left is refused with it.
-* LLI out on j: c = 0 ends the upstream range, if it is on j. Otherwise it begins as s .. s+c-1 if there is
-  none on j; else it is extended (limit = max(limit, s+c-1)), begins at s if s is beyond its old limit (what
-  lies between is the cache's), and goes back to s if it asks for all from s on again. expiry = t + lifetime.
-* Data in of item m >= head: items head .. m-1 are missing, and head = m + 1; of a missing item: it is not
-  missing any more. The upstream range is spent when head > limit and nothing is missing.
-* A fork's proof for number f, in or out: the upstream range ends with f - 1. Out on i: range i goes.
+* in on i: dropped if its HopLimit is 0, or if its Nonce is one of the node's own last 16 LLIs (a loop; the
+  Nack that answers it takes range i). c = 0 cancels range i. A Nonce among the last four on i that granted
+  something is the link's duplicate. Otherwise range i begins as s .. s+c-1; if there is one, it is rewound
+  (next = min(next, s)) and extended (limit = max(limit, s+c-1)), unless s+c-1 < next: that asks for the last
+  64 of these items again, at most 64 at a time, the highest, and leaves the range as it is but for an expiry
+  that is later. expiry = t + lifetime. What is asked for again is always below next.
+* Data out on i of item m: if they take in-record i of a classic Interest for just this name, or are the
+  newest item to have come in, which has ended such an entry with in-record i, and this is the first time,
+  they leave range i alone: its copy, if there is one, is another. If it was asked for again, it is not any
+  more; else if next <= m <= limit: next = m + 1, and if m > next was, this node leaves it to the consumer to
+  repair: from then on it does not wait for what is missing. A range that is used up (next > limit, and
+  nothing asked for again) goes.
+* Data in on i of item m = next of range i: as if range i began at m + 1. Who has sent it has it.
+* Nack out on i of an LLI: range i goes. Nack in on j, with the Nonce of one of the last 16 LLIs out: upstream
+  range j goes.
+* LLI out on j: c = 0 ends upstream range j. Otherwise it begins as s .. s+c-1 if there is none on j; else it
+  is extended (limit = max(limit, s+c-1)), begins at s if s is beyond its old limit (what lies between is the
+  cache's), and goes back to s if it asks for all from s on again. expiry = max(expiry, t + lifetime).
+* Data in of item m, wherever it comes from, for each upstream range with m <= limit: if m >= head, items head
+  .. m-1 are missing, and head = m + 1; if m was missing, it is not any more. An upstream range is spent when
+  head > limit and nothing is missing.
+* A fork's proof for number f, in or out: all upstream ranges end with f - 1. Out on i: range i goes.
+* FeedState without Data: out on i, range i has been told of a source if it has Evidence, and has not if it
+  has none; in on j, upstream range j has been offered a source, or not. Data in or out that bring Evidence
+  tell, or offer. Out on i, with a First f that is higher than any before on i: as if range i began at f (next
+  = max(next, f), nothing below f is asked for again, and it may be used up): nobody has what lies before.
+
+Hellos (forwarder.wire.hello) speak of all feeds of a link. The state of a feed that has a Next: out on i, it
+tells range i of a source if it has Evidence, else not; in on j, it offers upstream range j one, or not. Then,
+if the Hello replies to the last one with Held that went the other way on this interface, and its Granted is
+that Held: going out on i, it renews each range i that has been told of a source (expiry = max(expiry, t + its
+lifetime)); coming in on j, each upstream range j that has been offered one. A Held is granted once. A have
+without Next, in on i: range i of that feed goes. Forgotten: in on i, all ranges i go; out on j, all upstream
+ranges j do, for the neighbour has died.
 
 The feed's entry is there while there is a downstream range, or an upstream range neither spent nor expired:
 the second is how the subscription of a local application shows. All its state goes with it.
 
 Bytes. A classic entry: its Name's TLV-VALUE, and 16 a record (face 4, nonce 4, expiry 8); one without any
-record is a local matter and does not count. A feed's entry:
-the feed Name's TLV-VALUE, 28 a downstream range (face 4, next 8, limit 8, expiry 8), and 28 for the
-upstream from the first LLI out until it is refused, cancelled or lost, or to the end of the entry.
+record is a local matter and does not count. A feed's entry: the feed Name's TLV-VALUE, 28 a downstream range
+(face 4, next 8, limit 8, expiry 8), and 28 an upstream range, from the first LLI out until it is refused,
+cancelled or lost, or to the end of the entry.
 
 Outcome. An entry has the outcome of what ended it: Data ("satisfied"; "forked" if they prove a fork), a Nack
-("nacked"), an LLI of credit 0 ("cancelled"), time ("expired"), a restart or a link ("lost"), or nothing until
-the packets end ("open").
+("nacked"), an LLI of credit 0 ("cancelled"), time ("expired"), a restart, a link, a FeedState or a Hello
+("lost"), or nothing until the packets end ("open").
 
 What it has come to. Interests that were dropped do not count. Data in count for every entry that they match.
 A classic entry that Data in end has sent as many out as interfaces other than theirs had an in-record not
@@ -74,17 +94,19 @@ at least as far. What a range grants that has not been sent, limit - next + 1, i
 of states that lasted: changes of one moment are one change.
 
 Where the capture does not tell directions (packets of a link, not of a node), the entry is the link's, as if
-it were a node that is asked and answers: Interests and LLIs come in, Data and Nacks go out, which ends an
-entry of one interface at once. Interests from both ends for one name make one entry.
+it were a node that is asked and answers: Interests and LLIs come in, Data, FeedStates and Nacks go out, which
+ends an entry of one interface at once; a Hello comes in, and goes out. Interests from both ends for one name
+make one entry.
 
 What is not a packet. A node that restarts loses everything. A link that goes down, if the node notices, takes
-the records and ranges of its interface, and the upstream range on it.
+the records and ranges of its interface.
 
 What packets do not show: the Data's digest (any Data of the name is taken to be the one meant), and Interests
 that a forwarder suppressed towards every face.
 """
 
 from heapq import heappop, heappush
+from typing import cast
 
 import numpy as np
 
@@ -92,6 +114,7 @@ from analysis.decode.schema import FOREVER
 from analysis.pit.classic import ClassicEntry, Key, key_of
 from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import FeedEntry
+from analysis.pit.hellos import Hellos
 from analysis.pit.matching import DIGEST
 from captures.records import Flags, Ints
 
@@ -114,6 +137,7 @@ class PitModel:
         self._by_digest: dict[str, dict[Key, None]] = {}  # Data's name -> keys that end with a digest of it
         self._prefixes = 0  # entries with CanBePrefix
         self._feeds: dict[str, FeedEntry] = {}
+        self._hellos = Hellos()
         self._timers: list[tuple[int, int, Entry]] = []
         self._timers_set = 0
         self._closed: list[Interval] = []
@@ -135,7 +159,8 @@ class PitModel:
         return self._take_closed() if self._closed else []
 
     def receive_alone(self, message: Message) -> list[Interval]:
-        """Process an LLI, or a Nack for one, as receive() would, but let time pass for its feed only.
+        """Process an LLI, a Nack for one or a FeedState, as receive() would, but let time pass for that feed
+        only.
 
         Feeds do not touch each other: each may be shown what concerns nothing else on its own, up to some
         time, before time passes for the others. The steps are then in the order of feeds.
@@ -145,38 +170,46 @@ class PitModel:
         return self._take_closed()
 
     def receive_items(
-        self, feed: str, times: Ints, is_in: Flags, interfaces: Ints, seqs: Ints, names: list[str | None]
+        self,
+        feed: str,
+        times: Ints,
+        is_in: Flags,
+        interfaces: Ints,
+        seqs: Ints,
+        evident: Flags,
+        names: list[str | None],
     ) -> tuple[list[Interval], Ints]:
         """Process items of one feed likewise.
 
-        `interfaces` are places in `names`. Returns the entries that ended, and the times of changes that are
-        one credit less each, which are not among the steps.
+        `interfaces` are places in `names`; `evident` items bring evidence. Returns the entries that ended,
+        and the times of changes that are one credit less each, which are not among the steps.
         """
         if len(times) >= _MANY:
             self._pass_time(feed, int(times[0]))
             entry = self._feeds.get(feed)
-            spent = None if entry is None else entry.pass_items(times, is_in, interfaces, seqs, names)
+            spent = (
+                None if entry is None else entry.pass_items(times, is_in, interfaces, seqs, evident, names)
+            )
             if spent is not None:
                 self._ledger.spend(len(spent))
                 return self._take_closed(), spent
             if entry is not None and len(times) >= 2 * _MANY:  # most of them may still be in order
                 half = len(times) // 2
                 parts = [
-                    self.receive_items(feed, times[part], is_in[part], interfaces[part], seqs[part], names)
+                    self.receive_items(
+                        feed, times[part], is_in[part], interfaces[part], seqs[part], evident[part], names
+                    )
                     for part in (slice(half), slice(half, None))
                 ]
                 return parts[0][0] + parts[1][0], np.concatenate([parts[0][1], parts[1][1]])
-        for now, comes, interface, seq in zip(
-            times.tolist(), is_in.tolist(), interfaces.tolist(), seqs.tolist(), strict=True
-        ):
+        rows = zip(*(column.tolist() for column in (times, is_in, interfaces, seqs, evident)), strict=True)
+        for now, comes, interface, seq, has_evidence in rows:
             self._pass_time(feed, now)
             entry = self._feeds.get(feed)
             if entry is None:
                 continue
-            if comes:
-                entry.item_in(seq)
-            else:
-                entry.item_out(names[interface], seq)
+            passes = entry.item_in if comes else entry.item_out
+            passes(cast(str, names[interface]), seq, has_evidence=has_evidence)
             self._settle(entry, now, "satisfied")
         return self._take_closed(), times[:0]
 
@@ -222,6 +255,10 @@ class PitModel:
             self._drop_interface(message.interface, message.time)
         elif kind == "nack":
             self._on_nack(message, is_in)
+        elif kind == "idle":
+            self._on_state(message, is_in)
+        elif kind == "hello":
+            self._on_hello(message)
         elif (is_in and message.hop_limit == 0) or message.lifetime_ns is None:
             pass
         elif kind == "lli":
@@ -256,18 +293,23 @@ class PitModel:
 
     def _on_data(self, message: Message, is_in: bool) -> None:
         now = message.time
+        asked: set[str] = set()  # by classic Interests, of those that it answers
         if self._classic:
             for entry in self._matching(message.name):
+                if entry.name == message.name:
+                    asked |= entry.in_records.keys()
                 is_over = entry.passed_in(message) if is_in else entry.passed_out(message)
                 self._close_or_note(entry, is_over, now, "satisfied")
         if not self._feeds:
             return
         feed = self._feeds.get(message.feed) if message.feed else None
         if feed is not None and message.seq is not None:
+            passes = feed.item_in if is_in else feed.item_out
             if is_in:
-                feed.item_in(message.seq)
-            else:
-                feed.item_out(message.interface, message.seq)
+                feed.owed = message.seq, asked
+            elif message.interface in asked or feed.owes(message.interface, message.seq):
+                passes = feed.answer_out
+            passes(message.interface, message.seq, has_evidence=message.evidence is not None)
             self._settle(feed, now, "satisfied")
         elif FORK in message.name:
             self._on_proof(message, is_in)
@@ -308,6 +350,24 @@ class PitModel:
         if entry is not None:
             is_over = entry.refused_in(message) if is_in else entry.refused_out(message)
             self._close_or_note(entry, is_over, message.time, "nacked")
+
+    def _on_state(self, message: Message, is_in: bool) -> None:
+        feed = self._feeds.get(message.feed or "")
+        if feed is not None:
+            (feed.state_in if is_in else feed.state_out)(message)
+            self._settle(feed, message.time, "lost")
+
+    def _on_hello(self, message: Message) -> None:
+        # Where directions are not told, it is one of the node and of its neighbour.
+        for is_in in (True, False) if message.direction is None else (message.direction == "in",):
+            change = self._hellos.take(message, is_in)
+            if change is None or not any(change):
+                continue
+            for feed in list(self._feeds.values()):
+                feed.hello(message.interface, change, message.time)
+                self._settle(feed, message.time, "lost")
+                if feed.is_open:
+                    self._set_timer(feed.next_expiry, feed)
 
     def _on_lli(self, message: Message, is_in: bool) -> None:
         if message.feed is None or message.seq is None or message.send_credit is None:

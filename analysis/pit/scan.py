@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from analysis.pit.entry import Interval, Message
+from analysis.pit.hellos import may_change
 from analysis.pit.model import PitModel
 from analysis.pit.results import INTERVALS, STEPS, columns_of, intervals_of, merged, steps_of, table_of
 from analysis.pit.vector import MOST_ROWS, cut
@@ -58,7 +59,7 @@ class PitScan:
 
     def push(self, window: pa.Table) -> Ended:
         """Take the next window."""
-        window = coded(window.select(COLUMNS))
+        window = _without_greetings(coded(window.select(COLUMNS)))
         if self._held is not None:
             window = pa.concat_tables([self._held, window])
         if not len(window):
@@ -85,13 +86,23 @@ class PitScan:
 
     def _process(self, rows: pa.Table, times: Ints, until: int) -> None:
         """Take the next rows, up to and including the time `until`."""
+        # A Hello concerns all feeds of its link: what happens at its moment is looked at in order.
+        greeted = np.unique(times[rows["hello"].is_valid().to_numpy()])
+        broken = [row["time"] for row in self._breaks if row["time"] <= until]
         place = 0
-        while self._breaks and self._breaks[-1]["time"] <= until:
-            now = self._breaks[-1]["time"]
-            stop = int(np.searchsorted(times, now))
-            self._take_rows(rows.slice(place, stop - place), now)
-            place = stop
+        for now in sorted({*greeted.tolist(), *broken}):
+            stop, after = np.searchsorted(times, (now, now + 1)).tolist()
+            self._take_many(rows.slice(place, stop - place), times[place:stop], now)
             self._break_until(now)
+            if now in greeted:
+                self._take_rows(rows.slice(stop, after - stop), now)
+                stop = after
+            place = stop
+        self._take_many(rows.slice(place), times[place:], until)
+
+    def _take_many(self, rows: pa.Table, times: Ints, until: int) -> None:
+        """Take rows, no more than MOST_ROWS at a time."""
+        place = 0
         while len(rows) - place > MOST_ROWS:
             stop = int(np.searchsorted(times, times[place + MOST_ROWS - 1]))
             if stop <= place:
@@ -199,3 +210,14 @@ class PitScan:
             else:
                 ended += self._model.receive_alone(next(others))
         return np.concatenate(spent)
+
+
+def _without_greetings(rows: pa.Table) -> pa.Table:
+    """Leave out the Hellos that change nothing."""
+    places = np.flatnonzero(rows["hello"].is_valid().to_numpy())
+    if not len(places):
+        return rows
+    values = rows["hello"].take(pa.array(places)).to_pylist()
+    keeps = np.ones(len(rows), bool)
+    keeps[places] = [may_change(value) for value in values]
+    return rows.filter(pa.array(keeps))

@@ -30,9 +30,10 @@ class Share(NamedTuple):
     def kept(self, packets: pa.Table) -> pa.Table:
         """Return the rows that this part is told by.
 
-        An Interest and its Nack concern the entry of their name, an LLI and its Nack that of their feed. Data
-        concern that of their name, in which an implicit digest does not count, and that of their feed. Proofs
-        of forks are kept.
+        An Interest and its Nack concern the entry of their name, but with that of their feed if it is an
+        item's: an item that answers one was not pushed. An LLI and its Nack concern that of their
+        feed. Data concern that of their name, in which an implicit digest does not count, and that
+        of their feed. Proofs of forks are kept. A FeedState concerns its feed, a Hello any.
         """
         if self.of == 1:
             return packets
@@ -46,8 +47,10 @@ class Share(NamedTuple):
         else:
             proof = pc.match_substring(name.dictionary, FORK).to_numpy(zero_copy_only=False)
             keeps = of_name | (data & (of_feed | np.append(proof, False)[numbers(name)]))
-        is_lli = packets["send_credit"].is_valid().to_numpy()
-        return packets.filter(pa.array(np.where(is_lli, of_feed, keeps)))
+        of_link = packets["hello"].is_valid().to_numpy()
+        is_state = np.append(pc.equal(kind.dictionary, "idle").to_numpy(zero_copy_only=False), False)
+        about_feed = is_state[numbers(kind)] | (~data & (numbers(feed) >= 0))
+        return packets.filter(pa.array(of_link | np.where(about_feed, of_feed, keeps)))
 
     def _has(self, texts: pa.DictionaryArray, asked: Flags) -> Flags:
         """Tell which of the rows asked for have a text with this part's number."""

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.decode.schema import MESSAGES
+from analysis.decode.schema import MESSAGES, NOTICES
 from analysis.pit.entry import Message
 from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
 from analysis.pit.model import FORK, PitModel
@@ -17,7 +17,9 @@ COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason")
 """The columns of packets that are needed."""
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
-_INTEREST, _LLI, _DATA, _NACK = range(len(MESSAGES))
+_BYTES = ("evidence", "hello")
+_KINDS = (*MESSAGES, *NOTICES)
+_INTEREST, _LLI, _DATA, _NACK, _STATE, _HELLO = range(len(_KINDS))
 
 
 class Window:
@@ -31,7 +33,7 @@ class Window:
         self._codes = {name: numbers(text) for name, text in texts.items()}
         kinds = texts["kind"].dictionary.to_pylist()
         self._kind = _looked_up(
-            [MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in kinds], self._codes["kind"]
+            [_KINDS.index(kind) if kind in _KINDS else -1 for kind in kinds], self._codes["kind"]
         )
         ways = texts["direction"].dictionary.to_pylist()
         way = _looked_up([int(text == "in") for text in ways], self._codes["direction"])
@@ -39,7 +41,8 @@ class Window:
         self._is_in = (way == 1) | ((way == -1) & asks)
         dropped = asks & self._is_in & (_values(table["hop_limit"], -1) == 0)
         # Of a packet that the capture has cut, what is needed may be missing.
-        self._kind[dropped | (self._codes["name"] < 0)] = -1
+        lacks = np.where(self._kind == _STATE, self._codes["feed"] < 0, self._codes["name"] < 0)
+        self._kind[dropped | (lacks & (self._kind != _HELLO))] = -1
         self._length = _values(table["name_length"], 0)
         self._time = _values(table["time"], 0)
         self._lifetime = _values(table["lifetime_ns"], MOST_LIFETIME)
@@ -49,6 +52,8 @@ class Window:
         self._feeds = texts["feed"].dictionary
         self._feed_names = self._feeds.to_pylist()
         self._interfaces = [*texts["interface"].dictionary.to_pylist(), None]
+        self._is_evident = table["evidence"].is_valid().to_numpy()
+        self._has_hellos = bool((self._kind == _HELLO).any())
         self._has_proofs = False
         pending = model.pending_keys
         self.names, known = _extended(texts["name"].dictionary, [name for name, _, _ in pending])
@@ -57,8 +62,9 @@ class Window:
         self._careful = np.zeros(KEYS * len(self.names), bool)
         self.mark(keys_of(known, *np.array([key[1:] for key in pending], bool).reshape(-1, 2).T))
         self._mark_odd(_values(table["is_persistent"], 0) == 1)
-        self._match()
-        self._shown = self._shown_to_model(model)
+        followed = self._followed(model)
+        self._match(followed)
+        self._shown = self._shown_to_model(followed)
 
     def _mark_odd(self, is_persistent: Flags) -> None:
         """Mark the keys of Interests and Nacks that are not plain."""
@@ -67,7 +73,18 @@ class Window:
         odd |= self._nonce >= 1 << 32
         self.mark(self._key[(interest & odd) | ((self._kind == _NACK) & (self._credit < 0))])
 
-    def _match(self) -> None:
+    def _followed(self, model: PitModel) -> Flags:
+        """Tell which feeds have LLIs; the last flag is that of no feed."""
+        feed = self._codes["feed"]
+        followed = np.zeros(len(self._feeds) + 1, bool)
+        followed[feed[(self._kind == _LLI) & (feed >= 0)]] = True
+        known = model.feed_names
+        if known:
+            followed[numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
+        followed[-1] = False
+        return followed
+
+    def _match(self, followed: Flags) -> None:
         """Find what the Data may satisfy, as pairs of a name and a key."""
         asked = self._careful.copy()  # the model's own
         asks, self._data = self._kind == _INTEREST, np.flatnonzero(self._kind == _DATA)
@@ -79,20 +96,19 @@ class Window:
             several = np.bincount(self._pair_names, minlength=len(self.names)) > 1
             self.mark(self._pair_keys[several[self._pair_names]])
 
-    def _shown_to_model(self, model: PitModel) -> Flags:
+        # An item that answers a classic Interest is not one that was pushed.
+        items = self._data[followed[self._codes["feed"][self._data]]]
+        pushed = np.zeros(len(self.names), bool)
+        pushed[self._codes["name"][items]] = True
+        self.mark(self._pair_keys[pushed[self._pair_names]])
+
+    def _shown_to_model(self, followed: Flags) -> Flags:
         """Tell which rows the model is shown whatever their keys are."""
         kind, name, feed = self._kind, self._codes["name"], self._codes["feed"]
-        llis = kind == _LLI
-        shown = llis | ((kind == _NACK) & (self._credit >= 0))
-        followed = np.zeros(len(self._feeds) + 1, bool)
-        followed[feed[llis & (feed >= 0)]] = True
-        known = model.feed_names
-        if known:
-            followed[numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
+        shown = (kind == _LLI) | (kind == _HELLO) | ((kind == _NACK) & (self._credit >= 0))
         is_data = kind == _DATA
         if followed.any():
-            followed[-1] = False
-            shown |= is_data & followed[feed]
+            shown |= (is_data | (kind == _STATE)) & followed[feed]
             proofs = pc.match_substring(self.names, FORK).to_numpy(zero_copy_only=False)
             self._has_proofs = bool(proofs.any())
             shown |= is_data & np.append(proofs, False)[name]
@@ -128,13 +144,13 @@ class Window:
         """Part rows for the model into those to be shown in order of time, and those that concern nothing but
         their feed, which are put in the order of feeds."""
         kind, feed = self._kind[rows], self._codes["feed"][rows]
-        is_own = (kind != _INTEREST) & (feed >= 0) & (self._seq[rows] >= 0)
+        is_own = (kind != _INTEREST) & (feed >= 0) & ((self._seq[rows] >= 0) | (kind == _STATE))
         alone = is_own & ((kind != _DATA) | ~self._concerns_model()[rows])
         alone &= (kind != _NACK) | (self._credit[rows] >= 0)
         # A feed of which something else is told, such as the proof of a fork, is followed in order.
         mixed = np.zeros(len(self._feeds) + 1, bool)
         mixed[feed[is_own & ~alone]] = True
-        if self._has_proofs:
+        if self._has_proofs or self._has_hellos:
             mixed[:] = True
         alone &= ~mixed[feed]
         own = rows[alone]
@@ -149,11 +165,20 @@ class Window:
         found: Flags = self._kind[rows] == _DATA
         return found
 
-    def items(self, rows: Ints) -> tuple[str, Ints, Flags, Ints, Ints, list[str | None]]:
+    def items(self, rows: Ints) -> tuple[str, Ints, Flags, Ints, Ints, Flags, list[str | None]]:
         """Return what the model needs of some items of one feed."""
         name = self._feed_names[int(self._codes["feed"][rows[0]])]
         interfaces = self._codes["interface"][rows]
-        return name, self._time[rows], self._is_in[rows], interfaces, self._seq[rows], self._interfaces
+        evident = self._is_evident[rows]
+        return (
+            name,
+            self._time[rows],
+            self._is_in[rows],
+            interfaces,
+            self._seq[rows],
+            evident,
+            self._interfaces,
+        )
 
     def plain_rows(self) -> Rows:
         """Return the Interests and Data of plain keys, in the order of their keys."""
@@ -231,10 +256,14 @@ def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def coded(table: pa.Table) -> pa.Table:
-    """Return a table with its texts as dictionaries."""
+    """Return a table with its texts as dictionaries, and bytes as they are."""
     arrays = [
-        pc.dictionary_encode(column) if pa.types.is_string(column.type) else column
-        for column in table.columns
+        pc.dictionary_encode(column)
+        if pa.types.is_string(column.type)
+        else column.cast(pa.binary())
+        if name in _BYTES
+        else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     return pa.Table.from_arrays(arrays, names=table.column_names)
 

@@ -154,7 +154,7 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
         "end_ns": turn.end_ns,
         "dropped": turn.capture.dropped,
         "expected": case.manifest.expected_deliveries,
-        "credit": credit if isinstance(credit, int) else None,
+        "credit": credit if isinstance(credit, int) and credit else None,  # 0: it adapts
         "from_ns": turn.first_ns,
         "until_ns": turn.last_ns if turn.last_ns > turn.first_ns else turn.end_ns,
         "cpu_ns": sum(turn.cpu_ns.values()) if turn.cpu_ns else None,

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
+from analysis.decode.schema import NOTICES
 from analysis.run.context import Cases
 from analysis.run.manifest import Link, Medium
 from analysis.spark.parallel import by_group
@@ -133,7 +134,7 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
 
     `here` is analysis.spark.parallel.by_group's.
     """
-    is_idle = (F.col("kind") == "idle") & (F.col("frag_count") == 1)
+    is_idle = F.col("kind").isin(*NOTICES) & (F.col("frag_count") == 1)
     is_frame = F.col("kind").isin("other", "segment")
     said = ("src", "src_port", "dst", "dst_port", "tcp_seq", "tcp_ack", "tcp_flags")
     # All else is in messages, put together.
@@ -300,7 +301,7 @@ def _items(crossed: DataFrame) -> DataFrame:
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
     """Return the transits that an item's journey is drawn from: at most about `most`, of the items with the
     lowest numbers, if there are too many."""
-    about = crossed.where(F.col("feed").isNotNull() | (F.col("kind") == "idle"))
+    about = crossed.where(F.col("feed").isNotNull())
     total = about.count()
     if total <= most:
         return about

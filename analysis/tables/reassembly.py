@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
-from analysis.decode.schema import MESSAGES
+from analysis.decode.schema import MESSAGES, NOTICES
 from analysis.spark.parallel import by_group
 from captures.reassembly import Reassembler
 
@@ -29,6 +29,9 @@ _NETWORK = (
     "hop_limit",
     "send_credit",
     "is_persistent",
+    "evidence",
+    "feed_first",
+    "hello",
     "feed",
     "seq",
     "content_bytes",
@@ -43,7 +46,7 @@ _PACKETS_OF_A_TASK = 1 << 16
 
 
 def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> DataFrame:
-    """Return one row a network-layer packet from the rows of analysis.decode.schema.PACKETS.
+    """Return one row a network-layer packet, FeedState or Hello from rows of analysis.decode.schema.PACKETS.
 
     `breaks` is analysis.run.context.BREAKS: fragments from before and after one of their interface's do not
     join, and Sequence may begin again. `here`: packets are few, and fragments come to this process.
@@ -51,7 +54,8 @@ def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> 
     The columns are those of a packet without NDNLPv2's, and `frames`, the number of frames it took; sizes
     are sums. `time` and `frame` are those of the frame that completed it.
     """
-    whole = packets.where((F.col("frag_count") == 1) & F.col("kind").isin(*MESSAGES))
+    is_notice = F.col("kind").isin(*NOTICES) & (F.col("feed").isNotNull() | F.col("hello").isNotNull())
+    whole = packets.where((F.col("frag_count") == 1) & (F.col("kind").isin(*MESSAGES) | is_notice))
     parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *MESSAGES))
     # A signed Sequence jumps half way round. A packet just there is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")

@@ -242,7 +242,8 @@ EVENTS = Table(
             "event",
             "string",
             "",
-            "noted by applications: `published`, `joined`, `delivered`, `forked`, `error`, `mapped` and"
+            "noted by applications: `published`, `joined`, `delivered`, `forked`, `error`, `waiting` and"
+            " `resumed` (the network knows no source of the feed, and knows one again), `mapped` and"
             " `resolved` (a name service and a reader have a record that leads elsewhere); done by the"
             " scenario: `link-down`, `link-up`, `restart` ...; told from packets: `retransmission`, `nack`,"
             " `duplicate` (an item arrived where it was), `gap` (an item arrived before one that it follows),"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, NdnStream
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
+from captures.dissectors.hello import Hello, Standing
 from captures.dissectors.lp import FeedState, LpPacket
 from captures.dissectors.ndn import (
     Data,
@@ -46,6 +47,7 @@ __all__ = [
     "Data",
     "FeedState",
     "ForkProof",
+    "Hello",
     "Interest",
     "KeyLocator",
     "LpPacket",
@@ -55,6 +57,7 @@ __all__ = [
     "Selectors",
     "SignatureInfo",
     "SsbItem",
+    "Standing",
     "TinyChunk",
     "TinyChunkVector",
     "TinyClaim",

@@ -14,19 +14,19 @@ from scapy.fields import ConditionalField
 from scapy.layers.inet import TCP, UDP
 from scapy.packet import Packet
 
-from captures.dissectors.fields import Ignored, Name, Repeated, Tlv
+from captures.dissectors.fields import Ignored, Leading, Name, Repeated, Tlv
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, read_header
 
 _Element = TypeVar("_Element", bound="Element")
 
 
-def shown_if_set(*fields: Tlv | Ignored) -> list[Any]:
+def shown_if_set(*fields: Tlv | Ignored | Leading) -> list[Any]:
     """Return the fields for a `fields_desc`; `show()` leaves out those that are not set."""
     return [ConditionalField(field, _has(field)) for field in fields]
 
 
-def _has(field: Tlv | Ignored) -> Any:
+def _has(field: Tlv | Ignored | Leading) -> Any:
     return lambda packet: field.is_set(packet.getfieldval(field.name))
 
 
@@ -87,7 +87,7 @@ class Element(Packet, metaclass=_ElementClass):
         if cls.REQUIRED[:1] == ("name",) and value[:1] != bytes((NAME,)):
             raise MalformedPacket("without Name")
         for kind, start, end in elements(value, 0, len(value)):
-            rank, field = cls.by_type.get(kind, (-1, None))
+            rank, field = cls.field_of(kind, value[start:end])
             if field is None or not cls._fits(field, rank, last, seen, is_first):
                 check_ignorable(kind, field is not None)
                 ignored.append((kind, value[start:end]))
@@ -117,6 +117,11 @@ class Element(Packet, metaclass=_ElementClass):
         if field.anywhere:
             return field.kind not in seen
         return rank > last or (rank == last and isinstance(field, Repeated))
+
+    @classmethod
+    def field_of(cls, kind: int, value: bytes) -> tuple[int, Tlv | None]:
+        """Return the field for an element, with its place in the order; (-1, None) if there is none."""
+        return cls.by_type.get(kind, (-1, None))
 
     @classmethod
     def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:

@@ -87,6 +87,19 @@ field("feed.fork", "uint64", "Forked at item")
 field("feed.tip", "uint64", "Tip: newest item that the sender can push")
 field("feed.limit", "uint64", "Limit: last item that the sender will push")
 field("feed.first", "uint64", "First: oldest item that the sender can push")
+field("evidence.number", "uint64", "Evidence of a source: number")
+field("evidence.hops", "uint8", "Evidence of a source: hops")
+field("evidence.signature", "bytes", "Signature of the number")
+field("hello.instance", "uint32", "Instance", base.HEX)
+field("hello.number", "uint64", "Number, to be replied to")
+field("hello.reply", "uint64", "Number of the Hello that is replied to")
+field("hello.granted", "bytes", "Digest of what the receiver has granted")
+field("hello.held", "bytes", "Digest of what the sender has granted")
+field("hello.have", "bytes", "Grant of the sender, of feed")
+field("hello.state", "bytes", "Grant of the receiver, of feed")
+field("hello.next", "uint64", "Next item")
+field("hello.limit", "uint64", "Last item granted")
+field("hello.forgotten", "bool", "Forgotten: the sender has given up all that it has granted")
 field("feed.backlink", "bytes", "Backlink")
 field("feed.payload", "bytes", "Payload")
 field("feed.ssb", "string", "SSB message")
@@ -366,6 +379,56 @@ function read.bytes(p, _, start, stop, tree, entry, r)
     r[entry[4]] = size
 end
 
+local LAST_EVIDENCE = UInt64.max()
+
+-- Returns the number and the hops of evidence of a source, and the length of the number.
+local function evidence_of(bytes)
+    local size = #bytes > 64 and #bytes - 64 or #bytes
+    if not is_nni(size - 1) or byte(bytes, 1) >= 64 then
+        malformed("evidence of " .. #bytes .. " bytes, or from too far away")
+    end
+    local value = to_uint64(sub(bytes, 2, size))
+    if value == LAST_EVIDENCE then malformed("evidence with a number that leaves no room for another") end
+    return value, byte(bytes, 1), size - 1
+end
+
+function read.evidence(p, _, start, stop, tree, entry, r)
+    local value, hops, size = evidence_of(sub(p.s, start + 1, stop))
+    r[entry[4]] = "(" .. tostring(value) .. ", " .. hops .. ")"
+    if not tree then return end
+    local below = tree:add(p.tvb(start, stop - start), entry[2])
+    below:add(F["evidence.number"], p.tvb(start + 1, size))
+    below:add(F["evidence.hops"], p.tvb(start, 1))
+    if stop > start + 1 + size then
+        below:add(F["evidence.signature"], p.tvb(start + 1 + size, stop - start - 1 - size))
+    end
+end
+
+-- Where a grant stands: the feed's reference, and elements behind it.
+function read.standing(p, at, start, stop, tree, entry, r)
+    if stop - start < 8 then malformed("a standing without a feed") end
+    local below = tree and tree:add(p.tvb(at, stop - at), entry[2])
+    add(below, entry[4], p.tvb(start, 8))
+    local inside = {}
+    walk(p, start + 8, stop, below, entry.holds, inside)
+    local first, last = inside["hello.next"], inside["hello.limit"]
+    if (first == nil) ~= (last == nil) then malformed("a standing with one of Next and Limit") end
+    local text = "none"
+    if first then
+        text = first == last and "item " .. tostring(first) or "items " .. tostring(first) .. ".." .. tostring(last)
+    end
+    local name = sub(p.s, start + 6, start + 8):gsub(".", function(c) return string.format("%02x", byte(c)) end)
+    local words = name .. " " .. text .. (inside["known"] and " " .. inside["known"] or "")
+    r[entry[4]] = r[entry[4]] or {}
+    r[entry[4]][#r[entry[4]] + 1] = words
+end
+
+function read.digest(p, _, start, stop, tree, entry, r)
+    if stop - start ~= 8 then malformed(entry[2] .. " of " .. (stop - start) .. " bytes") end
+    add(tree, entry[4], p.tvb(start, 8))
+    r[entry[4]] = sub(p.s, stop - 2, stop):gsub(".", function(c) return string.format("%02x", byte(c)) end)
+end
+
 -- A number in an element of its own inside this one.
 function read.wrapped(p, at, start, stop, tree, entry, r)
     local value, place = nil, nil
@@ -442,6 +505,13 @@ local SELECTORS = index({
     { 17, "ChildSelector", "number", "child_selector", silent = true },
     { 18, "MustBeFresh", "flag", "must_be_fresh" },
 })
+-- Runs a check that may find the packet malformed; returns whether it did not.
+local function holds(check, ...)
+    local ok, problem = pcall(check, ...)
+    if not ok and not (type(problem) == "table" and problem.malformed) then error(problem, 0) end
+    return ok
+end
+
 -- Types from 240 are free for any application: what forwarders do not heed is not ours.
 local function is_credit(size, r)
     return is_nni(size) and r.name.item
@@ -449,6 +519,11 @@ end
 
 local function is_empty(size)
     return size == 0
+end
+
+-- Tells whether an LLI's sender says what evidence it has.
+local function is_known(size, r, bytes)
+    return size > 0 and r["lli.credit"] and holds(evidence_of, bytes)
 end
 
 local INTEREST = index({
@@ -465,7 +540,8 @@ local INTEREST = index({
     { 44, "InterestSignatureInfo", "nested", "signature_info", holds = SIGNATURE_INFO },
     { 46, "InterestSignatureValue", "bytes", "signature.value" },
     { 240, "SendCredit", "number", "lli.credit", anywhere = true, heeded = is_credit },
-    { 250, "Persistent", "flag", "persistent", anywhere = true, heeded = is_empty },
+    { 250, "Persistent", "flag", "persistent", anywhere = true, heeded = is_empty,
+        otherwise = { 250, "Known", "evidence", "known", anywhere = true, heeded = is_known } },
 })
 local DATA = index({
     required = { "name", "signature_info", "signature.value" },
@@ -481,6 +557,23 @@ local FEED_STATE = index({
     { 881, "Tip", "number", "feed.tip" },
     { 882, "Limit", "number", "feed.limit" },
     { 883, "First", "number", "feed.first" },
+    { 884, "Evidence", "evidence", "feed.evidence" },
+})
+local STANDING = index({
+    { 176, "Next", "number", "hello.next" },
+    { 178, "Limit", "number", "hello.limit" },
+    { 180, "Evidence", "evidence", "known" },
+})
+local HELLO = index({
+    required = { "hello.instance" },
+    { 160, "Instance", "fixed", "hello.instance", size = 4 },
+    { 162, "Number", "number", "hello.number" },
+    { 164, "Reply", "number", "hello.reply" },
+    { 166, "Granted", "digest", "hello.granted" },
+    { 168, "Held", "digest", "hello.held" },
+    { 170, "Have", "standing", "hello.have", holds = STANDING, repeated = true },
+    { 172, "State", "standing", "hello.state", holds = STANDING, repeated = true },
+    { 174, "Forgotten", "flag", "hello.forgotten" },
 })
 local LP_PACKET = index({
     { 81, "Sequence", "fixed", "lp.sequence", size = 8 },
@@ -497,6 +590,7 @@ local LP_PACKET = index({
     { 844, "NonDiscovery", "flag", "lp.non_discovery" },
     { 848, "PrefixAnnouncement", "announcement", "lp.prefix_announcement" },
     { 880, "FeedState", "nested", "feed_state", holds = FEED_STATE },
+    { 888, "Hello", "nested", "hello", holds = HELLO },
 })
 
 local function ignore(p, at, stop, tree, kind)
@@ -519,16 +613,19 @@ function walk(p, start, stop, tree, entries, r)
         local fits = entry and (entry[3] ~= "selectors" or is_second) and (
             (entry[3] == "name" and is_first) or
             (entry[3] ~= "name" and entry.anywhere and not seen[kind]) or
-            (entry[3] ~= "name" and not entry.anywhere and entry.rank > last))
+            (entry[3] ~= "name" and not entry.anywhere and
+                (entry.rank > last or (entry.repeated and entry.rank == last))))
         if fits and entry.heeded and not entry.heeded(after - first, r) then
-            seen[kind], fits = true, false
+            entry = entry.otherwise
+            fits = entry and entry.heeded(after - first, r, sub(p.s, first + 1, after))
+            seen[kind] = true
         end
         if fits then
             read[entry[3]](p, at, first, after, tree, entry, r)
             seen[kind], seen[entry[4]] = true, true
             if not entry.anywhere then last = entry.instead or entry.rank end
         else
-            check_ignorable(kind, entry)
+            check_ignorable(kind, entries[kind])
             ignore(p, at, after, tree, kind)
         end
         at, is_first, is_second = after, false, is_first
@@ -536,13 +633,6 @@ function walk(p, start, stop, tree, entries, r)
     for _, key in ipairs(entries.required) do
         if not seen[key] then malformed("without " .. entries[key][2]) end
     end
-end
-
--- Runs a check that may find the packet malformed; returns whether it did not.
-local function holds(check, ...)
-    local ok, problem = pcall(check, ...)
-    if not ok and not (type(problem) == "table" and problem.malformed) then error(problem, 0) end
-    return ok
 end
 
 ------------------------------------------------------------------------------------------------------------------
@@ -651,6 +741,7 @@ local function interest_line(r)
         end
         words[#words + 1] = "LLI " .. short_name(feed) .. what
     end
+    if r.known then words[#words + 1] = "known " .. r.known end
     if r.can_be_prefix then words[#words + 1] = "CanBePrefix" end
     if r.must_be_fresh then words[#words + 1] = "MustBeFresh" end
     if r.is_old then words[#words + 1] = "[" .. OLD_FORMAT .. "]" end
@@ -669,9 +760,25 @@ end
 local function state_line(r, is_bare)
     local text = "tip " .. tostring(r["feed.tip"]) .. " limit " .. tostring(r["feed.limit"])
     if r["feed.first"] then text = text .. " first " .. tostring(r["feed.first"]) end
+    if r["feed.evidence"] then text = text .. " evidence " .. r["feed.evidence"] end
     if not is_bare then return "[" .. text .. "]" end
     if r["feed.name"] then text = short_name(r["feed.name"].uris) .. " " .. text end
     return "FeedState " .. text
+end
+
+local function hello_line(r)
+    local words = { "Hello" }
+    if r["hello.number"] then words[2] = "no. " .. tostring(r["hello.number"]) end
+    if r["hello.reply"] then words[#words + 1] = "to no. " .. tostring(r["hello.reply"]) end
+    if r["hello.granted"] then words[#words + 1] = "granted " .. r["hello.granted"] end
+    if r["hello.held"] then words[#words + 1] = "held " .. r["hello.held"] end
+    for _, word in ipairs({ "have", "state" }) do
+        local standings = r["hello." .. word] or {}
+        if #standings == 1 then words[#words + 1] = word .. " " .. standings[1] end
+        if #standings > 1 then words[#words + 1] = #standings .. " " .. word .. "s" end
+    end
+    if r["hello.forgotten"] then words[#words + 1] = "forgotten" end
+    return table.concat(words, " ")
 end
 
 ------------------------------------------------------------------------------------------------------------------
@@ -819,10 +926,14 @@ local function packet(p, pinfo, start, stop, tree)
         words[#words + 1] = line
     end
     sort = is_nack and "Nack" or inner
-        or (r["feed.tip"] and "FeedState" or r["lp.ack"] and "Ack" or "Idle")
+        or (r["hello.instance"] and "Hello" or r["feed.tip"] and "FeedState" or r["lp.ack"] and "Ack" or "Idle")
     local is_state = sort == "FeedState"
-    if not (is_piece or has_fragment or is_state or is_nack) then words[#words + 1] = sort end
+    local says = r["feed.tip"] or r["hello.instance"]
+    if not (is_piece or has_fragment or says or is_nack) then words[#words + 1] = sort end
     if r["feed.tip"] then words[#words + 1] = state_line(r, is_state) end
+    if r["hello.instance"] then
+        words[#words + 1] = sort == "Hello" and hello_line(r) or "[" .. hello_line(r) .. "]"
+    end
     local mark = r["lp.congestion_mark"]
     if mark and mark ~= UInt64(0) then words[#words + 1] = "[congestion mark " .. tostring(mark) .. "]" end
     return sort, table.concat(words, " ")

@@ -12,6 +12,7 @@ from scapy.fields import Field
 from scapy.packet import Packet
 from scapy.volatile import VolatileValue
 
+from forwarder.wire.evidence import Evidence, decode_evidence, encode_evidence
 from forwarder.wire.name import NAME, component, components, from_uri, prefix_ends, to_uri
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, nni, read_nni
 
@@ -119,6 +120,47 @@ class Fixed(Tlv):
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
         return repr(x) if self.size == 1 or isinstance(x, VolatileValue) else f"0x{x:0{2 * self.size}x}"
+
+
+class Source(Tlv):
+    """Evidence of a source: number, hops, and the signature, empty if there is none."""
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        return decode_evidence(value)
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return encode_evidence(value)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        return x if x is None or isinstance(x, VolatileValue) else Evidence(*x)
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return source_text(x) + (" signed" if x.proof else "")
+
+
+def source_text(evidence: Evidence) -> str:
+    """Return evidence in a few characters."""
+    return f"({evidence.number}, {evidence.hops})"
+
+
+class Leading(Field[Any, Any]):
+    """Bytes that stand before the elements, always as many."""
+
+    __slots__ = ["size"]
+
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name, bytes(size), fmt="s")
+        self.size = size
+
+    def is_set(self, value: Any) -> bool:
+        """Tell whether they are there: they always are."""
+        return True
+
+    def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
+        return s + bytes(val)
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return bytes(x).hex()
 
 
 class Flag(Tlv):

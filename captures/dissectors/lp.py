@@ -1,4 +1,5 @@
-"""NDNLPv2's LpPacket as a Scapy layer (NFD wiki, "NDNLPv2", revision 63), with feednet's FeedState.
+"""NDNLPv2's LpPacket as a Scapy layer (NFD wiki, "NDNLPv2", revision 63), with feednet's FeedState
+and Hello.
 
 The Fragment is the layer's payload: `LpPacket(nack_reason=150) / Interest(name="/a")`. Without a payload
 there is no Fragment. The payload of one fragment of several is Raw.
@@ -10,7 +11,8 @@ from scapy.config import conf
 from scapy.packet import NoPayload, Packet
 
 from captures.dissectors.element import Element, Nested, shown_if_set
-from captures.dissectors.fields import Fixed, Flag, Ignored, Name, Number, Repeated, Tlv, Wrapped
+from captures.dissectors.fields import Fixed, Flag, Ignored, Name, Number, Repeated, Source, Tlv, Wrapped
+from captures.dissectors.hello import Hello
 from captures.dissectors.ndn import Data, Interest, open_network
 from forwarder.wire.lp import FEED_STATE, LP_PACKET
 from forwarder.wire.packet import DATA, INTEREST
@@ -33,6 +35,7 @@ class FeedState(Element):
         Number("tip", 0x0371, 0),
         Number("limit", 0x0372, 0),
         Number("first", 0x0373),
+        Source("evidence", 0x0374),
         Ignored(),
     )
 
@@ -73,6 +76,7 @@ class LpPacket(Element):
         Flag("non_discovery", 0x034C),
         _Announcement("prefix_announcement", 0x0350),
         Nested("feed_state", FeedState),
+        Nested("hello", Hello),
         Ignored(),
     )
 

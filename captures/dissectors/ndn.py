@@ -7,7 +7,18 @@ from scapy.packet import Packet
 
 from captures.dissectors.element import Element, Nested, shown_if_set
 from captures.dissectors.feed import open_content
-from captures.dissectors.fields import Component, Fixed, Flag, Ignored, Name, Names, Number, Text, Tlv
+from captures.dissectors.fields import (
+    Component,
+    Fixed,
+    Flag,
+    Ignored,
+    Name,
+    Names,
+    Number,
+    Source,
+    Text,
+    Tlv,
+)
 from captures.old_format import (
     CHILD,
     EXCLUDE,
@@ -19,9 +30,10 @@ from captures.old_format import (
     is_old,
     modern,
 )
+from forwarder.wire.evidence import decode_evidence
 from forwarder.wire.feed import is_item_name
 from forwarder.wire.name import PARAMETERS_DIGEST, component, components, from_uri
-from forwarder.wire.packet import DATA, INTEREST, SEND_CREDIT
+from forwarder.wire.packet import DATA, INTEREST, KNOWN, SEND_CREDIT
 from forwarder.wire.persistent import PERSISTENT
 from forwarder.wire.tlv import MalformedPacket, element, read_header
 
@@ -144,7 +156,8 @@ Named.name = property(_get_name, _set_name)  # type: ignore[assignment]
 class Interest(Named):
     """An Interest; with `send_credit` a long-lived one (LLI), with `persistent` one that Data do not use up.
 
-    Elements of these two types that forwarders do not heed belong to another application, and are `ignored`.
+    `known` is the evidence of a source that an LLI's sender has. Elements of these types that forwarders do
+    not heed belong to another application, and are `ignored`.
     `lifetime` is in milliseconds. Computed where not given: ParametersSha256DigestComponent at the name's end
     if there are `parameters`, and the signature of a `signature_info` of type 0 (DigestSha256).
     """
@@ -165,15 +178,26 @@ class Interest(Named):
         Nested("signature_info", SignatureInfo, 44),
         Tlv("signature_value", _INTEREST_SIGNATURE_VALUE),
         Number("send_credit", SEND_CREDIT, anywhere=True),
+        Source("known", KNOWN, anywhere=True),
         Flag("persistent", PERSISTENT, anywhere=True),
         Ignored(),
     )
 
     @classmethod
+    def field_of(cls, kind: int, value: bytes) -> tuple[int, Tlv | None]:
+        """Return the field for an element; two share a type, and one of them is empty."""
+        rank, field = super().field_of(kind, value)
+        if kind == KNOWN and value:
+            known = cls.fields_desc[rank - 1]
+            return rank - 1, getattr(known, "fld", known)
+        return rank, field
+
+    @classmethod
     def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
-        """Tell what forwarders heed: a number in the Interest for an item, and an empty `persistent`."""
+        """Tell what forwarders heed: a number in the Interest for an item, evidence behind that, and an empty
+        `persistent`."""
         if field.kind == PERSISTENT:
-            return not value
+            return not value or ("send_credit" in fields and _is_evidence(value))
         return len(value) in (1, 2, 4, 8) and is_item_name(from_uri(fields["name"]))
 
     @classmethod
@@ -215,6 +239,14 @@ class Interest(Named):
             tail = b"".join(parts[name] for name in names[names.index("parameters") :])
             digest = component(PARAMETERS_DIGEST, hashlib.sha256(tail).digest())
             parts["name"] = element(7, plain + digest)
+
+
+def _is_evidence(value: bytes) -> bool:
+    try:
+        decode_evidence(value)
+    except MalformedPacket:
+        return False
+    return True
 
 
 class _Content(Tlv):

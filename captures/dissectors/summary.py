@@ -10,10 +10,13 @@ from scapy.packet import Packet, Raw
 
 from captures.dissectors.element import Element
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
+from captures.dissectors.fields import source_text
+from captures.dissectors.hello import Hello, Standing
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
 from captures.dissectors.ndn import Data, Interest, SignatureInfo
 from captures.dissectors.tiny import TINY_FIELDS
 from captures.old_format import OLD_FORMAT
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import is_item_name, split_fork, split_item
 from forwarder.wire.lp import LP_PACKET
 from forwarder.wire.name import from_uri
@@ -52,7 +55,7 @@ class Whole(NamedTuple):
     fragments: int
 
 
-TYPES = ("Interest", "LLI", "Data", "Malformed", "Nack", "Fragment", "FeedState", "Ack", "Idle")
+TYPES = ("Interest", "LLI", "Data", "Malformed", "Nack", "Fragment", "FeedState", "Hello", "Ack", "Idle")
 """Every value of `ndn.type`."""
 
 
@@ -77,6 +80,8 @@ def packet_type(packet: Packet, whole: Whole | None = None) -> str:
         return "Fragment"
     if packet.payload:
         return packet_type(packet.payload)
+    if packet.hello is not None:
+        return "Hello"
     return "FeedState" if packet.feed_state is not None else "Ack" if packet.ack else "Idle"
 
 
@@ -99,10 +104,13 @@ def describe(packet: Packet, whole: Whole | None = None) -> str:
         words.append(f"Fragment {(packet.frag_index or 0) + 1}/{packet.frag_count}")
     elif packet.payload:
         words.append(_network_line(packet.payload))
-    elif packet.feed_state is None and not words:
+    elif packet.feed_state is None and packet.hello is None and not words:
         words.append(packet_type(packet))
     if packet.feed_state is not None:
         words.append(_state_line(packet.feed_state, packet_type(packet, whole) == "FeedState"))
+    if packet.hello is not None:
+        line = hello_line(packet.hello)
+        words.append(line if packet_type(packet, whole) == "Hello" else f"[{line}]")
     if packet.congestion_mark:
         words.append(f"[congestion mark {packet.congestion_mark}]")
     return " ".join(words)
@@ -112,9 +120,32 @@ def _state_line(state: FeedState, bare: bool) -> str:
     text = f"tip {state.tip} limit {state.limit}"
     if state.first is not None:
         text += f" first {state.first}"
+    if state.evidence is not None:
+        text += f" evidence {source_text(state.evidence)}"
     if not bare:
         return f"[{text}]"
     return f"FeedState {short_name(state.feed)} {text}" if state.feed is not None else f"FeedState {text}"
+
+
+def hello_line(hello: Hello) -> str:
+    """Return the line for a Hello."""
+    words = ["Hello"]
+    words += [f"no. {hello.number}"] * (hello.number is not None)
+    words += [f"to no. {hello.reply}"] * (hello.reply is not None)
+    for word, digest in (("granted", hello.granted), ("held", hello.held)):
+        words += [f"{word} {digest.hex()[-2 * _SHOWN_BYTES :]}"] if digest is not None else []
+    for word, standings in (("have", hello.have or []), ("state", hello.state or [])):
+        if len(standings) > 1:
+            words.append(f"{len(standings)} {word}s")
+        words += [f"{word} {_standing_text(standing)}" for standing in standings[: len(standings) == 1]]
+    words += ["forgotten"] * bool(hello.forgotten)
+    return " ".join(words)
+
+
+def _standing_text(standing: Standing) -> str:
+    text: str = standing.reference.hex()[-2 * _SHOWN_BYTES :]
+    text += " none" if standing.next is None else f" {_items(standing.next, standing.limit)}"
+    return text if standing.evidence is None else f"{text} {source_text(standing.evidence)}"
 
 
 def _network_line(packet: Packet) -> str:
@@ -168,6 +199,8 @@ def _interest_line(packet: Interest) -> str:
         words.append(f"LLI {_feed_of(uri_of(packet))} cancel")
     else:
         words.append(f"LLI {_feed_of(uri_of(packet))} {_items(item, _last(item, credit))}")
+    if packet.known is not None:
+        words.append(f"known {source_text(packet.known)}")
     flags = zip(packet.asks(), ("CanBePrefix", "MustBeFresh"), strict=True)
     words += [word for is_set, word in flags if is_set]
     if packet.selectors is not None:
@@ -215,6 +248,9 @@ def fields_of(packet: Packet, whole: Whole | None = None) -> Fields:
             fields.append(("ndn.lp.prefix_announcement", uri_of(packet.prefix_announcement)))
         if packet.feed_state is not None:
             fields += _plain(packet.feed_state, _STATE)
+            fields += _source(packet.feed_state.evidence)
+        if packet.hello is not None:
+            fields += _hello(packet.hello)
         packet = packet.payload if whole is None else whole.packet
     if isinstance(packet, Interest | Data):
         fields += _network(packet)
@@ -243,6 +279,15 @@ _STATE = {
     "limit": "ndn.feed.limit",
     "first": "ndn.feed.first",
 }
+_HELLO = {
+    "instance": "ndn.hello.instance",
+    "number": "ndn.hello.number",
+    "reply": "ndn.hello.reply",
+    "granted": "ndn.hello.granted",
+    "held": "ndn.hello.held",
+}
+_STANDING = {"next": "ndn.hello.next", "limit": "ndn.hello.limit"}
+_SOURCE = {"number": "ndn.evidence.number", "hops": "ndn.evidence.hops"}
 _INTEREST = {
     "forwarding_hint": "ndn.forwarding_hint",
     "nonce": "ndn.nonce",
@@ -270,6 +315,25 @@ def _plain(packet: Packet, names: dict[str, str]) -> Iterator[tuple[str, Any]]:
                 yield name, each
 
 
+def _source(evidence: Evidence | None) -> Iterator[tuple[str, Any]]:
+    if evidence is not None:
+        for attribute, name in _SOURCE.items():
+            yield name, getattr(evidence, attribute)
+        if evidence.proof:
+            yield "ndn.evidence.signature", evidence.proof
+
+
+def _hello(hello: Hello) -> Iterator[tuple[str, Any]]:
+    yield from _plain(hello, _HELLO)
+    for name, standings in (("ndn.hello.have", hello.have), ("ndn.hello.state", hello.state)):
+        for standing in standings or []:
+            yield name, standing.reference
+            yield from _plain(standing, _STANDING)
+            yield from _source(standing.evidence)
+    if hello.forgotten:
+        yield "ndn.hello.forgotten", True
+
+
 def _network(packet: Interest | Data) -> Fields:
     fields: Fields = [("ndn.name", uri_of(packet))]
     name = from_uri(uri_of(packet))
@@ -288,6 +352,7 @@ def _network(packet: Interest | Data) -> Fields:
         credit = _credit(packet)
         if credit is not None:
             fields.append(("ndn.lli.credit", credit))
+        fields += _source(packet.known)
         if item is not None and credit:
             fields += [("ndn.lli.first", item), ("ndn.lli.last", _last(item, credit))]
     else:
@@ -301,7 +366,13 @@ def _network(packet: Interest | Data) -> Fields:
     return fields
 
 
-_HEXADECIMAL = {"ndn.nonce": 8, "ndn.lp.sequence": 16, "ndn.lp.ack": 16, "ndn.lp.tx_sequence": 16}
+_HEXADECIMAL = {
+    "ndn.nonce": 8,
+    "ndn.hello.instance": 8,
+    "ndn.lp.sequence": 16,
+    "ndn.lp.ack": 16,
+    "ndn.lp.tx_sequence": 16,
+}
 
 
 def value_text(name: str, value: Any) -> str:
@@ -347,10 +418,22 @@ FIELD_NAMES = sorted(
         "ndn.lp.prefix_announcement",
     }
     | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
+    | {"ndn.evidence.signature", "ndn.hello.have", "ndn.hello.state", "ndn.hello.forgotten"}
     | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.credit", "ndn.lli.first", "ndn.lli.last"}
     | {
         name
-        for table in (_LP, _STATE, _INTEREST, _META, _SIGNATURE, _LOCATOR, _VALIDITY)
+        for table in (
+            _LP,
+            _STATE,
+            _HELLO,
+            _STANDING,
+            _SOURCE,
+            _INTEREST,
+            _META,
+            _SIGNATURE,
+            _LOCATOR,
+            _VALIDITY,
+        )
         for name in table.values()
     }
 )

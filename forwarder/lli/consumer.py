@@ -17,6 +17,8 @@ from forwarder.wire.packet import DATA, Data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 
 _REFUSALS = {NO_ROUTE: "no-route", DUPLICATE: "loop"}
+STATES: Final = ("waiting", "resumed")
+"""The words of take_errors() that say whether the network knows a source, and are no errors."""
 _REMEMBERED_NONCES: Final = 8
 _FIRST_RETRY: Final = 250 * MS
 MAX_RETRY: Final = 8_000 * MS

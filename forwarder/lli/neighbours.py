@@ -28,6 +28,9 @@ _CHALLENGE_BYTES: Final = 24
 _SLACK: Final = HELLO // 8
 AMPLIFICATION: Final = 3
 """Bytes that may go to an address for each that came from it, until it is proven (RFC 9000, section 8)."""
+
+_RETRIES: Final = 8
+"""The part of a lifetime after which a renewal that was in vain is tried again."""
 _GIVEN_UP: Final = 190
 """Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
 
@@ -65,6 +68,7 @@ class Neighbour:
         self.challenge: int | None = None  # what proves its address, if it is repeated
         self.renew_at = NEVER
         self.renews = False  # the pending Hello does
+        self.pending_held: bytes | None = None  # what it says to hold
 
     def due(self) -> int:
         """Return when it wants to be looked after, ns."""
@@ -327,7 +331,9 @@ class Neighbours:
             neighbour.challenge = None
             news.proven = True
         if neighbour.pending is not None and hello.reply == neighbour.pending:
-            self._replied(neighbour, now, is_agreed=is_agreed and hello.granted is not None)
+            # What has come since shows that both agree now, and not that the neighbour has renewed anything.
+            is_renewed = hello.granted is not None and hello.granted == neighbour.pending_held
+            self._replied(neighbour, now, is_renewed=is_renewed)
         if hello.number is not None or unknown:
             reply = Hello(
                 self._instance, None, hello.number, granted, haves=tuple(unknown), states=tuple(states)
@@ -349,7 +355,7 @@ class Neighbours:
                 states.append(mine)
         return states
 
-    def _replied(self, neighbour: Neighbour, now: int, *, is_agreed: bool) -> None:
+    def _replied(self, neighbour: Neighbour, now: int, *, is_renewed: bool) -> None:
         if neighbour.tries == 0:
             neighbour.rtt.sample(now - neighbour.pending_since)
         neighbour.pending = None
@@ -361,9 +367,10 @@ class Neighbours:
             for entry in neighbour.held.values():
                 holder = entry.holder(neighbour.face)
                 if holder is not None and holder.is_fed:
-                    if is_agreed:
+                    if is_renewed:
                         holder.renewed(now)
-                    neighbour.renew_at = min(neighbour.renew_at, now + holder.granted_ms * MS // 2)
+                    pause = holder.granted_ms * MS // (2 if is_renewed else _RETRIES)
+                    neighbour.renew_at = min(neighbour.renew_at, now + pause)
             neighbour.renews = False
 
     def next_deadline(self) -> int | None:
@@ -443,7 +450,7 @@ class Neighbours:
         neighbour.renews = neighbour.renews or now >= neighbour.renew_at
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
         states = tuple(map(neighbour.news, neighbour.pending_notices))
-        held = digest(neighbour.asked()) if neighbour.renews else None
+        held = neighbour.pending_held = digest(neighbour.asked()) if neighbour.renews else None
         hello = Hello(
             self._instance, neighbour.number, None, None, held, haves, states, is_forgotten=is_dying
         )

@@ -231,6 +231,11 @@ class Upstream:
         """Whether there is reason to think that an item would come from there if there were one."""
         return self._is_heard and self._tries == 0
 
+    @property
+    def has_asked(self) -> bool:
+        """Whether an LLI has gone there."""
+        return self._begun_at >= 0
+
     def is_doubtful(self, now: int) -> bool:
         """Tell whether it has left an LLI unanswered for a time-out, or for longer than the first one is."""
         return self._tries > 0 or (self._unanswered and now - self._asked_at > INITIAL_TIMEOUT)
@@ -339,6 +344,7 @@ class Upstream:
 
     def skip(self, first: int) -> None:
         """Want nothing before `first` any more: it is here, or is to be had elsewhere."""
+        self._is_cut = self._is_cut or self.next <= min(first - 1, self.limit)
         self.head = max(self.head, first)
         self.limit = max(self.limit, self.head - 1)
         self._keep(first, self.limit)

@@ -254,7 +254,7 @@ class Upstreams:
     def end(self, entry: FeedEntry, now: int) -> None:
         """Want nothing more of a feed, and tell all who have been asked."""
         for face, holder in list(entry.holders()):
-            self._cancel(entry, face, holder, now)
+            self._cancel(entry, face, holder, now, is_end=True)
         entry.scouts.clear()
         entry.last_face, entry.face = entry.face, None
         entry.is_fed = False
@@ -520,10 +520,24 @@ class Upstreams:
     # Packets.
 
     def _cancel(
-        self, entry: FeedEntry, face: int, holder: Upstream, now: int, *, is_gone: bool = False
+        self,
+        entry: FeedEntry,
+        face: int,
+        holder: Upstream,
+        now: int,
+        *,
+        is_gone: bool = False,
+        is_end: bool = False,
     ) -> None:
+        """Ask nothing more of a next hop.
+
+        Who stays with the feed says so even if nothing is left to be cancelled: else no packet would show that
+        this next hop counts no longer.
+        """
         entry.has_moved = True
         cancel = holder.cancel(now)
+        if not cancel and not is_end and holder.has_asked:
+            cancel = [Lli(holder.head, 0, 1)]
         holder.is_fed = False
         holder.offered = None
         if not is_gone and not self._neighbours.is_dead(face):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas_packets import frames, packets
+from pandas_packets import frames, notices, packets
 from pandas_pit import Pit, follow, mean_and_peak, together
 
 ITEM = ["feed", "seq"]
@@ -91,7 +91,9 @@ class Model:
             for at, all_ in breaks.items()
             for time, kind in all_
         ]
-        self.seen = sorted([*own, *self.packets], key=lambda row: (row["time"], row["frame"]))
+        self.seen = sorted(
+            [*own, *self.packets, *notices(self.frames)], key=lambda row: (row["time"], row["frame"])
+        )
         named = [row for row in self.packets if row["kind"] == "data" and row["feed"] is not None]
         self.items = pd.DataFrame(named, columns=[*ITEM, *(named or self.packets)[0]][2:]).astype(
             {"seq": "int64"}

@@ -1,7 +1,8 @@
 """A capture of feednet's as a pandas table, by other people's code: Scapy reads the file, python-ndn TLV.
 
 Nothing here imports feednet: what the analysis reads with its own decoders is held against this. Of packets
-it knows what runs hold: UDP over IPv4, Interests, LLIs, persistent Interests, Data, Nacks, NDNLPv2 fragments.
+it knows what runs hold: UDP over IPv4, Interests, LLIs, persistent Interests, Data, Nacks, FeedStates,
+Hellos, NDNLPv2 fragments.
 """
 
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ def network_packet(packet: bytes) -> dict[str, Any]:
             "lifetime": number(said.get(0x0C), 4000) * 1_000_000,
             "hop_limit": number(said.get(0x22)),
             "credit": number(said.get(0xF0)),
-            "persistent": 0xFA in said,
+            "persistent": said.get(0xFA) == b"",
         }
     return row
 
@@ -60,7 +61,8 @@ def network_packet(packet: bytes) -> dict[str, Any]:
 @cache
 def link_packet(payload: bytes) -> dict[str, Any]:
     """Return what NDNLPv2 says around a packet or a piece of one: `piece`, its place, whether it is of a
-    Nack, and whether it `asks`: begins an Interest or LLI that is not one's."""
+    Nack, and whether it `asks`: begins an Interest or LLI that is not one's; and what it tells of
+    feeds: `state`, `evidence` of a FeedState, `hello`."""
     lp: dict[int, bytes] = {0x50: payload}
     if payload[0] == 0x64:
         lp = dict(elements(next(elements(payload))[1]))
@@ -71,6 +73,9 @@ def link_packet(payload: bytes) -> dict[str, Any]:
         "count": number(lp.get(0x53), 1),
         "first": number(lp.get(0x51), 0) - number(lp.get(0x52), 0),
         "nacked": 0x0320 in lp,
+        "state": lp.get(0x0370),
+        "evidence": dict(elements(lp.get(0x0370, b""))).get(0x0374),
+        "hello": lp.get(0x0378),
         "asks": piece[:1] == b"\x05" and index == 0 and 0x0320 not in lp,
     }
 
@@ -108,6 +113,7 @@ def packets(table: pd.DataFrame, breaks: dict[str, list[int]]) -> list[dict[str,
             pieces[row["index"]] = row
         if len(pieces) == row["count"]:
             packet = network_packet(b"".join(pieces[index]["piece"] for index in range(row["count"])))
+            packet = packet | {"evidence": pieces[0]["evidence"]}
             about = {key: row[key] for key in ("frame", "time", "interface", "direction")}
             if pieces[0]["nacked"]:
                 packet = packet | {"kind": "nack"}
@@ -118,3 +124,42 @@ def packets(table: pd.DataFrame, breaks: dict[str, list[int]]) -> list[dict[str,
             }
             whole.append(packet | about | sizes)
     return whole
+
+
+def standing(value: bytes) -> dict[str, Any]:
+    """Return what a Hello says of a grant: the feed's reference, `there` if there is one, and `evidence`."""
+    said = dict(elements(value[8:]))
+    return {"reference": value[:8], "there": 0xB0 in said, "evidence": said.get(0xB4)}
+
+
+def notices(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the FeedStates without Data and the Hellos among frames, as dicts.
+
+    A `state` has name, evidence and first; a `hello` number, reply, granted, held, forgotten, and as lists of
+    standing() haves and states.
+    """
+    rows = []
+    for row in table.to_dict("records"):
+        about = {key: row[key] for key in ("frame", "time", "interface", "direction")}
+        if row["piece"]:
+            continue
+        if row["hello"] is not None:
+            parts = [*elements(row["hello"])]
+            said = dict(parts)
+            about |= {"kind": "hello", "number": number(said.get(0xA2)), "reply": number(said.get(0xA4))}
+            about |= {"granted": said.get(0xA6), "held": said.get(0xA8), "forgotten": 0xAE in said}
+            for key, kind in (("haves", 0xAA), ("states", 0xAC)):
+                about[key] = [standing(value) for each, value in parts if each == kind]
+            rows.append(about)
+        elif row["state"] is not None:
+            said = dict(elements(row["state"]))
+            if 0x07 in said:
+                name = tuple(map(bytes, Name.decode(b"\x07" + length(said[0x07]) + said[0x07])[0]))
+                about |= {"kind": "state", "name": name, "first": number(said.get(0x0373))}
+                rows.append(about | {"evidence": row["evidence"]})
+    return rows
+
+
+def length(value: bytes) -> bytes:
+    """Return the TLV-LENGTH of a value that is not long."""
+    return bytes([len(value)]) if len(value) < 253 else b"\xfd" + len(value).to_bytes(2, "big")

@@ -5,9 +5,10 @@ It keeps the table as it is, looks at all of it after every instant, and writes 
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any
 
-KEPT = 4  # nonces of LLIs that are remembered
+HEARD, SENT = 4, 16  # nonces of LLIs that are remembered
 ENDS = {"lli": "cancelled", "nack": "nacked"}  # how a feed ends that such a packet leaves with nothing
 Packet = dict[str, Any]
 
@@ -20,6 +21,12 @@ def begun(now: int) -> dict[str, Any]:
 def is_there(entry: Any) -> bool:
     """Tell whether a classic entry counts: it has a record."""
     return bool(entry["ins"] or entry["outs"])
+
+
+def skip(held: Any, first: int) -> None:
+    """Let a range begin at an item."""
+    held["next"] = max(held["next"], first)
+    held["again"] = {seq for seq in held["again"] if seq >= first}
 
 
 def left(feed: Any) -> int:
@@ -38,6 +45,7 @@ class Pit:
         self.feeds: dict[Any, Any] = {}
         self.states: dict[int, tuple[int, int, int]] = {}
         self.lives: list[dict[str, Any]] = []
+        self.held: dict[tuple[str, bool], tuple[int, bytes]] = {}  # of Hellos, by interface and whether in
         self.now = self.wake = 0
 
     def entry(self, packet: Packet) -> Any:
@@ -61,13 +69,17 @@ class Pit:
                 self.end(self.classic, key, "expired")
             ahead.append(entry["expiry"])
         for name, feed in list(self.feeds.items()):
-            feed["down"] = {i: held for i, held in feed["down"].items() if held["expiry"] > now}
-            up = feed["up"]
-            if up and (up["expiry"] <= now or (up["head"] > up["limit"] and not up["missing"])):
-                up["over"] = True
-            if not feed["down"] and (up is None or up["over"]):
+            feed["down"] = {
+                i: held
+                for i, held in feed["down"].items()
+                if held["expiry"] > now and (held["next"] <= held["limit"] or held["again"])
+            }
+            for up in feed["ups"].values():
+                if up["expiry"] <= now or (up["head"] > up["limit"] and not up["missing"]):
+                    up["over"] = True
+            if not feed["down"] and all(up["over"] for up in feed["ups"].values()):
                 self.end(self.feeds, name, outcome)
-            ahead += [held["expiry"] for held in [*feed["down"].values(), *([up] if up else [])]]
+            ahead += [held["expiry"] for held in [*feed["down"].values(), *feed["ups"].values()]]
         self.wake = min((time for time in ahead if time > now), default=1 << 62)
 
     def write_down(self) -> None:
@@ -76,7 +88,7 @@ class Pit:
             for (name, _, _), entry in self.classic.items()
             if is_there(entry)
         ] + [
-            sum(map(len, name)) + 28 * (len(feed["down"]) + (feed["up"] is not None))
+            sum(map(len, name)) + 28 * (len(feed["down"]) + len(feed["ups"]))
             for name, feed in self.feeds.items()
         ]
         self.states[self.now] = len(sizes), sum(sizes), sum(map(left, self.feeds.values()))
@@ -113,6 +125,10 @@ class Pit:
             self.refused(packet, is_in)
         elif kind == "nack":
             self.nack(packet, is_in)
+        elif kind == "state":
+            self.state(packet, is_in)
+        elif kind == "hello":
+            self.hello(packet, is_in)
         elif kind in ("interest", "lli") and not (is_in and packet["hop_limit"] == 0):
             (self.lli if kind == "lli" else self.interest)(packet, is_in)
         self.settle(outcome)
@@ -149,17 +165,18 @@ class Pit:
         entry["expiry"] = max(entry["expiry"], expiry)
 
     def data(self, packet: Packet, is_in: bool) -> None:
-        name = packet["name"]
+        name, asked = packet["name"], set()
         for key, entry in list(self.classic.items()):
-            asked, can_be_prefix, _ = key
-            is_digest = asked[:-1] == name and asked[-1][0] == 1
-            if asked == name or is_digest or (can_be_prefix and name[: len(asked)] == asked):
+            whole, can_be_prefix, _ = key
+            is_digest = whole[:-1] == name and whole[-1][0] == 1
+            if whole == name or is_digest or (can_be_prefix and name[: len(whole)] == whole):
+                asked |= {*entry["ins"]} if whole == name else set()
                 self.answer(key, entry, packet, is_in)
         if packet["feed"] is not None and name[:-1] in self.feeds:
-            (self.item_in if is_in else self.item_out)(self.feeds[name[:-1]], packet)
+            self.item(self.feeds[name[:-1]], packet, asked, is_in)
         elif name[-2:-1] == (b"\x20\x04fork",) and name[:-2] in self.feeds:
             feed, seq = self.feeds[name[:-2]], int.from_bytes(name[-1][2:], "big")
-            if up := feed["up"]:
+            for up in feed["ups"].values():
                 up["limit"] = min(up["limit"], seq - 1)
                 up["missing"] = {each for each in up["missing"] if each < seq}
             if not is_in:
@@ -221,14 +238,14 @@ class Pit:
                 self.end(self.classic, key, "lost")
         for feed in self.feeds.values():
             feed["down"].pop(at, None)
-            if feed["up"] and feed["up"]["at"] == at:
-                feed["up"] = None
+            feed["ups"].pop(at, None)
 
     # Long-lived Interests.
 
     def lli(self, packet: Packet, is_in: bool) -> None:
         name = packet["name"][:-1]
-        fresh = {"down": {}, "up": None, "sent": [], "heard": defaultdict(list)}
+        fresh = {"down": {}, "ups": {}, "sent": [], "heard": defaultdict(list), "firsts": Counter()}
+        fresh |= {"repairs": True, "owed": set()}
         fresh["life"] = begun(self.now)
         if packet["credit"]:
             self.feeds.setdefault(name, fresh)
@@ -238,64 +255,127 @@ class Pit:
     def lli_in(self, feed: Any, packet: Packet) -> None:
         at, nonce, first = packet["interface"], packet["nonce"], packet["seq"]
         last, expiry = first + packet["credit"] - 1, packet["time"] + packet["lifetime"]
-        heard = feed["heard"][at][-KEPT:]
-        if nonce in feed["sent"][-KEPT:] and nonce not in heard:
+        if nonce in feed["sent"][-SENT:]:
             return
         feed["life"]["in"] += 1
         if packet["credit"] == 0:
             feed["down"].pop(at, None)
             return
-        if nonce in heard:
+        if nonce in feed["heard"][at][-HEARD:]:
             return
         feed["heard"][at].append(nonce)
         feed["life"]["renewals"] += at in feed["down"] and last >= feed["down"][at]["limit"]
-        held = feed["down"].setdefault(at, {"next": first, "limit": last, "expiry": expiry})
+        fresh = {"next": first, "limit": last, "expiry": expiry, "again": set(), "told": False}
+        held = feed["down"].setdefault(at, fresh)
+        held["lifetime"] = packet["lifetime"]
         if last < held["next"]:
             held["expiry"] = max(held["expiry"], expiry)
+            held["again"] = {*sorted(held["again"] | {*range(max(first, last - 63), last + 1)})[-64:]}
         else:
             held |= {"next": min(held["next"], first), "limit": max(held["limit"], last), "expiry": expiry}
+            held["again"] = {seq for seq in held["again"] if seq < held["next"]}
 
     def lli_out(self, feed: Any, packet: Packet) -> None:
-        at, first, up = packet["interface"], packet["seq"], feed["up"]
-        last, expiry = first + packet["credit"] - 1, packet["time"] + packet["lifetime"]
+        at, first = packet["interface"], packet["seq"]
+        last, expiry, up = (
+            first + packet["credit"] - 1,
+            packet["time"] + packet["lifetime"],
+            feed["ups"].get(at),
+        )
         feed["sent"].append(packet["nonce"])
         feed["life"]["out"] += 1
-        is_here = up is not None and up["at"] == at
         if packet["credit"] == 0:
-            feed["up"] = None if is_here else up
-        elif not is_here:
-            fresh = {"missing": set(), "over": False, "repairs": True}
-            feed["up"] = fresh | {"at": at, "head": first, "limit": last, "expiry": expiry}
+            feed["ups"].pop(at, None)
+            return
+        if up is None:
+            fresh = {"missing": set(), "over": False, "offered": False}
+            feed["ups"][at] = fresh | {"head": first, "limit": last, "expiry": expiry}
         else:
             feed["life"]["renewals"] += not up["over"] and last >= up["limit"]
             if first > up["limit"] or (first < up["head"] and last >= up["limit"]):
                 up["head"] = first
                 up["missing"] = {seq for seq in up["missing"] if seq >= first}
             up |= {"limit": max(up["limit"], last), "expiry": max(up["expiry"], expiry), "over": False}
+        feed["ups"][at]["lifetime"] = packet["lifetime"]
 
     def refused(self, packet: Packet, is_in: bool) -> None:
         feed, at = self.feeds.get(packet["name"][:-1]), packet["interface"]
         if feed and not is_in:
             feed["down"].pop(at, None)
-        elif feed and packet["nonce"] in feed["sent"][-KEPT:] and feed["up"] and feed["up"]["at"] == at:
-            feed["up"] = None
+        elif feed and packet["nonce"] in feed["sent"][-SENT:]:
+            feed["ups"].pop(at, None)
+
+    def item(self, feed: Any, packet: Packet, asked: set[str], is_in: bool) -> None:
+        """Let an item pass that the classic Interests of some interfaces have asked for."""
+        seq, at = packet["seq"], packet["interface"]
+        if is_in:
+            feed["owed"] = {(seq, each) for each in asked}
+            self.item_in(feed, packet)
+        elif (seq, at) in feed["owed"]:
+            feed["owed"].remove((seq, at))
+        elif at not in asked:
+            self.item_out(feed, packet)
 
     def item_in(self, feed: Any, packet: Packet) -> None:
-        up, seq = feed["up"], packet["seq"]
-        if up and seq <= up["limit"]:
-            if seq >= up["head"]:
-                up["missing"] |= set(range(up["head"], seq)) if up["repairs"] else set()
-                up["head"] = seq + 1
-            up["missing"].discard(seq)
+        seq, at = packet["seq"], packet["interface"]
+        for up in feed["ups"].values():
+            if seq <= up["limit"]:
+                if seq >= up["head"]:
+                    up["missing"] |= set(range(up["head"], seq)) if feed["repairs"] else set()
+                    up["head"] = seq + 1
+                up["missing"].discard(seq)
+        if at in feed["ups"] and packet["evidence"]:
+            feed["ups"][at]["offered"] = True
+        if at in feed["down"] and feed["down"][at]["next"] == seq:
+            skip(feed["down"][at], seq + 1)
 
     def item_out(self, feed: Any, packet: Packet) -> None:
-        held, seq, up = feed["down"].get(packet["interface"]), packet["seq"], feed["up"]
-        if held and held["next"] <= seq <= held["limit"]:
-            if seq > held["next"] and up:
-                up |= {"repairs": False, "missing": set()}
+        held, seq = feed["down"].get(packet["interface"]), packet["seq"]
+        if not held:
+            return
+        held["told"] = held["told"] or bool(packet["evidence"])
+        if seq in held["again"]:
+            held["again"].remove(seq)
+        elif held["next"] <= seq <= held["limit"]:
+            if seq > held["next"]:
+                feed["repairs"] = False
+                for up in feed["ups"].values():
+                    up["missing"] = set()
             held["next"] = seq + 1
-            if held["next"] > held["limit"]:
-                del feed["down"][packet["interface"]]
+
+    def state(self, packet: Packet, is_in: bool) -> None:
+        feed, at = self.feeds.get(packet["name"]), packet["interface"]
+        if feed and is_in and at in feed["ups"]:
+            feed["ups"][at]["offered"] = bool(packet["evidence"])
+        elif feed and not is_in and at in feed["down"]:
+            feed["down"][at]["told"] = bool(packet["evidence"])
+            if (packet["first"] or 0) > feed["firsts"][at]:
+                feed["firsts"][at] = packet["first"]
+                skip(feed["down"][at], packet["first"])
+
+    def hello(self, said: Packet, is_in: bool) -> None:
+        at, granted, number = said["interface"], said["granted"], said["number"]
+        renews = granted is not None and self.held.get((at, not is_in)) == (said["reply"], granted)
+        if renews:
+            del self.held[at, not is_in]
+        if number is not None and said["held"] is not None:
+            self.held[at, is_in] = number, said["held"]
+        for name, feed in self.feeds.items():
+            self.hello_of(feed, sha256(b"".join(name)).digest()[:8], said, is_in, renews)
+
+    def hello_of(self, feed: Any, reference: bytes, said: Packet, is_in: bool, renews: bool) -> None:
+        at = said["interface"]
+        table, knows = (feed["ups"], "offered") if is_in else (feed["down"], "told")
+        if at in table:
+            for state in said["states"]:
+                if state["reference"] == reference and state["there"]:
+                    table[at][knows] = state["evidence"] is not None
+            if renews and table[at][knows]:
+                table[at]["expiry"] = max(table[at]["expiry"], self.now + table[at]["lifetime"])
+        if is_in and any(have["reference"] == reference and not have["there"] for have in said["haves"]):
+            feed["down"].pop(at, None)
+        if said["forgotten"]:
+            feed["down" if is_in else "ups"].pop(at, None)
 
 
 def follow(packets: Iterable[Packet], end: int) -> Pit:

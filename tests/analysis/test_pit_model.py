@@ -3,6 +3,10 @@
 from analysis.decode.schema import FOREVER
 from analysis.pit.entry import Interval, Message, State, Step
 from analysis.pit.model import PitModel
+from forwarder.wire.evidence import Evidence
+from forwarder.wire.hello import Hello, Standing, make_hello, reference
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.name import from_uri
 
 FEED = "/f/key"
 FEED_LENGTH = 10
@@ -453,10 +457,18 @@ def test_an_upstream_lli_extends_and_repeats():
     assert spans(asked, items[3], again, items[4]) == [(FEED, 0, 40)]
 
 
-def test_an_upstream_lli_from_elsewhere_begins_anew():
+def test_each_next_hop_that_is_asked_has_its_range():
+    asked = lli(0, "out", "u", 3, 2, nonce=1), lli(1, "out", "v", 3, 1, nonce=2)
+    ended = lli(30, "out", "u", 5, 0, nonce=3), lli(40, "out", "v", 5, 0, nonce=4)
+    size = FEED_LENGTH + 28
+    assert sizes(*asked, *ended) == [(0, size), (1, size + 28), (30, size), (40, 0)]
+    # An item counts for all of them, wherever it comes from.
+    assert spans(*asked, item(5, "in", "v", 3), item(6, "in", "v", 4)) == [(FEED, 0, 6)]
+
+
+def test_an_upstream_lli_beyond_the_old_limit_begins_anew():
     asked = lli(0, "out", "u", 3, 2, nonce=1)
     items = [item(10 * n, "in", "u", n) for n in range(8)]
-    assert spans(asked, lli(1, "out", "v", 1, 2, nonce=2), *items[1:3]) == [(FEED, 0, 20)]
     assert spans(asked, lli(1, "out", "u", 6, 2, nonce=2), *items[6:8]) == [(FEED, 0, 70)]
 
 
@@ -569,6 +581,109 @@ def test_a_pushed_item_also_answers_a_classic_interest():
     assert sorted(spans(*messages)) == [(FEED, 0, 10), (f"{FEED}/seq=1", 0, 10)]
 
 
+def test_who_has_sent_an_item_is_not_sent_it():
+    asked = lli(0, "in", "i", 1, 2, nonce=1)
+    assert spans(asked, item(10, "in", "i", 1), item(20, "out", "i", 2)) == [(FEED, 0, 20)]
+    assert spans(asked, item(10, "in", "i", 2), item(20, "out", "i", 2)) == [(FEED, 0, 20)]
+    assert spans(asked, item(10, "in", "i", 1), item(20, "in", "i", 2)) == [(FEED, 0, 20)]
+
+
+def test_an_item_that_answers_a_classic_interest_was_not_pushed():
+    asked = lli(0, "in", "i", 1, 2, nonce=1)
+    wanted = interest(5, "in", "i", f"{FEED}/seq=2")
+    assert spans(asked, wanted, item(10, "out", "i", 2))[-1] == (FEED, 0, 1000)
+    assert spans(asked, wanted, item(10, "in", "u", 2), item(10, "out", "i", 2))[-1] == (FEED, 0, 1000)
+    # Its other copy is.
+    assert spans(asked, wanted, *2 * [item(10, "out", "i", 2)])[-1] == (FEED, 0, 10)
+
+
+def test_a_range_is_not_used_up_while_something_is_asked_for_again():
+    messages = (
+        lli(0, "in", "i", 1, 3, nonce=1),
+        item(10, "out", "i", 1),
+        item(10, "out", "i", 2),
+        lli(20, "in", "i", 1, 1, nonce=2),
+        item(30, "out", "i", 3),
+    )
+    assert spans(*messages) == [(FEED, 0, 1020)]
+    assert spans(*messages, item(40, "out", "i", 1)) == [(FEED, 0, 40)]
+
+
+def state(time, way, interface, *, evidence=b"\0\1", first=None):
+    message = Message(time, interface, way, "idle", "", 0, feed=FEED)
+    return message._replace(evidence=evidence, feed_first=first)
+
+
+def test_where_a_feed_begins_is_told_once():
+    asked = lli(0, "in", "i", 1, 4, nonce=1)
+    assert spans(asked, state(5, "out", "i", first=4), item(10, "out", "i", 4)) == [(FEED, 0, 10)]
+    assert spans(asked, state(5, "out", "i", first=5)) == [(FEED, 0, 5)]
+    again = lli(6, "in", "i", 1, 4, nonce=2)
+    told = state(5, "out", "i", first=3), again, state(7, "out", "i", first=3)
+    assert steps(asked, *told)[-1] == Step(1006, -1, -FEED_LENGTH - 28, -1, -4)
+
+
+def hello(time, way, interface, **fields):
+    value = parse_lp(make_hello(Hello(1, **fields))).hello
+    return Message(time, interface, way, "hello", "", 0, hello=value)
+
+
+HELD = b"agreed.."
+GRANT = Standing(reference(from_uri(FEED)), 1, 9, Evidence(1, 0))
+
+
+def test_a_hello_renews_what_was_told_of_a_source():
+    asked = lli(0, "in", "i", 1, 9, nonce=1, lifetime=100)
+    asks, agrees = {"number": 4, "held": HELD}, {"reply": 4, "granted": HELD}
+    renewed = hello(50, "in", "i", **asks), hello(60, "out", "i", **agrees)
+    assert spans(asked, state(5, "out", "i"), *renewed) == [(FEED, 0, 160)]
+    assert spans(asked, *renewed) == [(FEED, 0, 100)]  # it knows of no source
+    assert spans(asked, state(5, "out", "i"), state(6, "out", "i", evidence=None), *renewed) == [
+        (FEED, 0, 100)
+    ]
+    assert spans(asked, state(5, "out", "i"), renewed[0]) == [(FEED, 0, 100)]  # no reply
+    told = hello(5, "out", "i", number=1, states=(GRANT,))
+    assert spans(asked, told, *renewed) == [(FEED, 0, 160)]
+    lost = hello(6, "out", "i", number=2, states=(GRANT._replace(evidence=None),))
+    assert spans(asked, told, lost, *renewed) == [(FEED, 0, 100)]
+    for other in ({"reply": 3, "granted": HELD}, {"reply": 4, "granted": HELD[::-1]}):
+        assert spans(asked, told, renewed[0], hello(60, "out", "i", **other)) == [(FEED, 0, 100)]
+    twice = hello(90, "out", "i", **agrees)
+    assert spans(asked, told, *renewed, twice) == [(FEED, 0, 160)]
+    shorter = lli(10, "in", "i", 1, 9, nonce=2, lifetime=30)
+    renewed_soon = hello(20, "in", "i", **asks), hello(20, "out", "i", **agrees)
+    assert spans(asked, told, shorter, *renewed_soon) == [(FEED, 0, 50)]
+
+
+def test_a_hello_renews_what_was_asked_of_who_offers_a_source():
+    asked = lli(0, "out", "u", 1, 9, nonce=1, lifetime=100)
+    renewed = hello(50, "out", "u", number=4, held=HELD), hello(60, "in", "u", reply=4, granted=HELD)
+    assert spans(asked, *renewed) == [(FEED, 0, 100)]
+    for offer in (state(5, "in", "u"), hello(5, "in", "u", number=1, states=(GRANT,))):
+        assert spans(asked, offer, *renewed) == [(FEED, 0, 160)]
+    offered = item(5, "in", "u", 1)._replace(evidence=b"\0\1")
+    assert spans(asked, offered, *renewed) == [(FEED, 0, 160)]
+    elsewhere = (each._replace(interface="v") for each in renewed)
+    assert spans(asked, offered, *elsewhere) == [(FEED, 0, 100)]
+
+
+def test_a_hello_ends_ranges():
+    asked = lli(0, "in", "i", 1, 9, nonce=1), lli(0, "out", "u", 1, 9, nonce=1)
+    have = hello(10, "in", "i", haves=(GRANT._replace(next=None, limit=None),))
+    size = FEED_LENGTH + 28
+    assert sizes(*asked, have) == [(0, size + 28), (10, size), (1000, 0)]
+    assert sizes(*asked, hello(10, "in", "i", is_forgotten=True)) == [(0, size + 28), (10, size), (1000, 0)]
+    assert sizes(*asked, hello(10, "out", "u", is_forgotten=True)) == [(0, size + 28), (10, size), (1000, 0)]
+    for other in (
+        hello(10, "out", "i", haves=(GRANT._replace(next=None, limit=None),)),
+        hello(10, "in", "i", haves=(GRANT, Standing(bytes(8)))),
+        hello(10, "in", "u", is_forgotten=True),
+        hello(10, "in", "i")._replace(hello=b"?"),
+    ):
+        assert sizes(*asked, other) == [(0, size + 28), (1000, 0)]
+    assert outcomes(asked[0], have) == [(FEED, "lost", 10)]
+
+
 # --- what entries have come to ----------------------------------------------------------------------------
 
 
@@ -640,11 +755,11 @@ def test_what_a_persistent_entry_counts():
 def test_what_a_feed_counts():
     messages = [
         lli(0, "in", "i", 1, 2, nonce=1),
-        lli(0, "out", "u", 1, 2, nonce=1),
+        lli(0, "out", "u", 1, 2, nonce=11),
         item(10, "in", "u", 1),
         item(10, "out", "i", 1),
         lli(12, "in", "i", 3, 2, nonce=2),  # renewed, down and up
-        lli(12, "out", "u", 3, 2, nonce=2),
+        lli(12, "out", "u", 3, 2, nonce=12),
         lli(13, "in", "i", 3, 2, nonce=2),  # the link's duplicate
         lli(14, "in", "i", 1, 1, nonce=3),  # asks for an item again
         lli(15, "in", "j", 4, 9, nonce=4),

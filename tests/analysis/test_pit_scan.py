@@ -16,9 +16,19 @@ from analysis.pit.feed import FeedEntry
 from analysis.pit.model import PitModel
 from analysis.pit.scan import PitScan
 from analysis.pit.window import COLUMNS
+from forwarder.wire.evidence import Evidence
+from forwarder.wire.hello import Hello, Standing, make_hello, reference
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.name import from_uri
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 FEEDS = "/f/k1", "/f/k2"
+
+
+def hello_value(hello):
+    return parse_lp(make_hello(hello)).hello
+
+
 NAMES = ("/a", "/a/b", "/a/b/c", "/a/bc", "/a/sha256digest=00", *(f"/x/{n}" for n in range(4)))
 INTERFACES = ("i", "j", "u")
 LIFETIMES = (0, 1, 3, 8, 20, 1 << 39, (1 << 63) - 1)
@@ -67,13 +77,47 @@ def of_feed(message, feed, seq, credit):
     )
 
 
-feed_packets = st.builds(
+evidence = st.sampled_from([None, b"\1\7"])
+items_or_proofs = packet("data", evidence=evidence)
+of_one_feed = st.builds(
     of_feed,
-    st.one_of(packet("lli", **asked), packet("data"), packet("data"), packet("nack", **asked)),
+    st.one_of(packet("lli", **asked), items_or_proofs, items_or_proofs, packet("nack", **asked)),
     st.sampled_from(FEEDS),
     st.integers(1, 6),
     st.integers(0, 5),
 )
+states = packet(
+    "idle",
+    name=st.none(),
+    name_length=st.none(),
+    feed=st.sampled_from([None, *FEEDS]),
+    evidence=evidence,
+    feed_first=st.sampled_from([None, None, 2, 4]),
+)
+digests = st.sampled_from([None, b"12345678"])
+standings = st.builds(
+    lambda feed, is_there, is_fed: Standing(
+        reference(from_uri(feed)),
+        1 if is_there else None,
+        2 if is_there else None,
+        Evidence(7, 1) if is_fed else None,
+    ),
+    st.sampled_from(FEEDS),
+    st.booleans(),
+    st.booleans(),
+)
+few = st.lists(standings, max_size=2).map(tuple)
+numbers = st.sampled_from([None, 1, 1, 2])
+hellos = packet(
+    "hello",
+    name=st.none(),
+    name_length=st.none(),
+    hello=st.just(b"\xa0")
+    | st.builds(
+        Hello, st.just(1), numbers, numbers, digests, digests, few, few, st.sampled_from([0, 0, 0, 1])
+    ).map(hello_value),
+)
+feed_packets = st.one_of(*6 * (of_one_feed,), states, states, hellos)
 item_interests = st.builds(
     lambda message, feed, seq: message._replace(name=f"{feed}/seq={seq}", feed=feed, seq=seq),
     interests,

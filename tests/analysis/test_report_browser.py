@@ -42,7 +42,7 @@ def page():
     """A page in which item 2 is lost between r and s under lli, and repaired."""
     packets = crossed(
         packet("s", "r", 0, 10, "lli", seq=1, send_credit=3),
-        packet("r", "s", 11, 21, "idle", feed=None, feed_tip=0, feed_limit=3),
+        packet("r", "s", 11, 21, "idle", feed_tip=0, feed_limit=3),
         packet("p", "r", 100, 110, "data", seq=1),
         packet("r", "s", 110, 120, "data", seq=1),
         packet("p", "r", 200, 210, "data", seq=2),

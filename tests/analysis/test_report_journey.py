@@ -9,7 +9,7 @@ from analysis.report.figures.journey import WHY, Packet, journey_data, reasons
 
 
 def packet(sender, receiver, kind, seq=None, **said):
-    usual = dict.fromkeys(Packet._fields) | {"feed": FEED_URI if kind != "idle" else None}
+    usual = dict.fromkeys(Packet._fields) | {"feed": FEED_URI}
     return Packet(**(usual | {"sender": sender, "receiver": receiver, "kind": kind, "seq": seq} | said))
 
 
@@ -62,19 +62,9 @@ def test_why_a_packet_was_sent(story):
     assert {*expected} <= {*WHY}
 
 
-def test_feed_state_is_of_the_feed_that_the_last_lli_asked_for():
-    told = reasons(
-        iter(
-            [
-                packet("s", "r", "lli", 1, send_credit=1, feed="a"),
-                packet("r", "s", "idle"),
-                packet("s", "r", "lli", 1, send_credit=1, feed="b"),
-                packet("r", "s", "idle"),
-                packet("s", "r", "idle"),
-            ]
-        )
-    )
-    assert [feed for why, feed in told if why == "state"] == ["a", "b", None]
+def test_a_feed_state_says_its_feed():
+    told = reasons(iter([packet("r", "s", "idle", feed="a"), packet("s", "r", "idle", feed="b")]))
+    assert list(told) == [("state", "a"), ("state", "b")]
 
 
 def test_the_columns_hold_every_packet_and_delivery():

@@ -24,7 +24,7 @@ from real_time import holds_in_slower_time
 from simulation import load_of, scenario
 
 from analysis.decode.reference import Link, Network, decode_payload, node_of
-from analysis.decode.schema import FOREVER
+from analysis.decode.schema import FOREVER, MESSAGES, NOTICES
 from analysis.pipelines.run import analyze
 from analysis.pit.entry import Message, Step
 from analysis.pit.model import PitModel
@@ -197,7 +197,7 @@ def _derived(run: Run, layering: str) -> dict[str, _Curve]:
         with suppress(MalformedPacket):
             packet = links[interface, is_out].receive(payload, captured.time)
             fields = dict(zip(_DECODED, decode_payload(packet or b""), strict=True))
-            if fields["kind"] in ("interest", "lli", "data", "nack"):
+            if fields["kind"] in (*MESSAGES, *NOTICES):
                 values: dict[str, Any] = {name: fields[name] for name in Message._fields if name in fields}
                 message = Message(captured.time, interface, "out" if is_out else "in", **values)
                 messages[node_of(interface)].append(message)

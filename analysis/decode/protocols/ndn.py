@@ -12,7 +12,8 @@ DECLARATION = Declaration(
         "lli": "LLI",
         "nack": "Nack",
         "idle": "FeedState or acknowledgement",
+        "hello": "Hello",
         ITEM: "Data",
     },
-    control=INTERESTS | {"nack", "idle"},
+    control=INTERESTS | {"nack", "idle", "hello"},
 )

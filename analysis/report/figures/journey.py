@@ -67,21 +67,16 @@ class Packet(NamedTuple):
 
 
 def reasons(packets: Iterator[Packet]) -> Iterator[tuple[str, str | None]]:
-    """Yield (key of WHY, feed) for the packets of one layering in the order in which they were sent.
-
-    FeedState alone does not say its feed here: it is that of the last LLI that went the other way.
-    """
+    """Yield (key of WHY, feed) for the packets of one layering in the order in which they were sent."""
     links: defaultdict[tuple[str, str, str | None], _Link] = defaultdict(_Link)
-    granted: dict[tuple[str, str], str | None] = {}
     for packet in packets:
         feed, seq = packet.feed, packet.seq or 0
         own = links[packet.sender, packet.receiver, feed]
         if packet.kind == "idle":
-            yield "state", granted.get((packet.receiver, packet.sender))
+            yield "state", feed
         elif packet.kind == "nack":
             yield "nack", feed
         elif packet.kind == "lli":
-            granted[packet.sender, packet.receiver] = feed
             yield _lli(packet, own, links[packet.receiver, packet.sender, feed]), feed
         elif packet.topic is not None:
             asks = _TOPICS.get(packet.topic, "other")

@@ -30,6 +30,7 @@ KINDS = {
     "lli": ("LLIs", "--lli"),
     "nack": ("Nacks", "--nack"),
     "idle": ("FeedState, acknowledgements", "--idle"),
+    "hello": ("Hellos", "--hello"),
     "data": ("Data", "--data"),
     "fragment": ("later fragments", "--fragment"),
     "segment": ("TCP segments", "--own-5"),

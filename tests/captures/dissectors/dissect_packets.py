@@ -6,6 +6,7 @@ from captures.dissectors import (
     Data,
     FeedState,
     ForkProof,
+    Hello,
     Interest,
     KeyLocator,
     LpPacket,
@@ -14,11 +15,12 @@ from captures.dissectors import (
     Selectors,
     SignatureInfo,
     SsbItem,
+    Standing,
     ValidityPeriod,
 )
 from forwarder.wire.feed import item_name
 from forwarder.wire.name import component, from_uri, to_uri
-from forwarder.wire.packet import SEND_CREDIT
+from forwarder.wire.packet import KNOWN, SEND_CREDIT
 
 KEY = bytes(range(32))
 FEED = from_uri("/ssb/logs") + component(8, KEY)
@@ -53,7 +55,16 @@ def given_fields(**fields):
 unknown = st.tuples(st.sampled_from([100, 200, 252, 1000]), blobs)
 ignored = maybe(st.lists(unknown, min_size=1, max_size=2))
 # And in an Interest for no item, of others, what would make it long-lived.
-others = maybe(st.lists(unknown | st.tuples(st.just(SEND_CREDIT), blobs), min_size=1, max_size=2))
+others = maybe(
+    st.lists(
+        unknown | st.tuples(st.sampled_from([SEND_CREDIT, KNOWN]), blobs.filter(len)), min_size=1, max_size=2
+    )
+)
+sources = st.tuples(
+    st.integers(0, (1 << 64) - 2) | st.integers(0, 300),
+    st.integers(0, 63),
+    st.just(b"") | st.binary(min_size=64, max_size=64),
+)
 validities = given_fields(not_before=maybe(st.just(b"20260101T000000")), not_after=maybe(blobs)).map(
     lambda fields: ValidityPeriod(**fields)
 )
@@ -92,6 +103,7 @@ llis = given_fields(
     nonce=st.integers(0, (1 << 32) - 1),
     must_be_fresh=st.booleans(),
     send_credit=numbers,
+    known=maybe(sources),
 ).map(lambda fields: Interest(**fields))
 signed_interests = st.builds(
     lambda interest, info, value: interest.__class__(
@@ -145,9 +157,31 @@ datas = st.builds(
     signature_infos,
     blobs,
 )
-states = given_fields(feed=maybe(names), tip=numbers, limit=numbers, first=maybe(numbers)).map(
-    lambda fields: FeedState(**fields)
+states = given_fields(
+    feed=maybe(names), tip=numbers, limit=numbers, first=maybe(numbers), evidence=maybe(sources)
+).map(lambda fields: FeedState(**fields))
+references = st.binary(min_size=8, max_size=8)
+standings = st.lists(
+    given_fields(reference=references, evidence=maybe(sources), ignored=ignored).map(
+        lambda fields: Standing(**fields)
+    )
+    | given_fields(reference=references, next=numbers, limit=numbers, evidence=maybe(sources)).map(
+        lambda fields: Standing(**fields)
+    ),
+    min_size=1,
+    max_size=3,
 )
+hellos = given_fields(
+    instance=st.integers(0, (1 << 32) - 1),
+    number=maybe(numbers),
+    reply=maybe(numbers),
+    granted=maybe(references),
+    held=maybe(references),
+    have=maybe(standings),
+    state=maybe(standings),
+    forgotten=st.booleans(),
+    ignored=ignored,
+).map(lambda fields: Hello(**fields))
 network_packets = interests | signed_interests | llis | datas | items | proofs
 
 
@@ -167,6 +201,7 @@ def link_packets(draw):
             non_discovery=st.booleans(),
             prefix_announcement=maybe(datas),
             feed_state=maybe(states),
+            hello=maybe(hellos),
         )
     )
     if draw(st.booleans()):
@@ -197,6 +232,9 @@ EXAMPLES = {
     f"LLI /ssb/logs/..%1D%1E%1F items 9..{2**64 - 1}": Interest(
         name=item_name(FEED, 9), send_credit=2**64 - 1
     ),
+    "LLI /ssb/logs/..%1D%1E%1F item 5 known (7, 2)": Interest(
+        name=item_name(FEED, 5), send_credit=1, known=(7, 2)
+    ),
     "Interest /a/b": Interest(name="/a/b", send_credit=3),
     "Data /a/v=7/seg=0 3 bytes": Data(name="/a/v=7/seg=0", content=b"abc"),
     "Data /a 0 bytes": Data(name="/a"),
@@ -213,6 +251,22 @@ EXAMPLES = {
     "Nack": LpPacket(nack_reason=0),
     "FeedState /ssb/logs/..%1D%1E%1F tip 4 limit 8 first 5": LpPacket(
         feed_state=FeedState(feed=FEED, tip=4, limit=8, first=5)
+    ),
+    "FeedState /ssb/logs/..%1D%1E%1F tip 4 limit 8 evidence (7, 2)": LpPacket(
+        feed_state=FeedState(feed=FEED, tip=4, limit=8, evidence=(7, 2, bytes(64)))
+    ),
+    "Hello granted 060708": LpPacket(hello=Hello(instance=1, granted=bytes(range(1, 9)))),
+    "Hello no. 7 held 060708 2 haves state 060708 items 5..64 (7, 2)": LpPacket(
+        hello=Hello(
+            instance=1,
+            number=7,
+            held=bytes(range(1, 9)),
+            have=[Standing(reference=bytes(8), next=1, limit=1), Standing(reference=bytes(8))],
+            state=[Standing(reference=bytes(range(1, 9)), next=5, limit=64, evidence=(7, 2))],
+        )
+    ),
+    "Hello to no. 7 have 060708 none forgotten": LpPacket(
+        hello=Hello(instance=1, reply=7, have=[Standing(reference=bytes(range(1, 9)))], forgotten=True)
     ),
     "Data /ssb/logs/..%1D%1E%1F/seq=2 native item 3 bytes [tip 2 limit 8]": LpPacket(
         feed_state=FeedState(tip=2, limit=8)

@@ -1,0 +1,78 @@
+"""What a Hello does to a table of feeds, apart from each feed's own: analysis/pit/model.py has the rules."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from analysis.pit.entry import Message
+from forwarder.wire.hello import Hello, parse_hello
+from forwarder.wire.tlv import MalformedPacket
+
+
+class Change(NamedTuple):
+    """What a Hello changes of the feeds at one interface.
+
+    Attributes:
+        renews, renews_upstream: ranges whose downstream has been told of a source, or upstream ranges that
+            have been offered one, last for another lifetime.
+        drops, drops_upstream: all ranges, or all upstream ranges, are given up.
+        dropped: references of feeds whose downstream gives up its range.
+        told, offered: whether a downstream is told of a source, or an upstream offers one, by reference.
+    """
+
+    renews: bool
+    renews_upstream: bool
+    drops: bool
+    drops_upstream: bool
+    dropped: frozenset[bytes]
+    told: dict[bytes, bool]
+    offered: dict[bytes, bool]
+
+
+class Hellos:
+    """The Hellos at a node's interfaces: which of them ask for a renewal that is not yet granted."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[str, bool], tuple[int, bytes]] = {}
+
+    def take(self, message: Message, is_in: bool) -> Change | None:
+        """Take in a Hello that comes in, or goes out; return what it changes, None if nothing."""
+        hello = _parsed(message.hello or b"")
+        if hello is None:
+            return None
+        asks, answers = (message.interface, is_in), (message.interface, not is_in)
+        is_granted = hello.granted is not None and self._asked.get(answers) == (hello.reply, hello.granted)
+        if is_granted:
+            del self._asked[answers]
+        if hello.number is not None and hello.held is not None:
+            self._asked[asks] = hello.number, hello.held
+        has_source = {
+            state.reference: state.evidence is not None for state in hello.states if state.next is not None
+        }
+        nothing: dict[bytes, bool] = {}
+        return Change(
+            is_granted and not is_in,
+            is_granted and is_in,
+            hello.is_forgotten and is_in,
+            hello.is_forgotten and not is_in,
+            frozenset(have.reference for have in hello.haves if is_in and have.next is None),
+            nothing if is_in else has_source,
+            has_source if is_in else nothing,
+        )
+
+
+def may_change(value: bytes) -> bool:
+    """Tell whether a Hello could change anything; most only show that a link lives."""
+    hello = _parsed(value)
+    if hello is None:
+        return False
+    is_about_all = hello.held is not None or hello.is_forgotten
+    is_reply = hello.reply is not None and hello.granted is not None
+    return is_about_all or is_reply or bool(hello.states) or any(have.next is None for have in hello.haves)
+
+
+@lru_cache(maxsize=1 << 10)
+def _parsed(value: bytes) -> Hello | None:
+    try:
+        return parse_hello(value)
+    except MalformedPacket:
+        return None

@@ -1,0 +1,75 @@
+"""Hello, what two neighbours tell each other of all feeds of their link, as a Scapy layer."""
+
+from typing import Any, ClassVar
+
+from captures.dissectors.element import Element, Nested, shown_if_set
+from captures.dissectors.fields import Fixed, Flag, Ignored, Leading, Number, Repeated, Source, Tlv
+from forwarder.wire.hello import (
+    EVIDENCE,
+    FORGOTTEN,
+    GRANTED,
+    HAVE,
+    HELD,
+    INSTANCE,
+    LIMIT,
+    NEXT,
+    NUMBER,
+    REFERENCE_BYTES,
+    REPLY,
+    STATE,
+)
+from forwarder.wire.lp import HELLO
+from forwarder.wire.tlv import MalformedPacket
+
+
+class Standing(Element):
+    """Where what was granted of a feed stands; nothing is granted without `next` and `limit`."""
+
+    name = "Standing"
+    fields_desc = shown_if_set(
+        Leading("reference", REFERENCE_BYTES),
+        Number("next", NEXT),
+        Number("limit", LIMIT),
+        Source("evidence", EVIDENCE),
+        Ignored(),
+    )
+
+    @classmethod
+    def decode(cls, value: bytes) -> dict[str, Any]:
+        """Return the fields; raise MalformedPacket."""
+        if len(value) < REFERENCE_BYTES:
+            raise MalformedPacket("a standing without a feed")
+        fields = super().decode(value[REFERENCE_BYTES:])
+        if ("next" in fields) != ("limit" in fields):
+            raise MalformedPacket("a standing with one of Next and Limit")
+        return {"reference": value[:REFERENCE_BYTES]} | fields
+
+
+class _Standings(Repeated):
+    holds_packets = 1
+
+    def __init__(self, name: str, kind: int) -> None:
+        super().__init__(Nested(name, Standing, kind))
+
+
+def _digest(name: str, kind: int) -> Tlv:
+    return Tlv(name, kind, sizes=range(REFERENCE_BYTES, REFERENCE_BYTES + 1))
+
+
+class Hello(Element):
+    """A Hello; `have` are grants of the sender, `state` grants of the receiver as the sender knows them."""
+
+    TYPE = HELLO
+    name = "Hello"
+    REQUIRED: ClassVar[tuple[str, ...]] = ("instance",)
+    fields_desc = shown_if_set(
+        Fixed("instance", INSTANCE, 4, 0),
+        Number("number", NUMBER),
+        Number("reply", REPLY),
+        _digest("granted", GRANTED),
+        _digest("held", HELD),
+        _Standings("have", HAVE),
+        _Standings("state", STATE),
+        Flag("forgotten", FORGOTTEN),
+        Ignored(),
+    )
