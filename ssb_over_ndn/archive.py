@@ -74,6 +74,8 @@ class Archivist:
                 self._items.append(item.data)
                 self._producer.appended(item.seq, now)
         self._fresh.clear()
+        if self._producer.is_relay:
+            self._producer.source_changed()
 
     def _get(self, seq: int) -> Data | None:
         return self._items[seq - 1] if 1 <= seq <= len(self._items) else None

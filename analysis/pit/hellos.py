@@ -40,10 +40,10 @@ class Hellos:
         if hello is None:
             return None
         asks, answers = (message.interface, is_in), (message.interface, not is_in)
-        is_granted = hello.granted is not None and self._asked.get(answers) == (hello.reply, hello.granted)
+        is_granted = hello.held is not None and self._asked.get(answers) == (hello.reply, hello.held)
         if is_granted:
             del self._asked[answers]
-        if hello.number is not None and hello.held is not None:
+        if hello.number is not None and hello.held is not None and hello.reply is None:
             self._asked[asks] = hello.number, hello.held
         has_source = {
             state.reference: state.evidence is not None for state in hello.states if state.next is not None
@@ -66,8 +66,7 @@ def may_change(value: bytes) -> bool:
     if hello is None:
         return False
     is_about_all = hello.held is not None or hello.is_forgotten
-    is_reply = hello.reply is not None and hello.granted is not None
-    return is_about_all or is_reply or bool(hello.states) or any(have.next is None for have in hello.haves)
+    return is_about_all or bool(hello.states) or any(have.next is None for have in hello.haves)
 
 
 @lru_cache(maxsize=1 << 10)

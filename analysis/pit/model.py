@@ -69,8 +69,8 @@ of credit c from item s, at time t:
 
 Hellos (forwarder.wire.hello) speak of all feeds of a link. The state of a feed that has a Next: out on i, it
 tells range i of a source if it has Evidence, else not; in on j, it offers upstream range j one, or not. Then,
-if the Hello replies to the last one with Held that went the other way on this interface, and its Granted is
-that Held: going out on i, it renews each range i that has been told of a source (expiry = max(expiry, t + its
+if the Hello replies to the last one with Held that went the other way on this interface, and its own Held is
+the same: going out on i, it renews each range i that has been told of a source (expiry = max(expiry, t + its
 lifetime)); coming in on j, each upstream range j that has been offered one. A Held is granted once. A have
 without Next, in on i: range i of that feed goes. Forgotten: in on i, all ranges i go; out on j, all upstream
 ranges j do, for the neighbour has died.

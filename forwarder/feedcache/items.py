@@ -87,9 +87,14 @@ def verify_run(feed: bytes, run: Sequence[Item]) -> None:
         _remember(feed, item)
 
 
+def is_signed(feed: bytes, signature: bytes, text: bytes) -> bool:
+    """Tell whether a signature of a text is by a feed's key."""
+    return verify(feed_key(feed), signature, text)
+
+
 def check_signature(feed: bytes, item: Item) -> None:
     """Raise RejectedItem unless the item's own signature verifies: what a third party would ask for."""
-    if not verify(feed_key(feed), item.signature, item.signed):
+    if not is_signed(feed, item.signature, item.signed):
         raise RejectedItem("signature", f"item {item.seq} is not signed by the feed's key")
 
 

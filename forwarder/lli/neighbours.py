@@ -20,7 +20,7 @@ from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import MAX_TRIES, NEVER
 from forwarder.timers import Timers
-from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello
+from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello, membership
 
 HELLO: Final = 3_200 * MS
 """The longest silence of a neighbour that has been granted something."""
@@ -41,7 +41,9 @@ class Neighbour:
     Attributes:
         face: its face.
         rtt: what is known of the way there and back.
-        is_aware: it knows this protocol.
+        is_aware: it speaks this protocol.
+        is_certain: it is an application of this node that speaks it.
+        listens: it, or somebody beyond it, understands Hellos.
         is_dead: it does not answer.
         held: what it was asked for, by the feed's reference.
         granted: what it has granted, likewise.
@@ -50,7 +52,7 @@ class Neighbour:
     def __init__(self, face: int) -> None:
         self.face = face
         self.rtt = Rtt()
-        self.is_aware = self.is_dead = self.is_introduced = False
+        self.is_aware = self.is_certain = self.is_dead = self.listens = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
         self.instance: int | None = None
@@ -72,9 +74,9 @@ class Neighbour:
 
     def due(self) -> int:
         """Return when it wants to be looked after, ns."""
+        due = self.sent_at + HELLO if self.granted and (self.listens or self.is_aware) else NEVER
         if not self.is_aware:
-            return NEVER
-        due = self.sent_at + HELLO if self.granted else NEVER
+            return due
         if self.pending is not None:
             pause = HELLO if self.is_dead else self.rtt.timeout(self.tries)
             return min(due, self.pending_since + pause)
@@ -233,9 +235,13 @@ class Neighbours:
 
     def speaks(self, face: int) -> None:
         """Take note that a neighbour knows this protocol."""
-        if self._faces[face].is_local:
-            return
         neighbour = self.of(face)
+        if self._faces[face].is_local:
+            neighbour.is_certain = True
+            for entry in neighbour.held.values():
+                if (holder := entry.holder(face)) is not None:
+                    holder.is_certain = True
+            return
         if not neighbour.is_aware:
             neighbour.is_aware = True
             for entry in neighbour.held.values():
@@ -271,14 +277,12 @@ class Neighbours:
         if AMPLIFICATION * at_face.in_bytes >= at_face.out_bytes + _CHALLENGE_BYTES:
             self._say(neighbour, Hello(self._instance, neighbour.challenge))
 
-    def introduce(self, face: int, now: int) -> None:
-        """Let a neighbour that has become an upstream know that this node understands Hellos."""
+    def listens(self, face: int) -> None:
+        """Take note that who has sent an LLI, perhaps through a legacy forwarder, understands Hellos."""
         neighbour = self.of(face)
-        if neighbour.is_aware and not neighbour.is_introduced:
-            neighbour.is_introduced = True
-            if neighbour.pending is None:
-                self._ask(neighbour, now)
-                self._schedule(neighbour)
+        if not neighbour.listens and not self._faces[face].is_local:
+            neighbour.listens = True
+            self._schedule(neighbour)
 
     def check(self, face: int, entry: FeedEntry) -> None:
         """Ask a neighbour whether something of a feed was lost."""
@@ -304,7 +308,6 @@ class Neighbours:
         neighbour.instance = hello.instance
         if is_new:
             news.forgotten = list(neighbour.held.values())
-            neighbour.is_introduced = False
         if hello.is_forgotten:
             news.dropped = list(neighbour.granted.values())
         unknown = []
@@ -315,10 +318,10 @@ class Neighbours:
             elif state.next is not None:
                 unknown.append(Standing(state.reference))
         states = self._compare(neighbour, hello.haves, news)
-        granted = None
-        if hello.held is not None:
-            granted = digest(neighbour.grants())
-            if granted == hello.held:
+        held = None
+        if hello.held is not None and hello.reply is None:
+            held = membership(neighbour.grants())
+            if held == hello.held:
                 news.renewed = list(neighbour.granted.values())
             else:
                 neighbour.notices.update(dict.fromkeys(neighbour.granted))
@@ -332,12 +335,12 @@ class Neighbours:
             news.proven = True
         if neighbour.pending is not None and hello.reply == neighbour.pending:
             # What has come since shows that both agree now, and not that the neighbour has renewed anything.
-            is_renewed = hello.granted is not None and hello.granted == neighbour.pending_held
+            is_renewed = hello.held is not None and hello.held == neighbour.pending_held
+            if hello.held is not None and not is_renewed:
+                neighbour.checks.update(dict.fromkeys(neighbour.held))
             self._replied(neighbour, now, is_renewed=is_renewed)
         if hello.number is not None or unknown:
-            reply = Hello(
-                self._instance, None, hello.number, granted, haves=tuple(unknown), states=tuple(states)
-            )
+            reply = Hello(self._instance, None, hello.number, None, held, tuple(unknown), tuple(states))
             self._say(neighbour, reply)
         self._schedule(neighbour)
         return news
@@ -411,7 +414,7 @@ class Neighbours:
             if is_dying:
                 self._counters["deaths"] += 1
             return is_dying
-        if neighbour.pending is None:
+        if neighbour.pending is None and neighbour.is_aware:
             face = self._faces[neighbour.face]
             packets = face.in_interests + face.in_data + face.in_nacks
             if packets != neighbour.packets:
@@ -450,7 +453,7 @@ class Neighbours:
         neighbour.renews = neighbour.renews or now >= neighbour.renew_at
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
         states = tuple(map(neighbour.news, neighbour.pending_notices))
-        held = neighbour.pending_held = digest(neighbour.asked()) if neighbour.renews else None
+        held = neighbour.pending_held = membership(neighbour.asked()) if neighbour.renews else None
         hello = Hello(
             self._instance, neighbour.number, None, None, held, haves, states, is_forgotten=is_dying
         )

@@ -77,10 +77,22 @@ class Producer:
         if not self._serve() and waited_for and (data := self._get(seq)):
             self._outputs.append(data.wire)
 
+    def source_changed(self) -> None:
+        """Tell who has granted anything what is known of a source now."""
+        granted = self._ranges.get(_FORWARDER)
+        if granted is not None and granted.told != self.evidence:
+            granted.told = self.evidence
+            self._tell(granted.limit, None, granted.known)
+
     def take_outputs(self) -> list[bytes]:
         """Return the packets to be sent."""
         outputs, self._outputs = self._outputs, []
         return outputs
+
+    @property
+    def is_relay(self) -> bool:
+        """Whether it passes on what it knows of a source, and is none itself."""
+        return self._relayed is not None
 
     @property
     def waiting(self) -> int:

@@ -122,6 +122,8 @@ class FeedTable:
             check_feed_name(feed)
         self.counters["llis_in"] += 1
         self._heard(face, now)
+        if lli.is_aware:
+            self._neighbours.listens(face)
         if entry is None:
             entry = self._open(face, feed, first, lli, now)
             if entry is None:
@@ -187,6 +189,7 @@ class FeedTable:
             granted = entry.ranges.get(face)
             if granted is not None and granted.told is not None:
                 granted.expiry = max(granted.expiry, now + granted.lifetime)
+                self._upstreams.ask(entry, now)
                 touched[entry.feed] = entry
         for entry in news.dropped:
             entry.ranges.drop(face)

@@ -125,9 +125,15 @@ class Lli(NamedTuple):
     lifetime_ms: int
 
     def packet(
-        self, feed: bytes, nonce: int, hop_limit: int = SENT_HOP_LIMIT, known: Evidence | None = None
+        self,
+        feed: bytes,
+        nonce: int,
+        hop_limit: int = SENT_HOP_LIMIT,
+        known: Evidence | None = None,
+        *,
+        is_aware: bool = False,
     ) -> bytes:
-        """Build the packet, for the feed of that name; `known`: what evidence of use must beat."""
+        """Build the packet, for the feed of that name; see Interest.known and is_aware."""
         return make_interest(
             item_name(feed, self.first),
             nonce=nonce,
@@ -135,6 +141,7 @@ class Lli(NamedTuple):
             hop_limit=hop_limit,
             send_credit=self.credit,
             known=known,
+            is_aware=is_aware,
         )
 
 
@@ -157,6 +164,7 @@ class Upstream:
         known_tip: the newest item that the upstream is known to hold, 0 if it never said.
         window: how much of the credit is in use.
         is_watched: Hellos watch the link: they show that it lives, and what was lost last.
+        is_certain: it speaks this protocol, and goes on answering as long as its face is there.
         is_fed: the upstream has offered evidence that is of use, so that Hellos renew the lifetime, too.
         offered: evidence that the upstream has offered, None if it knows of no source.
         known_sent: evidence that the last LLI has named.
@@ -179,7 +187,7 @@ class Upstream:
         self.expiry = 0
         self.known_tip = 0
         self.window = Window()
-        self.is_watched = self.is_fed = False
+        self.is_watched = self.is_certain = self.is_fed = False
         self.offered: Evidence | None = None
         self.known_sent: Evidence | None = None
         self.wants_check = False
@@ -405,12 +413,13 @@ class Upstream:
             self._time_out(now)
             is_due = self.head <= self._asked_first <= self.limit  # it may have come, or lie beyond a fork
             return self._ask(self._asked_first if is_due else self.head, now, again=True)
-        if self.is_watched and now < self._refresh_at():
+        if self.is_watched and not self._losses and now < self._refresh_at():
             self.wants_check = self._is_checked = True
             self._schedule()
             return []
         if self.head > self.limit or now >= self._refresh_at():
             return self._ask(self.next, now)
+        self._is_checked = True  # on a link that loses, by an LLI, which brings what was lost at once
         if self._is_quiet(now, self._patience()):
             self._idle_probes = min(self._idle_probes + 1, _MOST_DOUBLINGS)
         return self._ask(self.head, now)
@@ -486,7 +495,7 @@ class Upstream:
         self._rtt.unanswered()
         if self.is_watched:
             self.wants_check = True
-        else:
+        elif not self.is_certain:
             self._move(Event.UNANSWERED)
 
     def _look_for_gaps(self) -> None:

@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from forwarder.face import Face
+from forwarder.feedcache.items import is_signed
 from forwarder.fib import NextHop
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.downstreams import Downstreams
@@ -22,8 +23,7 @@ from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MOST_AGAIN, MS
 from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
 from forwarder.wire.evidence import MOST_HOPS, Evidence, proven_text
-from forwarder.wire.feed import LAST_ITEM, feed_key
-from ssb.keys import verify
+from forwarder.wire.feed import LAST_ITEM
 
 FIRST_SEARCH: Final = INITIAL_TIMEOUT
 """How long the best next hop alone is asked for a feed that is new here."""
@@ -194,9 +194,8 @@ class Upstreams:
         known = entry.evidence
         if known is not None and evidence.number <= known.number:
             return evidence._replace(proof=known.proof if evidence.number == known.number else b"")
-        is_proven = bool(evidence.proof) and verify(
-            feed_key(entry.feed), evidence.proof, proven_text(entry.feed, evidence.number)
-        )
+        text = proven_text(entry.feed, evidence.number)
+        is_proven = bool(evidence.proof) and is_signed(entry.feed, evidence.proof, text)
         is_needed = bool(evidence.proof) or (known is not None and bool(known.proof))
         if not evidence.is_believable(known) or (is_needed and not is_proven):
             self._counters["rejected_evidence"] += 1
@@ -316,6 +315,7 @@ class Upstreams:
         entry.is_waiting = True
         self._counters["waits"] += 1
         self._downstreams.tell(entry)
+        self._downstreams.answer(entry)
 
     def _adopt(self, entry: FeedEntry, face: int, evidence: Evidence, now: int) -> None:
         """Take a next hop for upstream."""
@@ -335,7 +335,6 @@ class Upstreams:
         entry.last_face = None
         entry.refused.clear()
         entry.refusals.clear()
-        self._neighbours.introduce(face, now)
         self._neighbours.asked(face, entry.upstream.granted_ms, now)
         self._improve(entry, evidence.onward, now)
         self.ask(entry, now)
@@ -418,7 +417,7 @@ class Upstreams:
     def _new_holder(self, face: int, first: int) -> Upstream:
         neighbour = self._neighbours.of(face)
         holder = Upstream(first, neighbour.rtt, recovery=self._repair)
-        holder.is_watched = neighbour.is_aware
+        holder.is_watched, holder.is_certain = neighbour.is_aware, neighbour.is_certain
         return holder
 
     def _is_cheaper(self, entry: FeedEntry, face: int) -> bool:
@@ -560,7 +559,8 @@ class Upstreams:
                 holder.known_sent = known
                 if lli.credit and holder.is_fed:
                     self._neighbours.asked(face, lli.lifetime_ms, now)
-            self._send(face, lli.packet(entry.feed, nonce, entry.hop_limit, known))
+            is_aware = bool(lli.credit) and not self._faces[face].is_local
+            self._send(face, lli.packet(entry.feed, nonce, entry.hop_limit, known, is_aware=is_aware))
 
     def _fetch_all(self, entry: FeedEntry, wanted: list[tuple[int, int]], now: int) -> None:
         for face, seq in wanted:

@@ -55,7 +55,8 @@ class Hello(NamedTuple):
         number: to be replied to; None if no reply is wanted.
         reply: the number of the Hello that is replied to; None if none is.
         granted: digest of what the receiver has granted the sender, see digest(); None if absent.
-        held: digest of what the sender has granted the receiver; None if absent.
+        held: membership() of what the sender has granted the receiver, who replies with its own; None if
+            absent.
         haves: grants of the sender, to be compared.
         states: grants of the receiver, as they stand at the sender.
         is_forgotten: the sender has given up all that it has granted the receiver, who seemed dead.
@@ -82,6 +83,14 @@ def digest(standings: Iterable[Standing]) -> bytes:
     Eturn what both ends compute alike of the grants from one to the other if they agree on all of them.
     """
     return hashlib.sha256(b"".join(sorted(map(encode, standings)))).digest()[:REFERENCE_BYTES]
+
+
+def membership(standings: Iterable[Standing]) -> bytes:
+    """Return the digest of which grants there are, and what was offered for them, however far they are.
+
+    Items that are under way make no difference.
+    """
+    return digest(standing._replace(next=None, limit=None) for standing in standings)
 
 
 def encode(standing: Standing) -> bytes:

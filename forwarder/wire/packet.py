@@ -79,7 +79,8 @@ class Interest:
         hop_limit: 0 to 255, or None if absent.
         send_credit: SendCredit, items; None makes this a classic Interest. An element of that type that is no
             number, or in an Interest that does not name an item, is somebody else's.
-        known: Known, the evidence of a source that the sender of an LLI holds; None if absent.
+        known: Known, the evidence of a source that the sender of an LLI holds; None if absent or empty.
+        is_aware: Known is there: the sender of an LLI understands Hellos.
         forwarding_hint: names of delegations, in order of preference; empty if there is none.
     """
 
@@ -90,6 +91,7 @@ class Interest:
         "can_be_prefix",
         "forwarding_hint",
         "hop_limit",
+        "is_aware",
         "known",
         "lifetime_ms",
         "must_be_fresh",
@@ -109,6 +111,7 @@ class Interest:
         self.hop_limit: int | None = None
         self.send_credit: int | None = None
         self.known: Evidence | None = None
+        self.is_aware = False
         self.forwarding_hint: tuple[bytes, ...] = ()
         self._hop_limit_at = 0
         self._hint_at = (0, 0)
@@ -199,7 +202,8 @@ def parse_interest(wire: bytes) -> Interest:
                 interest.send_credit = read_nni(wire[start:at])
             continue
         if kind == KNOWN:
-            if interest.send_credit is not None and interest.known is None:
+            if interest.send_credit is not None and not interest.is_aware:
+                interest.is_aware = True
                 with suppress(MalformedPacket):
                     interest.known = decode_evidence(wire[start:at])
             continue
@@ -258,9 +262,10 @@ def make_interest(
     hop_limit: int | None = None,
     send_credit: int | None = None,
     known: Evidence | None = None,
+    is_aware: bool = False,
     forwarding_hint: Sequence[bytes] = (),
 ) -> bytes:
-    """Build an Interest; with `send_credit`, a long-lived one."""
+    """Build an Interest; with `send_credit`, a long-lived one, of a sender that `is_aware` of Hellos."""
     fields = [element(NAME, name)]
     if can_be_prefix:
         fields.append(element(_CAN_BE_PREFIX))
@@ -276,8 +281,8 @@ def make_interest(
         fields.append(element(_HOP_LIMIT, bytes((hop_limit,))))
     if send_credit is not None:
         fields.append(element(SEND_CREDIT, nni(send_credit)))
-    if known is not None:
-        fields.append(element(KNOWN, encode_evidence(known)))
+    if known is not None or is_aware:
+        fields.append(element(KNOWN, b"" if known is None else encode_evidence(known)))
     return element(INTEREST, b"".join(fields))
 
 

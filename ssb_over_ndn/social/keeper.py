@@ -499,7 +499,9 @@ class Keeper:
                     break
         for feed, word in self._subscriptions.take_errors():
             self.counters[word] += 1
-            if word != "fork":
+            if word == "resumed":
+                self._stuck.discard(feed)
+            elif word != "fork":
                 self._stuck.add(feed)
             elif feed in self._subscriptions:
                 self._closed.add(feed)

@@ -354,12 +354,12 @@ class Pit:
                 skip(feed["down"][at], packet["first"])
 
     def hello(self, said: Packet, is_in: bool) -> None:
-        at, granted, number = said["interface"], said["granted"], said["number"]
-        renews = granted is not None and self.held.get((at, not is_in)) == (said["reply"], granted)
+        at, held, number = said["interface"], said["held"], said["number"]
+        renews = held is not None and self.held.get((at, not is_in)) == (said["reply"], held)
         if renews:
             del self.held[at, not is_in]
-        if number is not None and said["held"] is not None:
-            self.held[at, is_in] = number, said["held"]
+        if number is not None and held is not None and said["reply"] is None:
+            self.held[at, is_in] = number, held
         for name, feed in self.feeds.items():
             self.hello_of(feed, sha256(b"".join(name)).digest()[:8], said, is_in, renews)
 

@@ -634,7 +634,7 @@ GRANT = Standing(reference(from_uri(FEED)), 1, 9, Evidence(1, 0))
 
 def test_a_hello_renews_what_was_told_of_a_source():
     asked = lli(0, "in", "i", 1, 9, nonce=1, lifetime=100)
-    asks, agrees = {"number": 4, "held": HELD}, {"reply": 4, "granted": HELD}
+    asks, agrees = {"number": 4, "held": HELD}, {"reply": 4, "held": HELD}
     renewed = hello(50, "in", "i", **asks), hello(60, "out", "i", **agrees)
     assert spans(asked, state(5, "out", "i"), *renewed) == [(FEED, 0, 160)]
     assert spans(asked, *renewed) == [(FEED, 0, 100)]  # it knows of no source
@@ -646,7 +646,7 @@ def test_a_hello_renews_what_was_told_of_a_source():
     assert spans(asked, told, *renewed) == [(FEED, 0, 160)]
     lost = hello(6, "out", "i", number=2, states=(GRANT._replace(evidence=None),))
     assert spans(asked, told, lost, *renewed) == [(FEED, 0, 100)]
-    for other in ({"reply": 3, "granted": HELD}, {"reply": 4, "granted": HELD[::-1]}):
+    for other in ({"reply": 3, "held": HELD}, {"reply": 4, "held": HELD[::-1]}):
         assert spans(asked, told, renewed[0], hello(60, "out", "i", **other)) == [(FEED, 0, 100)]
     twice = hello(90, "out", "i", **agrees)
     assert spans(asked, told, *renewed, twice) == [(FEED, 0, 160)]

@@ -119,8 +119,8 @@ class Grants:
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
         """Check a frame that `node` sends to `peer`."""
-        if frame.hello is not None and frame.hello.granted is not None:
-            self._renew(node, peer, frame.hello.granted, now)
+        if frame.hello is not None and frame.hello.reply is not None and frame.hello.held is not None:
+            self._renew(node, peer, frame.hello.held, now)
         grants = self._grants.get((node, peer, frame.feed), [])
         if frame.kind == "nack" and frame.is_lli:
             grants[:] = [grant for grant in grants if grant.classic]  # a range that is refused is gone
@@ -141,7 +141,7 @@ class Grants:
             grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
 
     def _hello(self, node: str, peer: str, hello: Hello) -> None:
-        if hello.held is not None:
+        if hello.held is not None and hello.reply is None:
             self._held[node, peer] = hello.held
 
     def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
