@@ -206,8 +206,11 @@ class FeedTable:
     def _on_standing(self, entry: FeedEntry, face: int, standing: Standing, now: int) -> None:
         """Take in how a feed stands at a next hop."""
         holder = entry.holder(face)
-        if holder is None or standing.next is None or standing.limit is None:
-            self._upstreams.forgotten(entry, face, now)
+        if holder is None:
+            return
+        if standing.next is None or standing.limit is None:
+            holder.forgotten()  # or used up by items that are lost, or under way
+            self._upstreams.ask(entry, now)
             return
         holder.answered(standing.next - 1, standing.limit, now)
         self._upstreams.offered(entry, face, standing.evidence, now)

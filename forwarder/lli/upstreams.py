@@ -530,8 +530,8 @@ class Upstreams:
     ) -> None:
         """Ask nothing more of a next hop.
 
-        Who stays with the feed says so even if nothing is left to be cancelled: else no packet would show that
-        this next hop counts no longer.
+        Who stays with the feed says so even if nothing is left to be cancelled: else no packet would show
+        that this next hop counts no longer.
         """
         entry.has_moved = True
         cancel = holder.cancel(now)

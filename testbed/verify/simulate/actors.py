@@ -206,7 +206,7 @@ class Reader:
             self._next_take = now + wanted.pause * US if items else None
         consumer.wake(now)
         for error in consumer.take_errors():
-            self.last_error = error
+            self.last_error = None if error == "resumed" else error
             self._report(now, f"is told: {error}")
         if consumer.error is not None and self._next_take is None:
             self.delivery.failed(consumer.error)
@@ -217,7 +217,7 @@ class Reader:
         for item in items:
             self.delivery.got(item)
             self.held = item.seq
-            self.last_error = None
+            self.last_error = None if self.last_error != "waiting" else self.last_error
             self._report(now, f"gets item {item.seq}")
 
     def _checked(self, packets: list[bytes]) -> list[bytes]:
