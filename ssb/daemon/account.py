@@ -8,7 +8,8 @@
     invites.json    invites that were given, and how often each may still be used
     socket          of the running peer, for commands
 
-One program writes to it at a time.
+One program writes to it at a time. Nobody but its owner can read what is in it, even if the directory was
+there before, and open to others.
 """
 
 import os
@@ -22,6 +23,7 @@ from ssb.graph import DEFAULT_MAX_HOPS, Graph
 from ssb.message import Message
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
+from ssb.store.database import keep_private, make_private
 from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.sqlite import SqliteFeeds
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
@@ -46,8 +48,12 @@ class Account:
         self.path = Path(path)
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for name in ("blobs", "ebt"):
+                (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
+        for name in ("blobs", "ebt", "peers.json", "invites.json"):
+            keep_private(self.path / name)
         secret = self.path / "secret"
         self.identity = key_file.read(secret) if secret.exists() else key_file.create(secret)
         self.feeds = SqliteFeeds(self.path / "feeds.sqlite", hmac_key)
@@ -139,6 +145,8 @@ class Account:
     def _write_json(self, name: str, value: Value) -> None:
         path, partial = self.path / name, self.path / f".{name}"
         try:
+            partial.unlink(missing_ok=True)
+            make_private(partial)
             partial.write_text(stringify(value) + "\n", encoding="utf-8")
             partial.replace(path)
         except OSError as error:

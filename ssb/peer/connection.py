@@ -20,6 +20,7 @@ class Connection:
         channel: what is on it.
         calls: above the channel.
         heard: when bytes came last, ns.
+        is_answered: whether any have come.
         is_full: TCP takes no more bytes for now.
         replication: the call of `ebt.replicate`; None if there is none.
         has_tried_ebt: this peer has called it, or waits for it no more.
@@ -39,6 +40,7 @@ class Connection:
     channel: Channel
     calls: Calls
     heard: int
+    is_answered: bool = False
     is_full: bool = False
     replication: int | None = None
     has_tried_ebt: bool = False

@@ -57,8 +57,8 @@ def ssb(context: click.Context, path: Path) -> None:
 
 
 @contextmanager
-def commands_of(settings: Settings) -> Iterator[Any]:
-    """Reach the running peer, or else open its account."""
+def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
+    """Reach the running peer, or else open its account; only a command that `begins` one makes it."""
     from ssb.daemon.account import Account
     from ssb.daemon.commands import CommandError, Commands
     from ssb.daemon.service import RunningPeer
@@ -67,6 +67,10 @@ def commands_of(settings: Settings) -> Iterator[Any]:
         try:
             running = RunningPeer(settings.path)
         except ConnectionError:
+            if not begins and not (settings.path / "secret").exists():
+                raise UserError(
+                    f"{settings.path}: there is no account; `publish`, `follow` and `peer` begin one"
+                ) from None
             account = Account(settings.path)
             try:
                 yield Commands(account, lambda: time.time_ns() // 1_000_000)
@@ -233,6 +237,8 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
 def publish(settings: Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
     """Write a message: a post with TEXT, or any content. Prints its id."""
     exclude("text", "content")
+    if text is not None and not text.strip():
+        raise UserError("TEXT is empty: nothing is published, as a message can never be taken back")
     if content is not None:
         try:
             body = json.loads(content)
@@ -244,10 +250,11 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
         body = {"type": "post", "text": text}
     else:
         raise click.UsageError("give a TEXT or --content")
-    if to:
-        body = {**body, "recps": list(to)}
-    with commands_of(settings) as commands:
-        click.echo(commands.answer(["publish"], [body, list(to) or None])["key"])
+    recipients = [_reference(feed) for feed in to]
+    if recipients:
+        body = {**body, "recps": recipients}
+    with commands_of(settings, begins=True) as commands:
+        click.echo(commands.answer(["publish"], [body, recipients or None])["key"])
 
 
 @ssb.command()
@@ -257,16 +264,11 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
 @click.pass_obj
 def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
     """Follow FEED: say so in a message, and replicate it from now on."""
-    from ssb.keys import InvalidRef, parse_feed
-
-    try:
-        parse_feed(feed)
-    except InvalidRef as error:
-        raise UserError(f"{feed}: {error}") from None
+    feed = _reference(feed)
     content = {"type": "contact", "contact": feed, "following": not undo and not block}
     if block:
         content["blocking"] = not undo
-    with commands_of(settings) as commands:
+    with commands_of(settings, begins=True) as commands:
         click.echo(commands.answer(["publish"], [content])["key"])
 
 
@@ -274,7 +276,10 @@ def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
 @click.argument("address")
 @click.pass_obj
 def connect(settings: Settings, address: str) -> None:
-    """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does."""
+    """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does.
+
+    `status` says if it cannot be reached, and why.
+    """
     with commands_of(settings) as commands:
         commands.answer(["connect"], [address])
 
@@ -294,7 +299,7 @@ def log(
     """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
     from ssb import key_file, private
 
-    options = {"limit": None if is_whole else limit, "id": feed, "type": kind}
+    options = {"limit": None if is_whole else limit, "id": feed and _reference(feed), "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
     with commands_of(settings) as commands:
         identity = key_file.read(settings.path / "secret")
@@ -348,6 +353,12 @@ def status(settings: Settings, as_json: bool) -> None:
         )
         for trouble, times in ndn["troubles"].items():
             console.print(f"trouble      {times} x {trouble}")
+    for one in state.get("set_aside", []):
+        click.echo(f"set aside    {one['feed']}, a message from {one['from']}: {one['reason']}")
+    for one in state.get("unreached", []):
+        click.echo(f"not reached  {one['peer']} at {one['address']}, {one['times']} x {one['reason']}")
+    for reason, times in state.get("troubles", {}).items():
+        click.echo(f"trouble      {times} x {reason}")
     for reason, times in state.get("refused", {}).items():
         console.print(f"refused      {times} x {reason}")
 
@@ -378,17 +389,32 @@ def accept(settings: Settings, code: str) -> None:
         given = parse_invite(code)
     except InvalidAddress as error:
         raise UserError(str(error)) from None
-    with commands_of(settings) as commands:
+    host, port, pub = given.address
+    with commands_of(settings, begins=True) as commands:
         me = commands.answer(["whoami"], [])["id"]
+        if commands.answer(["friends", "isBlocking"], [{"source": me, "dest": pub}]):
+            raise UserError(f"you block {pub}, which gave the invite: `follow --block --undo` ends that")
         try:
             use_invite(given, me)
         except GuestError as error:
             raise UserError(str(error)) from None
-        host, port, pub = given.address
         commands.answer(["publish"], [{"type": "contact", "contact": pub, "following": True}])
         commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
         commands.answer(["connect"], [str(given.address)])
     click.echo(f"followed by {pub}, and following it")
+
+
+def _reference(text: str) -> str:
+    """Return the reference of a feed that a user has given, maybe as an SSB URI; raise UserError."""
+    from ssb.keys import InvalidRef, parse_feed
+    from ssb.uri import plain
+
+    feed = plain(text)
+    try:
+        parse_feed(feed)
+    except InvalidRef as error:
+        raise UserError(f"{text}: {error}") from None
+    return feed
 
 
 def _line(value: dict[str, Any], said: dict[str, Any] | None) -> str:
