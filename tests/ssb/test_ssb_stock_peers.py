@@ -124,3 +124,33 @@ def test_a_blob_of_five_megabytes_goes_there_and_comes_here(tmp_path: Path) -> N
         added = ours.do("blobs", "add", arguments=[str(path)])
         assert stock.do("wantBlob", blob=added)
         assert stock.do("blobSize", blob=added) == size
+
+
+ODD = {
+    "longer than a message may be": {"type": "post", "text": "x" * 8_100},
+    "no base64": "AAAAB.box2",
+    "half a surrogate pair": {"type": "post", "text": "\ud83d"},
+}
+"""What ssb-db2 writes, and does not take from others, or not as it has written it; ssb-server takes none."""
+
+
+@pytest.mark.parametrize("way", ["ebt", "history"])
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_a_feed_with_a_message_that_is_refused_is_set_aside_and_twenty_others_come(
+    tmp_path: Path, odd: object, way: str
+) -> None:
+    with StockPeer(tmp_path / "stock", way) as stock, OurPeer(tmp_path / "ours") as ours:
+        bad, *good = stock.do("makeFeeds", feeds=21, count=10, odd=odd)
+        for feed in [bad, *good, stock.id]:
+            ours.follow(feed)
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: all(len(ours.ids(feed)) == 10 for feed in good))
+        until(lambda: ours.do("status")["set_aside"] != [])
+        status = ours.do("status")
+        assert [(one["feed"], one["from"]) for one in status["set_aside"]] == [(bad, stock.id)]
+        assert len(ours.ids(bad)) == 3
+        stock.do("publish", count=3, size=10)  # live, on the same connection
+        until(lambda: len(ours.ids(stock.id)) == 3)
+        status = ours.do("status")
+        assert (status["refused"], status["troubles"], status["unreached"]) == ({}, {}, [])
+        assert len(status["connections"]) == 1
