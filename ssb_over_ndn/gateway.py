@@ -263,7 +263,7 @@ class _NdnSide:
     def _take_items(self, now: int) -> None:
         """Hand what has come of other feeds to the peer, up to what is none of a feed's messages."""
         messages: list[Message] = []
-        ended: dict[str, InvalidMessage] = {}
+        ended: dict[str, str] = {}
         offering = self._followed.offering
         while offering:
             name = next(iter(offering))
@@ -271,14 +271,14 @@ class _NdnSide:
                 try:
                     messages.append(_message(log_key(name), item))
                 except InvalidMessage as error:  # its key has signed it, so nothing better will come
-                    ended[log_key(name)] = error
+                    ended[log_key(name)] = str(error)
                     self._followed.stop(name, now)
                     break
         if messages:
             self._store(messages, now)
-        for feed, error in ended.items():
+        for feed, reason in ended.items():
             self._counters["a feed with something else than its messages"] += 1
-            self._peer.replication.put_aside(feed, "NDN", str(error))
+            self._peer.replication.put_aside(feed, "NDN", reason)
         for _, word in self._followed.take_errors():
             self._counters[word] += 1
 

@@ -60,7 +60,7 @@ class Commands:
                 case ("status",), _:
                     return self._status()
                 case ("connect",), [str() as text]:
-                    self._connect(parse_address(text))
+                    self._connect(parse_address(plain(text)))
                     return True
                 case ("blobs", "add"), [str() as path]:
                     return self._add_blob(Path(path))

@@ -8,7 +8,6 @@ ssb-invite.)
 from typing import NamedTuple
 
 from ssb.keys import InvalidRef, decode_base64, encode_base64, feed_ref, parse_feed
-from ssb.uri import plain
 
 
 class InvalidAddress(ValueError):
@@ -38,11 +37,8 @@ class Invite(NamedTuple):
 
 
 def parse_address(text: str) -> PeerAddress:
-    """Return the first address of a list, or of an SSB URI, that goes by TCP and the secret handshake.
-
-    Raises InvalidAddress.
-    """
-    for address in plain(text).strip().split(";"):
+    """Return the first address of a list that goes by TCP and the secret handshake. Raises InvalidAddress."""
+    for address in text.strip().split(";"):
         place, _, proof = address.partition("~")
         if place.startswith("net:") and proof.startswith("shs:"):
             try:

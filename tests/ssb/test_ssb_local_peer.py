@@ -17,7 +17,7 @@ from ssb.store.clocks import MemoryClocks
 from ssb.store.database import Database
 from ssb.store.feeds import StoreError
 from ssb.store.memory import MemoryFeeds
-from ssb.transport.address import parse_address, parse_invite
+from ssb.transport.address import parse_invite
 from topologies.endpoint import Program, StreamPort
 
 MESSAGES = 60
@@ -304,10 +304,3 @@ def readable(directory: Path) -> list[Path]:
         if path.stat().st_mode & 0o077:
             found += readable(path) if path.is_dir() else [path] * bool(path.stat().st_size)
     return found
-
-
-def test_addresses_are_taken_as_uris() -> None:
-    address = f"net:127.0.0.1:8008~shs:{'A' * 42}I="
-    assert parse_address(f"ssb:address/multiserver?multiserverAddress={address.replace(':', '%3A')}") == (
-        parse_address(address)
-    )

@@ -1,13 +1,15 @@
 """Our peer and the stock ones, from npm, on loopback: what one writes the other has, to the byte."""
 
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from stock_peer import OurPeer, StockPeer, node_modules, until
 
 from ssb import key_file, private
-from ssb.keys import encode_base64
-from ssb.transport.address import parse_invite
+from ssb.keys import Identity, encode_base64
+from ssb.transport.address import parse_address, parse_invite
 
 
 @pytest.fixture(autouse=True)
@@ -154,3 +156,52 @@ def test_a_feed_with_a_message_that_is_refused_is_set_aside_and_twenty_others_co
         status = ours.do("status")
         assert (status["refused"], status["troubles"], status["unreached"]) == ({}, {}, [])
         assert len(status["connections"]) == 1
+
+
+def test_a_blob_comes_over_three_hops_of_which_ours_is_the_last(tmp_path: Path) -> None:
+    with (
+        StockPeer(tmp_path / "ann") as ann,
+        StockPeer(tmp_path / "ben") as ben,
+        OurPeer(tmp_path / "ours") as ours,
+        StockPeer(tmp_path / "dan") as dan,
+    ):
+        ann.do("connect", address=ben.address)
+        ben.do("connect", address=ours.address)
+        ours.do("connect", arguments=[dan.address])
+        until(lambda: len(ours.do("status")["connections"]) == 2)
+        blob = dan.do("addBlob", size=100_000, letter="d")
+        assert ann.do("wantBlob", blob=blob)
+        assert ann.do("blobSize", blob=blob) == 100_000
+
+
+def test_a_blocked_peer_is_not_followed_for_an_invite(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        given = parse_invite(ours.do("invite", "create", arguments=[1]))
+        block = {"type": "contact", "contact": stock.id, "following": False, "blocking": True}
+        ours.do("publish", arguments=[block])
+        with pytest.raises(AssertionError, match="blocks the feed"):
+            stock.do("useInvite", address=str(given.address), seed=encode_base64(given.seed))
+        assert ours.do("status")["own"] == 1
+        assert ours.do("friends", "isBlocking", arguments=[{"source": ours.id, "dest": stock.id}])
+
+
+def test_three_hundred_idle_connections_keep_nobody_out(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        ours = stack.enter_context(OurPeer(tmp_path / "ours"))
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", ours.port)))
+        stock = stack.enter_context(StockPeer(tmp_path / "stock"))
+        stock.do("publish", count=5, size=10)
+        ours.follow(stock.id)
+        stock.do("connect", address=ours.address)
+        until(lambda: len(ours.ids(stock.id)) == 5)
+
+
+def test_an_address_with_another_key_is_told(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        wrong = parse_address(stock.address)._replace(peer=Identity.from_seed(bytes(32)).ref)
+        ours.do("connect", arguments=[str(wrong)])
+        until(lambda: ours.do("status")["unreached"] != [])
+        [one] = ours.do("status")["unreached"]
+        assert (one["peer"], one["address"]) == (wrong.peer, f"127.0.0.1:{stock.port}")
+        assert "another key than the address says" in one["reason"]

@@ -69,7 +69,7 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
         except ConnectionError:
             if not begins and not (settings.path / "secret").exists():
                 raise UserError(
-                    f"{settings.path}: there is no account; `publish`, `follow` and `peer` begin one"
+                    f"{settings.path}: there is no account: publish, follow, connect or peer begins one"
                 ) from None
             account = Account(settings.path)
             try:
@@ -280,7 +280,7 @@ def connect(settings: Settings, address: str) -> None:
 
     `status` says if it cannot be reached, and why.
     """
-    with commands_of(settings) as commands:
+    with commands_of(settings, begins=True) as commands:
         commands.answer(["connect"], [address])
 
 
