@@ -52,7 +52,7 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in ("blobs", "ebt", "peers.json", "invites.json"):
+        for name in ("secret", "blobs", "ebt", "peers.json", "invites.json"):
             keep_private(self.path / name)
         secret = self.path / "secret"
         self.identity = key_file.read(secret) if secret.exists() else key_file.create(secret)

@@ -291,7 +291,6 @@ def test_nobody_else_can_read_what_is_in_an_account(tmp_path: Path, mask: int) -
             for path in (tmp_path / "ann").iterdir():
                 path.chmod(0o755 if path.is_dir() else 0o644)
         with LocalPeers(tmp_path, [("ann", "ben")]):
-            (tmp_path / "ann" / "secret").chmod(0o600)
             assert readable(tmp_path / "ann") == []
     finally:
         os.umask(before)

@@ -97,6 +97,7 @@ def test_addresses_are_remembered_once(tmp_path: Path) -> None:
         (("follow", "ssb:message/classic/" + "A" * 43 + "="), "ssb:message.*: reference is not of the form"),
         (("follow", "ssb:feed/bendybutt-v1/" + "A" * 43 + "="), "reference is not of the form"),
         (("follow", "@nobody"), "@nobody: "),
+        (("peer", "--ndn-over-ssb", "@nobody"), "--ndn-over-ssb: @nobody: "),
         (("connect", "example.org"), "no address of the form"),
         (("invite", "create"), "not running: start it with"),
         (("invite", "accept", "what"), "an invite has the form"),
@@ -126,6 +127,9 @@ def test_uris_stand_for_references_and_addresses(tmp_path: Path) -> None:
     ssb(tmp_path, "publish", "for you", "--to", f"ssb://feed/ed25519/{key}")
     ssb(tmp_path, "connect", f"ssb:address/multiserver?multiserverAddress={quote(ADDRESS, safe='')}")
     assert ssb(tmp_path, "log", f"ssb:feed:ed25519:{key}") == ""
+    no_schema = str(Path(__file__))
+    with pytest.raises(UserError, match="--anchor: "):  # which is read after the feed
+        ssb(tmp_path, "peer", "--ndn-over-ssb", f"ssb:feed/classic/{key}", "--anchor", no_schema, no_schema)
     account = Account(tmp_path)
     assert OTHER.ref in account.graph.replicated()
     assert [str(known) for known in account.known_peers()] == [ADDRESS]

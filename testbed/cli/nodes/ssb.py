@@ -210,14 +210,8 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
     from forwarder.management.keys import read_certificate
     from ndn_over_ssb.contract import Terms
     from ndn_over_ssb.trust import TrustError
-    from ssb.keys import InvalidRef, parse_feed
 
-    if root == "self":
-        root = account.identity.ref
-    try:
-        parse_feed(root)
-    except InvalidRef as error:
-        raise UserError(f"--ndn-over-ssb: {root}: {error}") from None
+    root = account.identity.ref if root == "self" else _reference(root, "--ndn-over-ssb: ")
     offer = None if provide is None else Terms(rate=provide, term_s=_LONGEST_TERM_S, transit=True)
     judge = None
     try:
@@ -404,8 +398,11 @@ def accept(settings: Settings, code: str) -> None:
     click.echo(f"followed by {pub}, and following it")
 
 
-def _reference(text: str) -> str:
-    """Return the reference of a feed that a user has given, maybe as an SSB URI; raise UserError."""
+def _reference(text: str, place: str = "") -> str:
+    """Return the reference of a feed that a user has given, maybe as an SSB URI; raise UserError.
+
+    `place` is where the user gave it, for the error.
+    """
     from ssb.keys import InvalidRef, parse_feed
     from ssb.uri import plain
 
@@ -413,7 +410,7 @@ def _reference(text: str) -> str:
     try:
         parse_feed(feed)
     except InvalidRef as error:
-        raise UserError(f"{text}: {error}") from None
+        raise UserError(f"{place}{text}: {error}") from None
     return feed
 
 
