@@ -121,6 +121,15 @@ def test_reading_makes_no_account(tmp_path: Path, words: tuple[str, ...]) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "words", [("publish", ""), ("follow", "@nobody"), ("connect", "example.org"), ("invite", "accept", "x")]
+)
+def test_what_is_refused_makes_no_account(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(UserError):
+        ssb(tmp_path, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_uris_stand_for_references_and_addresses(tmp_path: Path) -> None:
     key = OTHER.ref[1:].removesuffix(".ed25519").translate(str.maketrans("+/", "-_"))
     ssb(tmp_path, "follow", f"ssb:feed/classic/{key}")

@@ -274,8 +274,15 @@ def connect(settings: Settings, address: str) -> None:
 
     `status` says if it cannot be reached, and why.
     """
+    from ssb.transport.address import InvalidAddress, parse_address
+    from ssb.uri import plain
+
+    try:
+        known = parse_address(plain(address))
+    except InvalidAddress as error:
+        raise UserError(str(error)) from None
     with commands_of(settings, begins=True) as commands:
-        commands.answer(["connect"], [address])
+        commands.answer(["connect"], [str(known)])
 
 
 @ssb.command()
