@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from topologies.endpoint import Address
 
 _S = 1_000_000_000
+_OWN_PAUSE: Final = 10 * _S  # after trouble of this peer itself: the disk is full, for example
 
 
 class SchedulerOptions(NamedTuple):
@@ -45,7 +46,8 @@ class _Known:
         address: where it listens.
         is_kept: it never gives up its place.
         due: when it may be called, ns.
-        failures: in a row.
+        failures: in a row: calls that came to nothing, and connections that ended with a fault soon.
+        reason: of the last one; "" if there is a connection.
         state: "idle", "calling" or "connected".
         since: when it was connected, ns.
         useful: new messages that came on the connection.
@@ -55,6 +57,7 @@ class _Known:
     is_kept: bool
     due: int
     failures: int = 0
+    reason: str = ""
     state: str = "idle"
     since: int = 0
     useful: int = 0
@@ -62,6 +65,20 @@ class _Known:
     def rate(self, now: int) -> float:
         """New messages a second on the connection."""
         return self.useful / max(now - self.since, _S) * _S
+
+
+class Unreached(NamedTuple):
+    """A peer that is known by its address and could not be reached, or was left for a fault.
+
+    Attributes:
+        address: where it should listen.
+        failures: in a row.
+        reason: of the last one.
+    """
+
+    address: Address
+    failures: int
+    reason: str
 
 
 class Scheduler:
@@ -84,12 +101,17 @@ class Scheduler:
         return known.address if known is not None else None
 
     def add(self, peer: str, address: Address, now: int, *, is_kept: bool = False) -> None:
-        """Learn where a peer listens; without room for it, the peer that failed most is forgotten."""
+        """Learn where a peer listens; without room for it, the peer that failed most is forgotten.
+
+        It is called at once if the address is new or the user has named it.
+        """
         known = self._known.get(peer)
         if known is not None:
             known.is_kept |= is_kept
-            if known.address != address and known.state == "idle":
-                known.address, known.due, known.failures = address, now, 0
+            if known.state == "idle" and (is_kept or known.address != address):
+                known.due, known.failures = now, 0
+            if known.state == "idle" or is_kept:
+                known.address = address
             return
         if len(self._known) >= self._options.known:
             idle = [
@@ -108,7 +130,7 @@ class Scheduler:
         """Take note that there is a connection with a peer, whoever called."""
         known = self._known.get(peer)
         if known is not None:
-            known.state, known.since, known.useful, known.failures = "connected", now, 0, 0
+            known.state, known.since, known.useful, known.reason = "connected", now, 0, ""
 
     def useful(self, peer: str, messages: int) -> None:
         """Take note of new messages that came from a peer."""
@@ -116,19 +138,33 @@ class Scheduler:
         if known is not None:
             known.useful += messages
 
-    def failed(self, peer: str, now: int) -> None:
-        """Take note that a call has failed, or that a peer was left for a fault: it has to wait."""
+    def unreached(self) -> dict[str, Unreached]:
+        """Return the peers with which there is no connection for a reason that is known."""
+        return {
+            peer: Unreached(known.address, known.failures, known.reason)
+            for peer, known in self._known.items()
+            if known.reason
+        }
+
+    def failed(self, peer: str, now: int, reason: str = "") -> None:
+        """Take note that a call has failed, or that a peer was left for a fault: it has to wait.
+
+        A connection that was of use, or that has lasted for a turn, counts as none that failed before.
+        """
         known = self._known.get(peer)
         if known is not None:
-            known.failures += 1
+            lasted = known.state == "connected" and now >= known.since + self._options.turn
+            known.failures = 1 if lasted or known.useful else known.failures + 1
+            known.reason, known.useful = reason, 0
             pause = min(self._options.first_pause << min(known.failures - 1, 30), self._options.last_pause)
             known.state, known.due = "idle", now + int(pause * self._random.uniform(0.5, 1.0))
 
-    def closed(self, peer: str, now: int) -> None:
-        """Take note that a connection has ended without a fault."""
+    def closed(self, peer: str, now: int, reason: str = "") -> None:
+        """Take note that a connection has ended without a fault of the other's; the reason is this peer's."""
         known = self._known.get(peer)
         if known is not None:
-            pause = self._options.first_pause
+            pause = _OWN_PAUSE if reason else self._options.first_pause
+            known.failures, known.reason = 0, reason
             known.state, known.due = "idle", now + int(pause * self._random.uniform(0.5, 1.0))
 
     def calls(self, now: int) -> list[tuple[str, Address]]:

@@ -176,6 +176,9 @@ class SqliteFeeds(Admission, FeedTable):
             return None
         return stored.message
 
+    def _is_damaged(self, feed: str) -> bool:
+        return feed in self._damaged
+
     def _newest(self, feed: str) -> Message | None:
         row = self._rows.get(feed)
         if row is None:
