@@ -7,10 +7,10 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
-from ssb import key_file
 from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
 from ssb.daemon.local_peer import LocalPeer
+from ssb.keys import Identity
 from ssb.peer.peer import PORT, PeerOptions
 from ssb.transport.address import PeerAddress
 from testbed.scenario.sections import TopologySpec
@@ -38,9 +38,11 @@ class LocalPeers:
         for name in dict.fromkeys(name for pair in pairs for name in pair):
             place = directory / name
             place.mkdir(exist_ok=True)
-            if not (place / "secret").exists():
-                key_file.create(place / "secret", sha256(name.encode()).digest())
-            self.accounts[name] = account = Account(place)
+            is_new = not (place / "secret").exists()
+            identity = Identity.from_seed(sha256(name.encode()).digest())
+            self.accounts[name] = account = Account(place, identity=identity)
+            if is_new:
+                account.own.settle()  # nobody has used it elsewhere
             self.peers[name] = LocalPeer(account, PeerOptions(), Random(name), EPOCH_MS, 0)
         programs = {name: [Program(peer, {1: StreamPort(PORT)})] for name, peer in self.peers.items()}
         self.network = EmulatedNetwork(self.topology, programs, seed=1, capture=None)

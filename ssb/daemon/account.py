@@ -93,7 +93,7 @@ class Account:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
-        for name in (SECRET, FILE, "blobs", "ebt", "peers.json", "invites.json"):
+        for name in (SECRET, MARK, FILE, "blobs", "ebt", "peers.json", "invites.json"):
             keep_private(self.path / name)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:

@@ -210,10 +210,13 @@ class LocalPeer:
             self._events.append(PeerEvent(now, "stored", message=message))
             self.peer.appended(message.author, now)
             self._learn(message, now)
-        for feed, sequence in self._account.feeds.take_lost():
+        lost = self._account.feeds.take_lost()
+        for feed, sequence in lost:
             detail = f"message {sequence} is damaged here, and comes again from others"
             self._events.append(PeerEvent(now, "damaged", feed, detail))
             self.peer.lost(feed, now)
+        if any(feed == self._account.own.feed for feed, _ in lost):
+            self._recovery.lost(now)
         events = self.peer.take_events()
         self._events += events
         self._unread += events

@@ -68,6 +68,12 @@ class SqliteFeeds(Admission, FeedTable):
                 return Tip(whole, held.id)
         return None
 
+    def last(self, feed: str) -> int:
+        """Number of the last message that the store has taken of a feed, damaged or not; 0 for none."""
+        self._refresh()
+        row = self._rows.get(feed)
+        return 0 if row is None else row.sequence
+
     @property
     def end(self) -> int:
         """The last position in the log; 0 if nothing was ever stored."""

@@ -15,9 +15,10 @@ from ssb.message import Message
 from ssb.peer.door import OPEN_DOOR, Door
 from ssb.peer.peer import Peer, PeerOptions
 from ssb.replication.ebt import REPLICATE, REQUEST, Note
+from ssb.replication.history import NAME as HISTORY
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from ssb.transport.calls import Calls
+from ssb.transport.calls import Called, Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import Packet, encode
 from ssb.transport.secure_stream import SecureStream
@@ -203,6 +204,37 @@ def test_bodies_that_no_honest_peer_sends(body: bytes, reason: str) -> None:
     assert reason in counted
     assert times == 1
     assert world.feeds.tips() == {KEY: 9}, "what came before is kept"
+
+
+class Historian(Client):
+    """A client that has no EBT, and takes note of what it is asked for."""
+
+    def __init__(self, world: World, number: int, identity: Identity, network: bytes) -> None:
+        super().__init__(world, number, identity, network)
+        self.asked: dict[str, int] = {}
+
+    def receive(self, data: bytes) -> None:
+        for event in self.calls.receive(self.channel.receive(data)):
+            if isinstance(event, Called) and event.name == HISTORY and isinstance(event.arguments[0], dict):
+                self.asked[str(event.arguments[0]["id"])] = event.call
+
+
+def test_one_without_ebt_whose_feed_was_refused_is_asked_for_others() -> None:
+    world = World()
+    world.client_type = Historian
+    bad = world.client(BAD)
+    assert isinstance(bad, Historian)
+    world.settle()
+    world.now = 4 * S
+    world.peer.wake(world.now)
+    world.settle()
+    assert [*bad.asked] == [KEY]
+    bad.calls.answer(bad.asked[KEY], json.loads(forged()))
+    world.settle()
+    assert [*world.peer.replication.set_aside] == [KEY]
+    world.peer.want(GOOD.ref, world.now)
+    world.settle()
+    assert [*bad.asked] == [KEY, GOOD.ref]
 
 
 def test_another_network() -> None:

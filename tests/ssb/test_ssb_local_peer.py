@@ -30,11 +30,14 @@ class Disk:
         self.is_full = False
         self.failures = 0
         self._directory = str(directory)
-        write_text, os_write, transaction = Path.write_text, os.write, Database._transaction
+        os_write, transaction = os.write, Database._transaction
 
-        def text(path: Path, *rest: Any, **more: Any) -> int:
-            self._check(str(path))
-            return write_text(path, *rest, **more)
+        def failing(write: Callable[..., int]) -> Callable[..., int]:
+            def to_file(path: Path, *rest: Any, **more: Any) -> int:
+                self._check(str(path))
+                return write(path, *rest, **more)
+
+            return to_file
 
         def piece(file: int, data: bytes) -> int:
             self._check(os.readlink(f"/proc/self/fd/{file}"))
@@ -47,7 +50,8 @@ class Disk:
                 raise StoreError(f"{database.path}: the disk is full; make space and try again") from None
             return transaction(database, **how)
 
-        monkeypatch.setattr(Path, "write_text", text)
+        monkeypatch.setattr(Path, "write_text", failing(Path.write_text))
+        monkeypatch.setattr(Path, "write_bytes", failing(Path.write_bytes))
         monkeypatch.setattr(os, "write", piece)
         monkeypatch.setattr(Database, "_transaction", begin)
 
@@ -287,6 +291,7 @@ def test_nobody_else_can_read_what_is_in_an_account(tmp_path: Path, mask: int) -
             world.do("ann", "blobs", "add", arguments=[str(tmp_path / "data")])
             world.connect("ann", "ben")
             world.run(1)
+            world.accounts["ann"].views.save()
             assert readable(tmp_path / "ann") == []
             for path in (tmp_path / "ann").iterdir():
                 path.chmod(0o755 if path.is_dir() else 0o644)

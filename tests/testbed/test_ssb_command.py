@@ -153,6 +153,7 @@ def test_addresses_are_remembered_once(tmp_path: Path) -> None:
         (("publish", ""), "TEXT is empty"),
         (("publish", " \n"), "TEXT is empty"),
         (("log", "@nobody"), "@nobody: "),
+        (("export", "@nobody"), "@nobody: "),
         (("follow", "ssb:message/classic/" + "A" * 43 + "="), "ssb:message.*: reference is not of the form"),
         (("follow", "ssb:feed/bendybutt-v1/" + "A" * 43 + "="), "reference is not of the form"),
         (("follow", "@nobody"), "@nobody: "),
@@ -180,6 +181,15 @@ def test_reading_makes_no_account(tmp_path: Path, words: tuple[str, ...]) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("words", [("log",), ("status",), ("publish", "x")])
+def test_an_account_whose_identity_was_lost_is_not_begun_anew(tmp_path: Path, words: tuple[str, ...]) -> None:
+    ssb(tmp_path, "publish", "x")
+    (tmp_path / "secret").unlink()
+    with pytest.raises(OSError, match="Put the identity back from a backup"):
+        ssb(tmp_path, *words)
+    assert not (tmp_path / "secret").exists()
+
+
 @pytest.mark.parametrize(
     "words", [("publish", ""), ("follow", "@nobody"), ("connect", "example.org"), ("invite", "accept", "x")]
 )
@@ -195,6 +205,7 @@ def test_uris_stand_for_references_and_addresses(tmp_path: Path) -> None:
     ssb(tmp_path, "publish", "for you", "--to", f"ssb://feed/ed25519/{key}")
     ssb(tmp_path, "connect", f"ssb:address/multiserver?multiserverAddress={quote(ADDRESS, safe='')}")
     assert ssb(tmp_path, "log", f"ssb:feed:ed25519:{key}") == ""
+    assert ssb(tmp_path, "export", f"ssb:feed:ed25519:{key}") == ""
     no_schema = str(Path(__file__))
     with pytest.raises(UserError, match="--anchor: "):  # which is read after the feed
         ssb(tmp_path, "peer", "--ndn-over-ssb", f"ssb:feed/classic/{key}", "--anchor", no_schema, no_schema)
