@@ -92,7 +92,7 @@ def replicate(disk, make_space):
             world.run(60)
             size = world.do("ben", "blobs", "size", arguments=[blob])
             print(0 < full < 600, world.tip("ben", "ann"), size, any("space" in each for each in troubles))
-            world.accounts["ben"].feeds.check()
+            check_chains(world.accounts["ben"].feeds)
 
 
 def main():
