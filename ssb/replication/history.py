@@ -139,17 +139,19 @@ class HistoryFetch:
     def receive(self, body: bytes, tip: int) -> list[Message]:
         """Take in a part of the stream, and return the messages that come next after `tip`.
 
-        Raises InvalidAnswer for what is no message of the feed, or if too many messages wait.
+        Raises InvalidAnswer for what was not asked for, which is the remote's fault; and InvalidMessage for a
+        message that breaks a rule, or if too many messages wait, which is the feed's.
         """
         try:
-            message = Message.from_value(parse(body.decode()))
-        except (InvalidJson, InvalidMessage, UnicodeDecodeError) as error:
-            raise InvalidAnswer(f"a message that is none: {error}") from None
-        if message.author != self.feed:
-            raise InvalidAnswer("a message of another feed than was asked for")
+            value = parse(body.decode())
+        except (InvalidJson, UnicodeDecodeError) as error:
+            raise InvalidAnswer(f"an answer that cannot be read: {error}") from None
+        if not isinstance(value, dict) or value.get("author") != self.feed:
+            raise InvalidAnswer("something else than a message of the feed that was asked for")
+        message = Message.from_value(value)
         self._waiting[message.sequence] = message
         if len(self._waiting) > _MAX_WAITING:
-            raise InvalidAnswer("a gap in a feed")
+            raise InvalidMessage(f"no message comes after {tip}")
         found = []
         while (following := self._waiting.pop(tip + 1, None)) is not None:
             found.append(following)
