@@ -366,9 +366,7 @@ class Peer:
             self._announces_at = now + self._options.announce
             self._outputs += [(port, text, None) for port, text in self._announcements.items()]
         due = [
-            connection
-            for number in self._timers.expire(now)
-            if (connection := self._connections.get(number))
+            connection for number in self._timers.expire(now) if (connection := self._connections.get(number))
         ]
         for connection in due:
             self._stir(connection)  # which sets its timer again

@@ -299,6 +299,8 @@ class Services:
             messages = fetch.receive(body, self._feeds.tips().get(fetch.feed, 0))
             for refusal in self._replication.append(messages, now, now_ms).values():
                 raise refusal
+            if fetch.refusal is not None:
+                raise fetch.refusal
         except (InvalidMessage, ForkedFeed) as error:
             self._replication.put_aside(fetch.feed, connection.remote, str(error))
             del connection.fetches[call]
