@@ -6,7 +6,6 @@ for good.
 """
 
 import os
-import stat
 from pathlib import Path
 from secrets import token_bytes
 
@@ -65,11 +64,6 @@ def read(path: str | os.PathLike[str]) -> Identity:
 def text_of(identity: Identity) -> str:
     """Return what the file of an identity holds."""
     return _TEXT.format(public=identity.ref[1:], private=identity.secret(), id=identity.ref)
-
-
-def is_private(path: str | os.PathLike[str]) -> bool:
-    """Whether nobody but its owner may read or write a file."""
-    return not os.stat(path).st_mode & (stat.S_IRWXG | stat.S_IRWXO)
 
 
 def create(path: str | os.PathLike[str], identity: Identity | None = None) -> Identity:

@@ -13,6 +13,11 @@ as running peers apply them:
 - `content` is an object whose `type` has 3 to 52 UTF-16 units, or a ciphertext: canonical base64,
   `.box`, and the number of the box format, if any.
 
+Stock peers differ here. ssb-server (npm's ssb-validate 4) has these rules. ssb-db2 8 (ssb-classic 1.1) takes
+any text before `.box` or `.box2`, and no later box format; of a message that it writes itself it measures the
+content alone, so that others refuse the longest ones; and it stores half a surrogate pair as U+FFFD, after
+which the signature does not verify.
+
 A :class:`Message` obeys all rules that can be checked on it alone, but for its signature, which is
 the costly one and is checked by :meth:`Message.verify`. What relates it to the message before is
 checked by :meth:`Message.follow`.

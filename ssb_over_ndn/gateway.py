@@ -263,19 +263,24 @@ class _NdnSide:
         self._followed.receive(packet, now)
 
     def _take_items(self, now: int) -> None:
-        """Hand what has come of other feeds to the peer."""
+        """Hand what has come of other feeds to the peer, up to what is none of a feed's messages."""
         messages: list[Message] = []
+        ended: dict[str, str] = {}
         offering = self._followed.offering
         while offering:
             name = next(iter(offering))
-            items = self._followed.take_items(name, now)
-            try:
-                messages += _messages(log_key(name), items)
-            except InvalidMessage:  # its key has signed it, so nothing better will come
-                self._counters["a feed with something else than its messages"] += 1
-                self._followed.stop(name, now)
+            for item in self._followed.take_items(name, now):
+                try:
+                    messages.append(_message(log_key(name), item))
+                except InvalidMessage as error:  # its key has signed it, so nothing better will come
+                    ended[log_key(name)] = str(error)
+                    self._followed.stop(name, now)
+                    break
         if messages:
             self._store(messages, now)
+        for feed, reason in ended.items():
+            self._counters["a feed with something else than its messages"] += 1
+            self._peer.replication.put_aside(feed, "NDN", reason)
         for _, word in self._followed.take_errors():
             self._counters[word] += 1
 
@@ -365,12 +370,9 @@ class _NdnSide:
         return () if author is None else (log_name(author),)
 
 
-def _messages(feed: str, items: list[Item]) -> list[Message]:
-    """Return the messages in items of a feed; raise InvalidMessage if one is none, or another feed's."""
-    messages = []
-    for item in items:
-        message = Message.from_text(item.message)
-        if message.author != feed:
-            raise InvalidMessage(f"a message of {message.author} as an item of {feed}")
-        messages.append(message)
-    return messages
+def _message(feed: str, item: Item) -> Message:
+    """Return the message in an item of a feed; raise InvalidMessage if it is none, or another feed's."""
+    message = Message.from_text(item.message)
+    if message.author != feed:
+        raise InvalidMessage(f"a message of {message.author} as an item of {feed}")
+    return message

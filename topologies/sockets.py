@@ -1,6 +1,7 @@
 """Programs on real sockets: the same endpoints as in the emulator, with the machine's clock.
 
-There everything is measured: what comes of a datagram is sent before the next one is looked at.
+There everything is measured: what comes of a datagram is sent before the next one is looked at. An exception
+of a program goes to the event loop's handler; what the program has asked for is done, and it is woken again.
 """
 
 import asyncio
@@ -41,6 +42,7 @@ BROADCAST = "255.255.255.255"
 """The group of all."""
 
 _LARGEST = 65535
+_AFTER_A_MISTAKE = 1_000_000_000  # ns
 _RESET = struct.pack("@ii", 1, 0)
 """What SO_LINGER has to be for close() to send a reset."""
 
@@ -150,8 +152,10 @@ class Sockets:
         """Let a program take in what has happened to a stream, and act on it."""
         if self._is_closed:
             return
-        endpoint.on_stream(event, self._clock())
-        self.settle()
+        try:
+            endpoint.on_stream(event, self._clock())
+        finally:
+            self.settle()
 
     def forget(self, program: int, stream: int) -> None:
         """Let go of a stream that is over."""
@@ -184,7 +188,11 @@ class Sockets:
                 continue  # nobody has heard what was sent before
             if sender in self._own:
                 continue  # the kernel gives a broadcast to its sender, too
-            endpoint.receive(port, payload, sender if is_open else None, self._clock())
+            try:
+                endpoint.receive(port, payload, sender if is_open else None, self._clock())
+            except BaseException:
+                self.settle()
+                raise
             self._put_out()
         self.settle()
 
@@ -284,8 +292,13 @@ class Sockets:
                     self._act(number, program, action)
 
     def _wake(self) -> None:
-        for endpoint, _ in self._programs:
-            endpoint.wake(self._clock())
+        try:
+            for endpoint, _ in self._programs:
+                endpoint.wake(self._clock())
+        except BaseException:
+            self._put_out()
+            self._alarm.set(self._clock() + _AFTER_A_MISTAKE)  # not at once, for the same deadline again
+            raise
         self.settle()
 
 

@@ -10,7 +10,8 @@
     invites.json    invites that were given, and how often each may still be used
     socket          of the running peer, for commands
 
-One program writes to it at a time.
+One program writes to it at a time. Nobody but its owner can read what is in it, even if the directory was
+there before, and open to others.
 """
 
 import os
@@ -31,14 +32,22 @@ from ssb.message import Message
 from ssb.store import sound
 from ssb.store.blobs import DirectoryBlobs
 from ssb.store.clocks import ClockDirectory
+from ssb.store.database import keep_private, write_private
 from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.mark import Mark
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 
+SECRET: Final = "secret"
+MARK: Final = "secret.mark"
 STORE: Final = "feeds.sqlite"
 IMPORTED: Final = "it was imported"
+
+
+def is_account(path: Path) -> bool:
+    """Whether a directory is an account's, or has what is left of one that has lost its identity."""
+    return any((path / name).exists() for name in (SECRET, MARK, STORE))
 
 
 def refuse_stock(path: Path) -> None:
@@ -79,6 +88,13 @@ class Account:
         except OSError as error:
             raise StoreError(f"{self.path}: {error.strerror}") from None
         refuse_stock(self.path)
+        try:
+            for name in ("blobs", "ebt"):
+                (self.path / name).mkdir(exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StoreError(f"{self.path}: {error.strerror}") from None
+        for name in (SECRET, MARK, FILE, "blobs", "ebt", "peers.json", "invites.json"):
+            keep_private(self.path / name)
         self.feeds = SqliteFeeds(self.path / STORE, hmac_key)
         try:
             self.identity, self.own = self._open_own(identity)
@@ -105,7 +121,7 @@ class Account:
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
         """Read the identity; or make it, or take it in, where none has been lost."""
-        secret, mark = self.path / "secret", self.path / "secret.mark"
+        secret, mark = self.path / SECRET, self.path / MARK
         if secret.exists():
             found = key_file.read(secret)
             if identity is not None and identity.ref != found.ref:
@@ -200,9 +216,4 @@ class Account:
             raise StoreError(f"{self.path / name}: damaged: {error}") from None
 
     def _write_json(self, name: str, value: Value) -> None:
-        path, partial = self.path / name, self.path / f".{name}"
-        try:
-            partial.write_text(stringify(value) + "\n", encoding="utf-8")
-            partial.replace(path)
-        except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from None
+        write_private(self.path / name, f"{stringify(value)}\n".encode())

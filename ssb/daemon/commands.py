@@ -1,8 +1,8 @@
 """What a user's commands ask of an account, with its peer running or not.
 
 The calls have the names that they have in stock peers where these have them: whoami, publish,
-createLogStream, status, blobs.want, blobs.size, invite.create; connect takes an address, blobs.add a path,
-and settle says that nobody has more of the own feed than this peer.
+createLogStream, status, blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address,
+blobs.add a path, and settle says that nobody has more of the own feed than this peer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +17,7 @@ from ssb.message import ForkedFeed, InvalidMessage
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
+from ssb.uri import plain
 
 if TYPE_CHECKING:  # it is the largest part, and only a peer that runs needs it
     from ssb.daemon.local_peer import LocalPeer
@@ -66,16 +67,18 @@ class Commands:
                 case ("check",), [list() as places]:
                     return self._look_at(places)
                 case ("connect",), [str() as text]:
-                    self._connect(parse_address(text))
+                    self._connect(parse_address(plain(text)))
                     return True
                 case ("blobs", "add"), [str() as path]:
                     return self._add_blob(Path(path))
                 case ("blobs", "want"), [str() as blob]:
-                    return self._want_blob(blob)
+                    return self._want_blob(plain(blob))
                 case ("blobs", "size"), [str() as blob]:
-                    return self._account.blobs.size(blob)
+                    return self._account.blobs.size(plain(blob))
                 case ("invite", "create"), [int() as uses]:
                     return self._invite(uses)
+                case ("friends", "isBlocking"), [{"source": str() as source, "dest": str() as feed}]:
+                    return self._account.graph.is_blocked(feed, by=source)
         except (InvalidMessage, ForkedFeed, InvalidRef, InvalidAddress, ValueError) as error:
             raise CommandError(str(error)) from None
         raise CommandError(f"method:{','.join(name)} is not in list of allowed methods")
@@ -114,6 +117,8 @@ class Commands:
         return True
 
     def _connect(self, address: PeerAddress) -> None:
+        if self._account.graph.is_blocked(address.peer):
+            raise CommandError(f"you block {address.peer}: `feednet ssb follow --block --undo` ends that")
         if self._running is None:
             self._account.remember(address)
         else:
@@ -122,7 +127,11 @@ class Commands:
 
     def _add_blob(self, path: Path) -> str:
         try:
-            blob = self._account.blobs.add(path.read_bytes())
+            data = path.read_bytes()
+        except OSError as error:
+            raise CommandError(f"{path}: {error.strerror}") from None
+        try:
+            blob = self._account.blobs.add(data)
         except RefusedBlob as error:
             raise CommandError(f"{path}: {error}") from None
         if self._running is not None:
@@ -175,12 +184,24 @@ class Commands:
                 if connection.remote
             ]
             status["refused"] = dict(peer.peer.refused)
+            status["troubles"] = dict(peer.peer.troubles)
+            status["set_aside"] = [
+                {"feed": feed, "from": remote, "reason": reason}
+                for feed, (remote, reason) in peer.peer.replication.set_aside.items()
+            ]
+            status["unreached"] = [
+                {"peer": feed, "address": f"{address[0]}:{address[1]}", "times": times, "reason": reason}
+                for feed, (address, times, reason) in peer.peer.unreached.items()
+            ]
         if self._more is not None:
             status |= self._more()
         namer = account.views.namer()
         shown = {account.identity.ref, *account.feeds.forks(), *account.feeds.damaged()}
         if self._running is not None:
-            shown |= {one.remote for one in self._running[0].peer.connections.values() if one.remote}
+            peer, _ = self._running
+            aside = peer.peer.replication.set_aside
+            shown |= {one.remote for one in peer.peer.connections.values() if one.remote}
+            shown |= {*peer.peer.unreached, *aside, *(remote for remote, _ in aside.values())}
         names = {feed: namer(feed) for feed in sorted(shown)}
         return status | {"names": {feed: name for feed, name in names.items() if name}}
 

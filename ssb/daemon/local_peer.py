@@ -3,6 +3,7 @@
 Still without sockets and clocks: `ssb.daemon.service` gives it both.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from random import Random
 from types import MappingProxyType
@@ -22,16 +23,27 @@ from topologies.endpoint import Address, StreamAction, StreamEvent
 
 
 class _AccountDoor:
-    """See Door: blocked peers stay outside, invites are the account's."""
+    """See Door: blocked peers stay outside, invites are the account's.
+
+    Nothing that others do changes what the user has said of them: whom the user blocks, no invite lets in.
+    """
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._invites = account.invites()
+        self._friends = {address.peer for address in account.known_peers()}
         self._followed: list[Message] = []
         self.now_ms = 0.0
 
     def admits(self, peer: str) -> bool:
         return not self._account.graph.is_blocked(peer)
+
+    def knows(self, peer: str) -> bool:
+        return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
+
+    def remember(self, peer: str) -> None:
+        """Take note that the user has named a peer."""
+        self._friends.add(peer)
 
     def is_guest(self, peer: str) -> bool:
         return peer in self._invites
@@ -56,17 +68,20 @@ class _AccountDoor:
             raise InvalidInvite(str(error)) from None
         if self._invites.get(peer, 0) < 1:
             raise InvalidInvite("the invite is used up, or unknown")
-        if self._account.graph.is_following(self._account.identity.ref, feed):
+        graph = self._account.graph
+        if graph.is_blocked(feed):
+            raise InvalidInvite("this peer's user blocks the feed")
+        if graph.is_following(graph.origin, feed):
             raise InvalidInvite("already following")
         if self._account.own.doubt:
             raise InvalidInvite("this peer is finding out how far its own feed is; try again later")
+        content = {"type": CONTACT, "contact": feed, "following": True, "pub": True}
+        message = self._account.publish(content, self.now_ms)
+        self._followed.append(message)
         self._invites[peer] -= 1
         if not self._invites[peer]:
             del self._invites[peer]
         self._account.set_invites(self._invites)
-        content = {"type": CONTACT, "contact": feed, "following": True, "pub": True}
-        message = self._account.publish(content, self.now_ms)
-        self._followed.append(message)
         return {"key": message.id, "value": parse(message.text), "timestamp": self.now_ms}
 
 
@@ -99,6 +114,7 @@ class LocalPeer:
         self.epoch_ms = epoch_ms
         self._door = _AccountDoor(account)
         self._events: list[PeerEvent] = []
+        self._unread: deque[PeerEvent] = deque()
         wanted = sorted(account.graph.replicated())
         self.blobs = Blobs(account.blobs)
         self.peer = Peer(
@@ -134,8 +150,9 @@ class LocalPeer:
         self._recovery.settle()
 
     def connect(self, address: PeerAddress, now: int) -> None:
-        """Call a peer, now and whenever there is no connection with it."""
+        """Call a peer, now and whenever there is no connection with it, unless it is blocked."""
         self._account.remember(address)
+        self._door.remember(address.peer)
         self.peer.add(address.peer, (address.host, address.port), now, is_kept=True)
 
     def invite(self, address: PeerAddress, uses: int, seed: bytes) -> Invite:
@@ -193,16 +210,23 @@ class LocalPeer:
             self._events.append(PeerEvent(now, "stored", message=message))
             self.peer.appended(message.author, now)
             self._learn(message, now)
-        for feed, sequence in self._account.feeds.take_lost():
+        lost = self._account.feeds.take_lost()
+        for feed, sequence in lost:
             detail = f"message {sequence} is damaged here, and comes again from others"
             self._events.append(PeerEvent(now, "damaged", feed, detail))
             self.peer.lost(feed, now)
+        if any(feed == self._account.own.feed for feed, _ in lost):
+            self._recovery.lost(now)
         events = self.peer.take_events()
         self._events += events
-        for event in events:
+        self._unread += events
+        while self._unread:  # one that fails stays
+            event = self._unread[0]
             self._recovery.take(event, now)
             if event.message is not None:
                 self._account.read(event.message)
+            self._unread.popleft()
+            if event.message is not None:
                 self._learn(event.message, now)
 
     def _learn(self, message: Message, now: int) -> None:

@@ -9,6 +9,9 @@ A peer that says by EBT that it has more than is here raises the doubt: the iden
 all of the disk went back in time. If it does not show in time what it claims, or the user says that nobody
 has more, its word counts no more: no stranger can keep a user from writing by a number alone. A peer that
 cannot answer is taken at its word by EBT.
+
+Messages of it that are damaged here raise no doubt, as the feed's end is known. Peers are asked for them in
+the same way.
 """
 
 from typing import Final, TypeVar
@@ -44,8 +47,12 @@ class Recovery:
         self._disproved: dict[str, None] = {}  # peers whose claims were not true
         self._mute: dict[str, None] = {}  # peers that cannot answer
         self._was_sure = not own.doubt  # before a peer claimed to have more
-        if own.doubt:
+        if own.doubt or own.is_damaged:
             peer.ask(own.feed, now)
+
+    def lost(self, now: int) -> None:
+        """Ask for messages of the feed that were found damaged."""
+        self._peer.ask(self._own.feed, now)
 
     def heard(self, stream: int, now: int) -> None:
         """Look at what the peer on a stream says it has of the feed, after something has come from it."""
@@ -70,6 +77,7 @@ class Recovery:
         if event.message is not None and event.message.author == self._own.feed:
             self._own.advance()
             self._news = now
+            self._stop_asking()
         answer = event.answer
         if answer is None or answer.feed != self._own.feed:
             return
@@ -107,7 +115,12 @@ class Recovery:
                 _remember(self._disproved, remote, None)
         self._claims.clear()
         self._best = 0
-        self._peer.stop_asking(self._own.feed)
+        self._stop_asking()
+
+    def _stop_asking(self) -> None:
+        """Ask nobody any more once nothing is in doubt and nothing is missing."""
+        if not self._own.doubt and not self._own.is_damaged:
+            self._peer.stop_asking(self._own.feed)
 
 
 def _remember(memory: dict[str, _T], key: str, value: _T) -> None:

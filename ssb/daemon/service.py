@@ -30,6 +30,7 @@ from topologies.sockets import Sockets
 _logger = logging.getLogger("feednet.ssb")
 
 _LOG_EVERY_S = 0.2
+_FAILED = "the peer has failed to answer: its log says why"
 
 
 class Surroundings(Protocol):
@@ -177,13 +178,15 @@ class _CommandSocket(asyncio.Protocol):
         except ProtocolError:
             self._transport.abort()
             return
-        for event in events:
-            if isinstance(event, Called):
-                self._answer(event)
-        self._transport.write(self._calls.take_output())
-        if self._calls.has_ended:
-            self._transport.close()
-        self._settle()
+        try:
+            for event in events:
+                if isinstance(event, Called):
+                    self._answer(event)
+        finally:  # whatever fails, the user is answered and the peer goes on
+            self._transport.write(self._calls.take_output())
+            if self._calls.has_ended:
+                self._transport.close()
+            self._settle()
 
     def _answer(self, call: Called) -> None:
         try:
@@ -196,6 +199,9 @@ class _CommandSocket(asyncio.Protocol):
                 task.add_done_callback(self._streams.discard)
         except (CommandError, StoreError) as error:
             self._calls.end(call.call, str(error))
+        except Exception:
+            self._calls.end(call.call, _FAILED)
+            raise
 
     async def _stream(self, call: int, answers: Iterator[Value]) -> None:
         assert self._transport is not None
@@ -209,5 +215,9 @@ class _CommandSocket(asyncio.Protocol):
                 await self._has_room.wait()
         except (CommandError, StoreError) as failure:
             error = str(failure)
-        self._calls.end(call, error)
-        self._transport.write(self._calls.take_output())
+        except Exception:
+            error = _FAILED
+            raise
+        finally:
+            self._calls.end(call, error)
+            self._transport.write(self._calls.take_output())

@@ -9,6 +9,7 @@ first message on. So the file never has to be right, nor to be there; messages a
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from hashlib import sha256
 from itertools import chain
 from pathlib import Path
@@ -18,7 +19,8 @@ from ssb.applications.about import NAME, Directory
 from ssb.canonical import parse
 from ssb.graph import Graph, Relation
 from ssb.message import Message
-from ssb.store.feeds import Stored, read_log
+from ssb.store.database import write_private
+from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.sqlite import SqliteFeeds
 from ssb.tiny.daemon.texts import printable
 
@@ -98,13 +100,9 @@ class Views:
             "named": [[about, author, *assigned] for about, author, assigned in named],
         }
         data = json.dumps(content, separators=(",", ":")).encode()
-        partial = self._path.with_name(f".{self._path.name}")
-        try:
-            partial.write_bytes(sha256(data).digest() + data)
-            partial.replace(self._path)
-        except OSError:
-            return
-        self._behind = 0
+        with suppress(StoreError):
+            write_private(self._path, sha256(data).digest() + data)
+            self._behind = 0
 
     def close(self) -> None:
         """Save what it would take long to read again."""

@@ -20,10 +20,12 @@ class Connection:
         channel: what is on it.
         calls: above the channel.
         heard: when bytes came last, ns.
+        is_answered: whether any have come.
         is_full: TCP takes no more bytes for now.
         replication: the call of `ebt.replicate`; None if there is none.
         has_tried_ebt: this peer has called it, or waits for it no more.
         sources: calls of form source that this side answers.
+        asks_by_history: this peer asks for feeds by `createHistoryStream`, as the other has no EBT.
         fetches: calls of `createHistoryStream` that it has made.
         blob_fetches: calls of `blobs.get` that it has made, each with its blob.
         wants_told: the remote's call of `blobs.createWants`.
@@ -39,9 +41,11 @@ class Connection:
     channel: Channel
     calls: Calls
     heard: int
+    is_answered: bool = False
     is_full: bool = False
     replication: int | None = None
     has_tried_ebt: bool = False
+    asks_by_history: bool = False
     sources: dict[int, HistorySource | BlobSource] = field(default_factory=dict)
     fetches: dict[int, HistoryFetch] = field(default_factory=dict)
     blob_fetches: dict[int, str] = field(default_factory=dict)

@@ -21,6 +21,10 @@ class Door(Protocol):
         """Whether a peer may connect."""
         ...
 
+    def knows(self, peer: str) -> bool:
+        """Whether a peer is none of the strangers, who have but half of the places."""
+        ...
+
     def is_guest(self, peer: str) -> bool:
         """Whether a peer is the key pair of an invite."""
         ...
@@ -31,9 +35,12 @@ class Door(Protocol):
 
 
 class _OpenDoor:
-    """Lets everybody in, and has given no invites."""
+    """Lets everybody in, knows all, and has given no invites."""
 
     def admits(self, peer: str) -> bool:
+        return True
+
+    def knows(self, peer: str) -> bool:
         return True
 
     def is_guest(self, peer: str) -> bool:

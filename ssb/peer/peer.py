@@ -1,8 +1,13 @@
-"""A Scuttlebutt peer as a program of a node: streams to other peers, and what is replicated over them."""
+"""A Scuttlebutt peer as a program of a node: streams to other peers, and what is replicated over them.
+
+A connection is whole or gone. What fails while something is done for it, such as a store on a full disk,
+closes it, and does nothing to others; and closing cannot fail.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count
 from random import Random
 from types import MappingProxyType
@@ -14,13 +19,14 @@ from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door
-from ssb.peer.scheduler import Scheduler, SchedulerOptions
+from ssb.peer.places import Places
+from ssb.peer.scheduler import Scheduler, SchedulerOptions, Unreached
 from ssb.peer.services import Answer, ServiceError, Services
 from ssb.replication import ebt
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt, RemoteClocks
 from ssb.replication.replication import Replication
-from ssb.store.feeds import FeedStore
+from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
@@ -61,7 +67,8 @@ class PeerOptions(NamedTuple):
         idle: how long a peer may say nothing before its connection is closed, ns.
         without_ebt: how long one that was called waits for `ebt.replicate` before it asks for feeds by
             `createHistoryStream`, ns.
-        connections: most connections at once.
+        connections: most connections at once with peers that have proved who they are: see Places.
+        handshakes: most handshakes at once with those who call.
         announce: between announcements to the media that it has ports for, ns.
         scheduler: see SchedulerOptions.
         replication: see ebt.Limits.
@@ -73,6 +80,7 @@ class PeerOptions(NamedTuple):
     idle: int = 600 * _S
     without_ebt: int = 3 * _S
     connections: int = 200
+    handshakes: int = 200
     announce: int = 1 * _S
     scheduler: SchedulerOptions = SchedulerOptions()
     replication: ebt.Limits = ebt.DEFAULT_LIMITS
@@ -83,8 +91,9 @@ class PeerEvent(NamedTuple):
 
     Attributes:
         event: "connected", "closed", "refused" (`detail` says why; the connection is closed, too),
-            "stored", a message that another peer has brought or that was appended, or "answered": what a peer
-            has said that was asked for a feed.
+            "not reached" (a call came to nothing, and `detail` says why), "stored", a message that another
+            peer has brought or that was appended, or "answered": what a peer has said that was asked for a
+            feed.
         remote: the other peer's reference; "" if it is not known, or there is none.
         message: that was stored.
         answer: that was given.
@@ -106,18 +115,10 @@ class PeerProgram(StreamEndpoint, Protocol):
         ...
 
 
-class _Fault(NamedTuple):
-    """A host whose peer was closed for a fault: until when it may not call, and how long that is, ns."""
-
-    until: int
-    pause: int
-
-
-_NO_FAULT: Final = _Fault(0, 0)
-_FIRST_PAUSE = _S
-_LONGEST_PAUSE = 60 * _S
-_FORGIVEN = 600 * _S
-_HOSTS = 1_000  # whose faults are remembered at once
+_OTHER_NETWORK = "it closes the stream without a word: it is no peer of this network"
+_OTHER_PEER = (
+    "it does not take this peer's proof: it has another key than the address says, or keeps this peer out"
+)
 
 
 class Peer:
@@ -137,7 +138,8 @@ class Peer:
         replication: another protocol than EBT, by which it replicates; `clocks` and `wanted` are for EBT.
 
     Attributes:
-        refused: how often connections were closed for a fault, by reason.
+        refused: how often connections were closed for a fault of the other's, or for want of room, by reason.
+        troubles: how often they were closed for a fault of this peer's own, by reason.
     """
 
     def __init__(
@@ -174,11 +176,12 @@ class Peer:
             int, None
         ] = {}  # connections that may have something to be sent, or new deadlines
         self._calling: dict[int, str] = {}
-        self._faults: dict[str, _Fault] = {}
+        self._places = Places(door, options.connections, options.handshakes)
         self._actions: list[StreamAction] = []
         self._events: list[PeerEvent] = []
         self._secrets: list[Secret] = []
         self.refused: Counter[str] = Counter()
+        self.troubles: Counter[str] = Counter()
 
     # What the application does
 
@@ -203,9 +206,14 @@ class Peer:
         under_way = {connection.called for connection in self._connections.values() if connection.called}
         return under_way.union(self._calling.values())
 
+    @property
+    def unreached(self) -> dict[str, Unreached]:
+        """The peers that it calls in vain, and why."""
+        return self._scheduler.unreached()
+
     def add(self, remote: str, address: Address, now: int, *, is_kept: bool = False) -> None:
-        """Learn where a peer listens; it is called when its turn comes."""
-        if remote != self._identity.ref:
+        """Learn where a peer listens; it is called when its turn comes, unless the door does not admit it."""
+        if remote != self._identity.ref and self._door.admits(remote):
             self._scheduler.add(remote, address, now, is_kept=is_kept)
             self._go_on(now)
 
@@ -225,7 +233,7 @@ class Peer:
         """Replicate feeds from now on."""
         self._replication.want_all(feeds, now)
         for connection in self._connections.values():
-            if connection.fetches:
+            if connection.asks_by_history:
                 self._stir(connection)
                 for feed in feeds:
                     self._services.fetch(connection, feed)
@@ -246,7 +254,7 @@ class Peer:
         """Fetch messages of a feed again that the store has found damaged."""
         self._replication.lost(feed, now)
         for connection in self._connections.values():
-            if connection.fetches:
+            if connection.asks_by_history:
                 self._stir(connection)
                 self._services.fetch(connection, feed)
         self._go_on(now)
@@ -325,8 +333,7 @@ class Peer:
             address = parse_address(payload.decode())
         except (InvalidAddress, UnicodeDecodeError):
             return
-        if self._door.admits(address.peer):
-            self.add(address.peer, (address.host, address.port), now)
+        self.add(address.peer, (address.host, address.port), now)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
         """See Endpoint: TCP notices by itself."""
@@ -358,20 +365,25 @@ class Peer:
         if self._announces_at is not None and now >= self._announces_at:
             self._announces_at = now + self._options.announce
             self._outputs += [(port, text, None) for port, text in self._announcements.items()]
-        for number in self._timers.expire(now):
-            connection = self._connections.get(number)
-            if connection is None:  # it was closed a moment ago
-                continue
-            self._stir(connection)
-            if not connection.remote:
-                if now >= connection.since + self._options.handshake:
-                    self._refuse(connection, "the handshake takes too long", now)
-            elif now >= connection.heard + self._options.idle:
-                self._end(connection, now)
-            elif self._waits_for_ebt(connection) and now >= connection.since + self._options.without_ebt:
-                self._services.fetch_all(connection)
+        due = [
+            connection for number in self._timers.expire(now) if (connection := self._connections.get(number))
+        ]
+        for connection in due:
+            self._stir(connection)  # which sets its timer again
+        for connection in due:
+            with self._whole_or_gone(connection, now):
+                self._do_what_is_due(connection, now)
         self._replication.wake(now)
         self._go_on(now)
+
+    def _do_what_is_due(self, connection: Connection, now: int) -> None:
+        if not connection.remote:
+            if now >= connection.since + self._options.handshake:
+                self._refuse(connection, "the handshake takes too long", now)
+        elif now >= connection.heard + self._options.idle:
+            self._end(connection, now)
+        elif self._waits_for_ebt(connection) and now >= connection.since + self._options.without_ebt:
+            self._services.fetch_all(connection)
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
@@ -385,13 +397,14 @@ class Peer:
                 return
             self._stir(connection)
             if isinstance(event, Received):
-                self._receive(connection, event.data, now)
+                with self._whole_or_gone(connection, now):
+                    self._receive(connection, event.data, now)
             elif isinstance(event, Full | Writable):
                 connection.is_full = isinstance(event, Full)
             elif isinstance(event, Ended):
                 self._end(connection, now)
             elif isinstance(event, Closed):
-                self._drop(connection, now, event.reason)
+                self._drop(connection, now, self._why_it_closes(connection) or event.reason)
         self._go_on(now)
 
     # Connections
@@ -403,20 +416,19 @@ class Peer:
 
     def _forget_call(self, event: StreamEvent, now: int) -> None:
         if isinstance(event, Closed) and event.stream in self._calling:
-            self._scheduler.failed(self._calling.pop(event.stream), now)
+            self._fail_to_reach(self._calling.pop(event.stream), event.reason, now)
+
+    def _fail_to_reach(self, remote: str, reason: str, now: int) -> None:
+        """Take note that a call has come to nothing."""
+        self._scheduler.failed(remote, now, reason)
+        self._events.append(PeerEvent(now, "not reached", remote, reason))
 
     def _open(self, event: Opened, now: int) -> None:
         called = self._calling.pop(event.stream, None)
         if called is None:
-            reason = ""
-            if len(self._connections) >= self._options.connections:
-                reason = "too many connections"
-            elif now < self._faults.get(event.peer[0], _NO_FAULT).until:
-                reason = "called again too soon after a fault"
-            if reason:
-                self._actions.append(Close(event.stream, abort=True))
-                self.refused[reason] += 1
-                return
+            surplus = self._places.surplus(event.peer[0], self._connections.values())
+            if surplus is not None:
+                self._turn_away(surplus, "too many handshakes at once")
         self._connections[event.stream] = connection = Connection(
             event.stream, event.peer[0], called, now, self._channel(called), Calls(), heard=now
         )
@@ -435,7 +447,7 @@ class Peer:
         return self._door.admits(feed_ref(public_key))
 
     def _receive(self, connection: Connection, data: bytes, now: int) -> None:
-        connection.heard = now
+        connection.heard, connection.is_answered = now, True
         was_open = bool(connection.remote)
         try:
             plain = connection.channel.receive(data)
@@ -452,8 +464,10 @@ class Peer:
             self._tell_stored(connection, now)
 
     def _greet(self, connection: Connection, now: int) -> bool:
-        """Begin with a peer that has said who it is; return False if another connection with it stays."""
+        """Begin with a peer that has said who it is; return False if the connection is closed instead."""
         self._secrets += connection.channel.take_secrets()
+        if connection.called is None and not self._takes_place(connection, now):
+            return False
         if not self._is_ours(connection):
             self._services.open(connection, now)
             return True
@@ -488,19 +502,46 @@ class Peer:
         """Close a connection for a fault of the other peer's."""
         self.refused[_VARIABLE.sub("…", reason)] += 1
         self._events.append(PeerEvent(now, "refused", connection.remote, reason))
-        if connection.called is None:
-            self._blame(connection.host, now)
+        if connection.called is None and connection.remote:
+            self._places.blame(connection.remote, now)
         self._actions.append(Close(connection.number, abort=True))
         self._drop(connection, now, reason)
 
-    def _blame(self, host: str, now: int) -> None:
-        """Do not let a host call again for a while, which doubles with each fault until it has kept quiet."""
-        before = self._faults.pop(host, _NO_FAULT)
-        again = now < before.until + _FORGIVEN
-        pause = min(before.pause * 2, _LONGEST_PAUSE) if again and before.pause else _FIRST_PAUSE
-        self._faults[host] = _Fault(now + pause, pause)
-        if len(self._faults) > _HOSTS:
-            del self._faults[next(iter(self._faults))]
+    @contextmanager
+    def _whole_or_gone(self, connection: Connection, now: int) -> Iterator[None]:
+        """Do something for a connection; if this peer fails at it, close the connection.
+
+        A StoreError ends there: the peer is met again soon, when the store may be well. Anything else is a
+        mistake in this program, and is raised.
+        """
+        try:
+            yield
+        except Exception as error:
+            if connection.number in self._connections:
+                reason = f"this peer has failed: {error}"
+                self.troubles[_VARIABLE.sub("…", reason)] += 1
+                self._actions.append(Close(connection.number, abort=True))
+                self._drop(connection, now, reason, is_own=True)
+            if not isinstance(error, StoreError):
+                raise
+
+    def _takes_place(self, connection: Connection, now: int) -> bool:
+        """Give a place to a peer that has called, or turn it away."""
+        reason = self._places.refuses(connection.remote, now)
+        if not reason:
+            has_room, leaving = self._places.has_room(connection.remote, self._connections.values())
+            if leaving is not None:
+                self._end(leaving, now)
+            reason = "" if has_room else "too many connections"
+        if reason:
+            self._turn_away(connection, reason)
+        return not reason
+
+    def _turn_away(self, connection: Connection, reason: str) -> None:
+        """Close a connection with one that has called, before anything is done for it."""
+        self.refused[reason] += 1
+        self._actions.append(Close(connection.number, abort=True))
+        self._forget(connection)
 
     def _end(self, connection: Connection, now: int) -> None:
         """Close a connection in good order."""
@@ -510,27 +551,35 @@ class Peer:
         connection.channel.end()
         self._actions.append(Send(connection.number, output + connection.channel.take_output()))
         self._actions.append(Close(connection.number))
-        self._drop(connection, now)
+        self._drop(connection, now, self._why_it_closes(connection))
 
-    def _drop(self, connection: Connection, now: int, fault: str = "") -> None:
-        """Forget a connection that is over, or being closed."""
-        del self._connections[connection.number]
-        self._stirred.pop(connection.number, None)
-        self._timers.set(connection.number, None)
+    def _why_it_closes(self, connection: Connection) -> str:
+        """Return why the other end has closed a handshake that this peer began; "" if it was none."""
+        if connection.remote or connection.called is None:
+            return ""
+        return _OTHER_PEER if connection.is_answered else _OTHER_NETWORK
+
+    def _drop(self, connection: Connection, now: int, fault: str = "", *, is_own: bool = False) -> None:
+        """Forget a connection that is over, or being closed; `fault` is the other's, unless it `is_own`."""
+        self._forget(connection)
         remote = connection.remote
         if not remote:
             if connection.called is not None:
-                self._scheduler.failed(connection.called, now)
+                self._fail_to_reach(connection.called, fault, now)
             return
-        self._services.close(connection, now)
         others = (other for other in self._connections.values() if other.remote == remote)
-        if not self._is_ours(connection) or any(map(self._is_ours, others)):
-            return
-        if fault:
-            self._scheduler.failed(remote, now)
-        else:
-            self._scheduler.closed(remote, now)
-        self._events.append(PeerEvent(now, "closed", remote, fault))
+        if self._is_ours(connection) and not any(map(self._is_ours, others)):
+            if fault and not is_own:
+                self._scheduler.failed(remote, now, fault)
+            else:
+                self._scheduler.closed(remote, now, fault)
+            self._events.append(PeerEvent(now, "closed", remote, fault))
+        self._services.close(connection, now)
+
+    def _forget(self, connection: Connection) -> None:
+        del self._connections[connection.number]
+        self._stirred.pop(connection.number, None)
+        self._timers.set(connection.number, None)
 
     def _tell_stored(self, connection: Connection, now: int) -> None:
         """Make events of the messages that a remote has brought."""
@@ -562,30 +611,31 @@ class Peer:
                     self._end(connection, now)
         over = []
         for connection in self._take_stirred():
-            if connection.remote and not connection.is_full:
-                self._services.fill(connection, now)
-            output = connection.take_output()
-            if output:
-                self._actions.append(Send(connection.number, output))
-            if connection.replication is not None and self._replication.is_over(connection.number):
-                over.append(connection)
-            self._timers.set(connection.number, self._deadline(connection))
+            with self._whole_or_gone(connection, now):
+                if connection.remote and not connection.is_full:
+                    self._services.fill(connection, now)
+                output = connection.take_output()
+                if output:
+                    self._actions.append(Send(connection.number, output))
+                if connection.replication is not None and self._replication.is_over(connection.number):
+                    over.append(connection)
+                self._timers.set(connection.number, self._deadline(connection))
         for connection in over:
-            self._end(connection, now)
+            if connection.number in self._connections:
+                self._end(connection, now)
 
     def _stir(self, connection: Connection) -> None:
         """Take note that a connection may have something to be sent, or another deadline."""
         self._stirred[connection.number] = None
 
     def _take_stirred(self) -> Iterator[Connection]:
-        """Yield the connections that were stirred; with blobs, all: each may be sent what others want."""
-        stirred = {
-            **self._stirred,
-            **dict.fromkeys(self._replication.take_stirred()),
-            **self._services.streaming,
-        }
-        self._stirred = {}
-        for number in self._connections if self._blobs is not None else stirred:
+        """Yield the connections that were stirred; with blobs, all: each may be sent what others want.
+
+        One is stirred until it is yielded: who stops early loses none.
+        """
+        self._stirred |= {**dict.fromkeys(self._replication.take_stirred()), **self._services.streaming}
+        for number in list(self._stirred if self._blobs is None else self._connections):
+            self._stirred.pop(number, None)
             connection = self._connections.get(number)
             if connection is not None:
                 yield connection

@@ -14,6 +14,7 @@ from forwarder.timers import Timers
 from topologies.endpoint import Address
 
 _S = 1_000_000_000
+_OWN_PAUSE: Final = 10 * _S  # after trouble of this peer itself: the disk is full, for example
 
 
 class SchedulerOptions(NamedTuple):
@@ -46,7 +47,8 @@ class _Known:
         address: where it listens.
         is_kept: it never gives up its place.
         due: when it may be called, ns.
-        failures: in a row.
+        failures: in a row: calls that came to nothing, and connections that ended with a fault soon.
+        reason: of the last one; "" if there is a connection.
         state: "idle", "calling" or "connected".
         since: when it was connected, ns.
         useful: new messages that came on the connection.
@@ -56,6 +58,7 @@ class _Known:
     is_kept: bool
     due: int
     failures: int = 0
+    reason: str = ""
     state: str = "idle"
     since: int = 0
     useful: int = 0
@@ -63,6 +66,20 @@ class _Known:
     def rate(self, now: int) -> float:
         """New messages a second on the connection."""
         return self.useful / max(now - self.since, _S) * _S
+
+
+class Unreached(NamedTuple):
+    """A peer that is known by its address and could not be reached, or was left for a fault.
+
+    Attributes:
+        address: where it should listen.
+        failures: in a row.
+        reason: of the last one.
+    """
+
+    address: Address
+    failures: int
+    reason: str
 
 
 class Scheduler:
@@ -88,12 +105,17 @@ class Scheduler:
         return known.address if known is not None else None
 
     def add(self, peer: str, address: Address, now: int, *, is_kept: bool = False) -> None:
-        """Learn where a peer listens; without room for it, the peer that failed most is forgotten."""
+        """Learn where a peer listens; without room for it, the peer that failed most is forgotten.
+
+        It is called at once if the address is new or the user has named it.
+        """
         known = self._known.get(peer)
         if known is not None:
             known.is_kept |= is_kept
-            if known.address != address and known.state == "idle":
-                known.address, known.due, known.failures = address, now, 0
+            if known.state == "idle" and (is_kept or known.address != address):
+                known.due, known.failures = now, 0
+            if known.state == "idle" or is_kept:
+                known.address = address
             self._settle(peer)
             return
         if len(self._known) >= self._options.known:
@@ -117,7 +139,7 @@ class Scheduler:
         """Take note that there is a connection with a peer, whoever called."""
         known = self._known.get(peer)
         if known is not None:
-            known.since, known.useful, known.failures = now, 0, 0
+            known.since, known.useful, known.reason = now, 0, ""
             self._set_state(peer, known, "connected")
 
     def useful(self, peer: str, messages: int) -> None:
@@ -126,20 +148,34 @@ class Scheduler:
         if known is not None:
             known.useful += messages
 
-    def failed(self, peer: str, now: int) -> None:
-        """Take note that a call has failed, or that a peer was left for a fault: it has to wait."""
+    def unreached(self) -> dict[str, Unreached]:
+        """Return the peers with which there is no connection for a reason that is known."""
+        return {
+            peer: Unreached(known.address, known.failures, known.reason)
+            for peer, known in self._known.items()
+            if known.reason
+        }
+
+    def failed(self, peer: str, now: int, reason: str = "") -> None:
+        """Take note that a call has failed, or that a peer was left for a fault: it has to wait.
+
+        A connection that was of use, or that has lasted for a turn, counts as none that failed before.
+        """
         known = self._known.get(peer)
         if known is not None:
-            known.failures += 1
+            lasted = known.state == "connected" and now >= known.since + self._options.turn
+            known.failures = 1 if lasted or known.useful else known.failures + 1
+            known.reason, known.useful = reason, 0
             pause = min(self._options.first_pause << min(known.failures - 1, 30), self._options.last_pause)
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 
-    def closed(self, peer: str, now: int) -> None:
-        """Take note that a connection has ended without a fault."""
+    def closed(self, peer: str, now: int, reason: str = "") -> None:
+        """Take note that a connection has ended without a fault of the other's; the reason is this peer's."""
         known = self._known.get(peer)
         if known is not None:
-            pause = self._options.first_pause
+            pause = _OWN_PAUSE if reason else self._options.first_pause
+            known.failures, known.reason = 0, reason
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 

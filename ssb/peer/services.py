@@ -1,9 +1,11 @@
 """What peers do for each other by calls: replicate feeds, hand out blobs, say who they are."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from ssb.canonical import Value
+from ssb.message import ForkedFeed, InvalidMessage
 from ssb.peer.connection import Connection
 from ssb.peer.door import OPEN_DOOR, Door, InvalidInvite
 from ssb.replication import blobs, history
@@ -11,7 +13,7 @@ from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
 from ssb.replication.replication import ProtocolError, Replication
 from ssb.store.blobs import RefusedBlob
-from ssb.store.feeds import FeedStore
+from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
 USE_INVITE: Final = ("invite", "use")
@@ -87,12 +89,12 @@ class Services:
 
     def close(self, connection: Connection, now: int) -> None:
         """End with a connection."""
-        if connection.replication is not None:
-            connection.replication = None
-            self._replication.close(connection.number, now)
         self._streaming.pop(connection.number, None)
         if self._blobs is not None:
             self._blobs.close(connection.number)
+        if connection.replication is not None:
+            connection.replication = None
+            self._replication.close(connection.number, now)
 
     def handle(self, connection: Connection, events: Sequence[CallEvent], now: int, now_ms: float) -> None:
         """Act on what has happened to calls; raise ServiceError, after which the connection is to be closed.
@@ -144,7 +146,7 @@ class Services:
 
     def fetch_all(self, connection: Connection) -> None:
         """Ask a peer without EBT for all feeds, by `createHistoryStream`."""
-        connection.has_tried_ebt = True
+        connection.has_tried_ebt = connection.asks_by_history = True
         for feed in self._replication.wanted:
             self.fetch(connection, feed)
 
@@ -232,13 +234,13 @@ class Services:
             return
         try:
             connection.calls.answer(event.call, self._door.use_invite(connection.remote, event.arguments))
-        except InvalidInvite as error:
+        except (InvalidInvite, StoreError) as error:
             connection.calls.end(event.call, str(error))
 
     def _on_answer(self, connection: Connection, event: Answered, now: int, now_ms: float) -> None:
         call = event.call
         if call in connection.fetches:
-            self._store_fetched(connection.fetches[call], event.body, now, now_ms)
+            self._store_fetched(connection, call, event.body, now, now_ms)
         elif call in connection.blob_fetches:
             self._take_piece(connection, call, event.body)
         elif call == connection.wants_heard and self._blobs is not None:
@@ -256,10 +258,8 @@ class Services:
         connection.pings.discard(call)
         blob = connection.blob_fetches.pop(call, None)
         if blob is not None and self._blobs is not None:
-            try:
+            with suppress(RefusedBlob):  # it has none that is good: another peer may
                 self._blobs.finished(connection.number, blob, event.error)
-            except RefusedBlob as error:
-                raise ServiceError(str(error)) from None
         if call == connection.wants_told:
             connection.wants_told = None
         if call == connection.replication:
@@ -290,9 +290,18 @@ class Services:
         connection.replication = call
         self._replication.open(connection.number, connection.remote, is_caller=call > 0, now=now)
 
-    def _store_fetched(self, fetch: HistoryFetch, body: bytes, now: int, now_ms: float) -> None:
+    def _store_fetched(self, connection: Connection, call: int, body: bytes, now: int, now_ms: float) -> None:
+        """Store a message of a feed that was asked for; if it is refused, set the feed aside."""
+        fetch = connection.fetches[call]
         if fetch.feed not in self._replication.wanted:
             return
-        messages = fetch.receive(body, self._feeds.tips().get(fetch.feed, 0))
-        for refusal in self._replication.append(messages, now, now_ms).values():
-            raise ServiceError(f"a message that is refused: {refusal}")
+        try:
+            messages = fetch.receive(body, self._feeds.tips().get(fetch.feed, 0))
+            for refusal in self._replication.append(messages, now, now_ms).values():
+                raise refusal
+            if fetch.refusal is not None:
+                raise fetch.refusal
+        except (InvalidMessage, ForkedFeed) as error:
+            self._replication.put_aside(fetch.feed, connection.remote, str(error))
+            del connection.fetches[call]
+            connection.calls.end(call, str(error))

@@ -2,9 +2,14 @@
 
 On `blobs.createWants`, a source that each side calls at the other, objects tell about blobs: a number below
 0 is a want, and says how many hops it has come; one from 0 on is the size of a blob that the sender has and
-the receiver has wanted. What a remote wants for itself (-1) and this peer does not have, it wants on the
-remote's behalf (-2), and passes it on when it has it. So a blob crosses one peer that nobody there has
-asked. `blobs.get` is a source of a blob's bytes. (Scuttlebutt Protocol Guide, "Blobs"; npm's ssb-blobs.)
+the receiver has wanted. What a remote wants (-n) and this peer does not have, it wants on the remote's behalf
+(-n - 1), and passes it on when it has it. Nobody passes on a want of -3. So a blob crosses two peers that
+nobody there has asked, as with npm's ssb-blobs, whose `sympathy` is 3. `blobs.get` is a source of a blob's
+bytes. (Scuttlebutt Protocol Guide, "Blobs".)
+
+A want on behalf of others lasts as long as a remote has a nearer one. So two peers that want a blob on each
+other's behalf cannot keep the want alive. What a remote wants or offers beyond the limits is not looked
+at; it is no fault, as stock peers have no limits.
 """
 
 from collections.abc import Sequence
@@ -22,7 +27,7 @@ HAS: Final = ("blobs", "has")
 SIZE: Final = ("blobs", "size")
 
 _OWN = -1
-_ON_BEHALF = -2
+_FARTHEST = -3
 _PIECE = 1 << 16
 
 
@@ -138,7 +143,7 @@ class Blobs:
 
     @property
     def wanted(self) -> dict[str, int]:
-        """Blobs that are wanted: -1 for this peer's own wants, -2 on behalf of others."""
+        """Blobs that are wanted: -1 for this peer's own wants, -2 and -3 on behalf of others."""
         return self._wanted
 
     def want(self, blob: str) -> bool:
@@ -151,7 +156,7 @@ class Blobs:
 
     def is_asked_for(self, blob: str) -> bool:
         """Tell whether a connected peer wants a blob for itself."""
-        return any(session.wants.get(blob) == _OWN for session in self._sessions.values())
+        return self._nearest(blob) == _OWN
 
     def unwant(self, blob: str) -> None:
         """Fetch a blob no more; others are told again if it is wanted again."""
@@ -206,7 +211,10 @@ class Blobs:
         for blob, value in told.items():
             if isinstance(value, bool) or not isinstance(value, int):
                 raise InvalidRequest("a want that is no number")
-            read_reference(blob)
+            try:
+                parse_blob(blob)
+            except InvalidRef:
+                continue
             if value < 0:
                 self._take_want(session, blob, value)
             elif blob in self._wanted and value <= self._limits.max_size:
@@ -259,12 +267,18 @@ class Blobs:
 
     def _take_want(self, session: _Session, blob: str, want: int) -> None:
         if blob not in session.wants and len(session.wants) >= self._limits.wants:
-            raise InvalidRequest(f"more than {self._limits.wants} wants at once")
+            return
         session.wants[blob] = want
         if self._store.size(blob) is not None:
             self.added(blob)
-        elif want == _OWN and len(self._wanted) < self._limits.wants:
-            self._add_want(blob, _ON_BEHALF)
+        elif want > _FARTHEST and (blob in self._wanted or len(self._wanted) < self._limits.wants):
+            self._add_want(blob, want - 1)
+
+    def _nearest(self, blob: str) -> int:
+        """Return the nearest want of connected peers for a blob; _FARTHEST if there is none."""
+        return max(
+            (session.wants.get(blob, _FARTHEST) for session in self._sessions.values()), default=_FARTHEST
+        )
 
     def _add_want(self, blob: str, want: int) -> None:
         if self._wanted.get(blob, want - 1) >= want:
@@ -279,7 +293,12 @@ class Blobs:
     def _forget_behalves(self) -> None:
         """Want no more on behalf of remotes that have left."""
         for blob, want in list(self._wanted.items()):
-            if want == _ON_BEHALF and not any(blob in session.wants for session in self._sessions.values()):
+            nearest = self._nearest(blob)
+            if want == _OWN or nearest > want:
+                continue
+            if nearest > _FARTHEST:
+                self._wanted[blob] = nearest - 1
+            else:
                 self.unwant(blob)
 
 

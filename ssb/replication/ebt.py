@@ -71,7 +71,7 @@ class Limits(NamedTuple):
     Attributes:
         patience: how long a peer that is ahead may send nothing before another one takes over, ns.
         note_delay: how long a note that only tells progress waits for others to join it, ns.
-        unwanted: feeds that this peer does not replicate, and a remote may name on one connection.
+        unwanted: messages that a remote may send on one connection of feeds that were never asked for.
         notes_burst, notes_per_s: notes that a remote may send at once, and a second later on.
     """
 
@@ -158,8 +158,10 @@ class _Session:
         notes: of other feeds, at `due`, ns.
         ready: feeds of which messages are to be sent, in the order of their turns.
         owed: feeds that are received here, and of which the remote has more.
-        unwanted: feeds and messages that came and are not replicated here.
+        unwanted: messages that came of feeds that are not replicated here.
         left: feeds that the remote has left, as another way than EBT has told, and was receiving here.
+        aside: feeds of which a message was refused, or that are dismissed: the remote may send more of them
+            before it hears of that, and it is dropped.
     """
 
     number: int
@@ -179,6 +181,7 @@ class _Session:
     ready: dict[str, None] = field(default_factory=dict)
     owed: dict[str, None] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
+    aside: set[str] = field(default_factory=set)
 
     def send(self, feed: str) -> None:
         """Send messages of a feed when its turn comes."""
@@ -288,6 +291,7 @@ class Ebt(Replicator):
         self._forgotten.add(feed)
         for number, session in self._sessions.items():
             session.clock.pop(feed, None)
+            session.aside.discard(feed)
             if session.has_started and self._shares(feed, session):
                 session.exchanges[feed] = _Exchange()
                 self._ask(number, feed, now)
@@ -348,14 +352,19 @@ class Ebt(Replicator):
         if self._wanted.pop(feed, 0) == 0:
             return
         self._sources.pop(feed, None)
+        self._set_aside.pop(feed, None)
         for session in self._sessions.values():
             self._dismiss(session, feed, now)
             self._record(session, feed, session.clock.get(feed, -1))
 
     def lost(self, feed: str, now: int) -> None:
-        """See Replication: all peers are told how far the store is now, and one that is ahead sends."""
+        """See Replication: all peers are told how far the store is now, and one that is ahead sends.
+
+        One of which a later message was refused may have those that are missing.
+        """
         for session in self._sessions.values():
             if session.has_started and self._shares(feed, session):
+                session.aside.discard(feed)
                 self._note(session, feed, session.exchanges.setdefault(feed, _Exchange()), now)
         self._find_source(feed, now)
 
@@ -428,6 +437,7 @@ class Ebt(Replicator):
         until somebody is ahead.
         """
         tip = self._tips.get(feed, 0)
+        self._forgive(feed, now)
         source = self._sources.get(feed)
         if source is not None:
             self._see_what_is_owed(source, feed, now)
@@ -473,12 +483,12 @@ class Ebt(Replicator):
         del self._of_remote[session.remote][number]
         if not self._of_remote[session.remote]:
             del self._of_remote[session.remote]
-        self._clocks.set_remote_clock(session.remote, session.clock)
         for feed, exchange in session.exchanges.items():
             if self._sources.get(feed) == number:
                 del self._sources[feed]
                 if exchange.is_active or feed in session.owed:
                     self._find_source(feed, now)
+        self._clocks.set_remote_clock(session.remote, session.clock)
 
     def output_due(self, number: int) -> int | None:
         """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
@@ -528,7 +538,7 @@ class Ebt(Replicator):
     def _ask(self, number: int, feed: str, now: int) -> None:
         """Tell a remote how far this peer is in a feed, and receive it there if nobody else sends it."""
         session = self._sessions[number]
-        if feed in self._sources or feed in self._held_back:
+        if feed in self._sources or not self._may_send(session, feed):
             self._note(session, feed, session.exchanges[feed], now)
         else:
             self._set_source(number, feed, now)
@@ -544,6 +554,7 @@ class Ebt(Replicator):
     def _dismiss(self, session: _Session, feed: str, now: int) -> None:
         """Tell a remote that a feed is not replicated here any more."""
         if session.drop(feed):
+            session.aside.add(feed)
             session.dismissed[feed] = None
             session.say_by(now)
 
@@ -554,15 +565,35 @@ class Ebt(Replicator):
             session.notes[feed] = note
             session.say_by(due)
 
-    def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
+    def _expects(self, number: int, feed: str) -> bool:
         """See Replicator."""
         session = self._sessions[number]
-        message = Message.from_value(value)
-        exchange = session.exchanges.get(message.author)
-        if exchange is None or not self._shares(message.author, session):
-            self._count_unwanted(session)
-        else:
-            batch.append(message)
+        if feed in session.aside:
+            return False
+        if feed in session.exchanges and self._shares(feed, session):
+            return True
+        session.unwanted += 1
+        if session.unwanted > self._limits.unwanted:
+            raise ProtocolError(f"more than {self._limits.unwanted} messages that are not wanted here")
+        return False
+
+    def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
+        """See Replicator; another remote sends the feed from now on, if one has it."""
+        session = self._sessions[number]
+        session.aside.add(feed)
+        self.put_aside(feed, session.remote, str(error))
+        if self._sources.get(feed) == number:
+            self._forgo_source(feed, now)
+            self._see_what_is_owed(number, feed, now)
+            self._find_source(feed, now)
+
+    def _forgive(self, feed: str, now: int) -> None:
+        """Take a feed again where it was set aside, as a newer message has come by another way."""
+        forgiven = [session for session in self._sessions.values() if feed in session.aside]
+        for session in forgiven:
+            session.aside.discard(feed)
+        if forgiven and feed not in self._sources:
+            self._find_source(feed, now)
 
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
         """See Replicator."""
@@ -585,12 +616,13 @@ class Ebt(Replicator):
             elif exchange.receives and self._sources.get(feed) != number:
                 exchange.receives = False
                 self._note(session, feed, exchange, now)
-        for error in refused.values():
-            raise ProtocolError(f"a message that is refused: {error}")
+        for feed, error in refused.items():
+            self._refuse(number, feed, error, now)
 
     def _freeze(self, feed: str, now: int) -> None:
         """Stop the replication of a forked feed."""
         self._sources.pop(feed, None)
+        self._set_aside.pop(feed, None)
         for session in self._sessions.values():
             self._dismiss(session, feed, now)
 
@@ -629,7 +661,6 @@ class Ebt(Replicator):
         self._hear_wish(session, feed, now)
         self._record(session, feed, note.sequence)
         if not self._shares(feed, session):
-            self._count_unwanted(session)
             session.dismissed[feed] = None
             session.say_by(now)
             return
@@ -677,13 +708,6 @@ class Ebt(Replicator):
         if session.allowance < 0:
             raise ProtocolError("too many notes")
 
-    def _count_unwanted(self, session: _Session) -> None:
-        session.unwanted += 1
-        if session.unwanted > self._limits.unwanted:
-            raise ProtocolError(
-                f"more than {self._limits.unwanted} feeds or messages that are not wanted here"
-            )
-
     def _take_notes(self, session: _Session, now: int) -> list[bytes]:
         if session.due is None or session.due > now:
             return []
@@ -704,6 +728,10 @@ class Ebt(Replicator):
 
     # Who sends a feed
 
+    def _may_send(self, session: _Session, feed: str) -> bool:
+        """Whether a feed may be received on a connection."""
+        return feed not in self._held_back and feed not in session.aside
+
     def _is_ahead(self, number: int, feed: str) -> bool:
         return self._sessions[number].clock.get(feed, 0) > self._tips.get(feed, 0)
 
@@ -719,7 +747,7 @@ class Ebt(Replicator):
     def _consider_source(self, number: int, feed: str, now: int) -> None:
         """Receive a feed from a remote that is ahead, unless another one that is ahead sends it."""
         source = self._sources.get(feed)
-        if feed in self._held_back:
+        if not self._may_send(self._sessions[number], feed):
             return
         if source is None or (source != number and not self._is_ahead(source, feed)):
             self._set_source(number, feed, now)
@@ -751,12 +779,13 @@ class Ebt(Replicator):
 
     def _find_source(self, feed: str, now: int) -> None:
         """Receive a feed from a remote that is ahead, or else from any that has it."""
-        if feed in self._held_back:
-            return
         candidates = [
             number
             for number, session in self._sessions.items()
-            if feed in session.exchanges and session.clock.get(feed, -1) >= 0 and self._shares(feed, session)
+            if feed in session.exchanges
+            and session.clock.get(feed, -1) >= 0
+            and self._may_send(session, feed)
+            and self._shares(feed, session)
         ]
         if candidates:
             self._set_source(max(candidates, key=lambda number: self._is_ahead(number, feed)), feed, now)
@@ -767,6 +796,11 @@ class Ebt(Replicator):
         place = numbers.index(number)
         for other in numbers[place + 1 :] + numbers[:place]:
             session = self._sessions[other]
-            if feed in session.exchanges and self._is_ahead(other, feed) and self._shares(feed, session):
+            if (
+                feed in session.exchanges
+                and self._is_ahead(other, feed)
+                and self._may_send(session, feed)
+                and self._shares(feed, session)
+            ):
                 return other
         return None

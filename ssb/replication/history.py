@@ -119,7 +119,8 @@ class HistorySource:
 class HistoryFetch:
     """The asking side of a call: brings messages into the order of their feed.
 
-    Stock peers send by time of receipt, and may mix up messages that came in one millisecond.
+    Stock peers send by time of receipt, and may mix up messages that came in one millisecond. So what breaks
+    a rule waits for its turn, too, and those before it are kept.
 
     Args:
         feed: the feed's reference.
@@ -128,34 +129,41 @@ class HistoryFetch:
     Attributes:
         feed, asked: see above.
         last: number of the last message that came in order.
+        refusal: why nothing more of the feed is taken; None if it is.
     """
 
     def __init__(self, feed: str, asked: int | None = None) -> None:
         self.feed = feed
         self.asked = asked
         self.last = 0
-        self._waiting: dict[int, Message] = {}
+        self.refusal: InvalidMessage | None = None
+        self._waiting: dict[int, dict[str, Value]] = {}
 
     def receive(self, body: bytes, tip: int) -> list[Message]:
         """Take in a part of the stream, and return the messages that come next after `tip`.
 
-        Raises InvalidAnswer for what is no message of the feed, or if too many messages wait.
+        Raises InvalidAnswer for what was not asked for, which is the remote's fault. A message that breaks a
+        rule, or too many that wait, are the feed's: they make the `refusal`.
         """
         try:
-            message = Message.from_value(parse(body.decode()))
-        except (InvalidJson, InvalidMessage, UnicodeDecodeError) as error:
-            raise InvalidAnswer(f"a message that is none: {error}") from None
-        if message.author != self.feed:
-            raise InvalidAnswer("a message of another feed than was asked for")
-        self._waiting[message.sequence] = message
+            value = parse(body.decode())
+        except (InvalidJson, UnicodeDecodeError) as error:
+            raise InvalidAnswer(f"an answer that cannot be read: {error}") from None
+        if not isinstance(value, dict) or value.get("author") != self.feed:
+            raise InvalidAnswer("something else than a message of the feed that was asked for")
+        sequence = value.get("sequence")
+        self._waiting[sequence if type(sequence) is int else tip] = value
+        found: list[Message] = []
+        try:
+            while (following := self._waiting.pop(tip + 1, None)) is not None:
+                found.append(Message.from_value(following))
+                tip += 1
+            for number in [number for number in self._waiting if number <= tip]:
+                found.append(Message.from_value(self._waiting.pop(number)))  # the store knows if it holds it
+        except InvalidMessage as error:
+            self.refusal = error
         if len(self._waiting) > _MAX_WAITING:
-            raise InvalidAnswer("a gap in a feed")
-        found = []
-        while (following := self._waiting.pop(tip + 1, None)) is not None:
-            found.append(following)
-            tip += 1
-        for sequence in [sequence for sequence in self._waiting if sequence <= tip]:
-            found.append(self._waiting.pop(sequence))  # held already, or another branch: the store knows
+            self.refusal = InvalidMessage(f"no message comes after {tip}")
         self.last = max((message.sequence for message in found), default=self.last)
         return found
 

@@ -1,7 +1,7 @@
 """What a peer asks of the protocol by which it replicates feeds with others."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ssb.canonical import Value
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -9,6 +9,18 @@ from ssb.message import ForkedFeed, InvalidMessage, Message
 
 class ProtocolError(ValueError):
     """The peer does not keep to the protocol; the message says how, in few words."""
+
+
+class SetAside(NamedTuple):
+    """Why a feed that is wanted does not come any further.
+
+    Attributes:
+        remote: the peer that has sent the message that was refused last.
+        reason: of the refusal.
+    """
+
+    remote: str
+    reason: str
 
 
 class Replication(Protocol):
@@ -47,6 +59,13 @@ class Replication(Protocol):
 
     def hides(self, feed: str, peer: str) -> bool:
         """Tell whether a feed is not exchanged with a peer, as its author has blocked the peer."""
+
+    @property
+    def set_aside(self) -> Mapping[str, SetAside]:
+        """The feeds of which a message was refused, and nothing newer has been stored since then."""
+
+    def put_aside(self, feed: str, remote: str, reason: str) -> None:
+        """Note that a message of a feed was refused that a peer has sent by another way than this call."""
 
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None

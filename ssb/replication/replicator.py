@@ -5,7 +5,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from ssb.canonical import InvalidJson, Value, parse
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.replication.replication import ProtocolError
+from ssb.replication.replication import ProtocolError, SetAside
 from ssb.store.feeds import FeedStore
 
 _READ: Final = 64  # messages of one feed that are read from the store at once, so that feeds take turns
@@ -28,6 +28,12 @@ class Admitted(NamedTuple):
 class Replicator:
     """What takes in and puts out messages for a Replication.
 
+    A fault of a feed is a fault of the feed. Honest peers pass on what their own rules let in, and these
+    differ: so a message that is refused costs its feed alone. The feed is set aside on the connection on
+    which the message came: what else comes of it there is dropped, and others may send it. A peer is to
+    blame for nothing but bodies that it alone can have made: those that are neither a message of a feed nor
+    what else the protocol has.
+
     Args:
         feeds: the store, which verifies what it appends.
         wanted: the feeds that are replicated from the start.
@@ -41,6 +47,7 @@ class Replicator:
         self._tips = feeds.tips()
         self._wanted: dict[str, None] = dict.fromkeys(wanted)
         self._stored: list[Message] = []
+        self._set_aside: dict[str, SetAside] = {}
         self._stirred: dict[int, None] = {}
 
     @property
@@ -52,6 +59,16 @@ class Replicator:
         """See Replication."""
         stored, self._stored = self._stored, []
         return stored
+
+    @property
+    def set_aside(self) -> Mapping[str, SetAside]:
+        """See Replication."""
+        return self._set_aside
+
+    def put_aside(self, feed: str, remote: str, reason: str) -> None:
+        """See Replication; of a forked feed there is the proof."""
+        if feed not in self._feeds.forks():
+            self._set_aside[feed] = SetAside(remote, reason)
 
     @property
     def is_stirred(self) -> bool:
@@ -76,14 +93,13 @@ class Replicator:
                 if not isinstance(value, dict):
                     raise ProtocolError(f"a body that is neither a message nor {self.other}")
                 if "signature" in value:
-                    self._take_message(number, value, batch)
+                    if self._expects(number, _author(value)):
+                        self._take_message(number, value, batch, now, received)
                 else:
                     self._store_batch(number, batch, now, received)
                     self._read(number, value, now)
         except (InvalidJson, UnicodeDecodeError) as error:
             raise ProtocolError(f"a body that cannot be read: {error}") from None
-        except InvalidMessage as error:
-            raise ProtocolError(f"a message that is none: {error}") from None
         finally:
             self._store_batch(number, batch, now, received)
 
@@ -92,8 +108,8 @@ class Replicator:
 
     # What protocols differ in
 
-    def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
-        """Append a message to the batch if it was asked for. Raises InvalidMessage."""
+    def _expects(self, number: int, feed: str) -> bool:
+        """Tell whether to take a message of a feed that comes on a connection. Raises ProtocolError."""
         raise NotImplementedError
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
@@ -101,7 +117,11 @@ class Replicator:
         raise NotImplementedError
 
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
-        """Store messages that came on a connection. Raises ProtocolError for one that is refused."""
+        """Store messages that came on a connection, and set the feeds aside of which one is refused."""
+        raise NotImplementedError
+
+    def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
+        """Set a feed aside on a connection: from now on, `_expects` takes nothing of it there."""
         raise NotImplementedError
 
     # For all of them
@@ -115,6 +135,8 @@ class Replicator:
             if before[message.author] < message.sequence <= self._tips.get(message.author, 0):
                 new.setdefault((message.author, message.sequence), message)
         self._stored += new.values()
+        for feed, _ in new:
+            self._set_aside.pop(feed, None)
         return Admitted(before, len(new), refused)
 
     def _put_out(self, feed: str, sent: int, room: int, bodies: list[bytes]) -> tuple[int, int, bool]:
@@ -132,9 +154,28 @@ class Replicator:
                 break
         return sent, room, bool(read) and sent < self._tips.get(feed, 0)
 
+    def _take_message(
+        self, number: int, value: dict[str, Value], batch: list[Message], now: int, received: float
+    ) -> None:
+        """Append a message to the batch; if it is none, store those before it and set its feed aside."""
+        try:
+            batch.append(Message.from_value(value))
+        except InvalidMessage as error:
+            self._store_batch(number, batch, now, received)
+            if self._expects(number, _author(value)):  # none of those before it was refused
+                self._refuse(number, _author(value), error, now)
+
     def _store_batch(self, number: int, batch: list[Message], now: int, received: float) -> None:
         """Store a batch, and empty it first: what is refused is not tried again."""
         if batch:
             messages = batch.copy()
             batch.clear()
             self._store(number, messages, now, received)
+
+
+def _author(value: Mapping[str, Value]) -> str:
+    """Return whose message a body says it is. Raises ProtocolError if it does not."""
+    author = value.get("author")
+    if not isinstance(author, str):
+        raise ProtocolError("a message without an author")
+    return author

@@ -44,6 +44,10 @@ class Admission(FeedStore, ABC):
     def _held(self, feed: str, sequence: int) -> Message | None:
         """The message at a place in a feed, also behind a damaged one; None if it is damaged itself."""
 
+    def _is_damaged(self, feed: str) -> bool:
+        """Whether messages of a feed were found damaged, and have not come again."""
+        return False
+
     @abstractmethod
     def _newest(self, feed: str) -> Message | None:
         """The last message that the store has taken of a feed. Raises StoreError if it is damaged."""
@@ -140,6 +144,8 @@ class Admission(FeedStore, ABC):
             message.verify(self._hmac_key)
             raise _fork(held, message)
         if sequence > last + 1:
+            if self._is_damaged(feed):  # what is missing comes first
+                return False
             if tip is None:
                 message.follow(None)
             raise InvalidMessage(f"sequence {sequence} does not come after {last}")

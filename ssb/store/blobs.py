@@ -7,6 +7,7 @@ for blobs that are on their way in. The empty blob is always held, and has no fi
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
@@ -154,7 +155,7 @@ class _Blobs(BlobStore, ABC):
 
     @abstractmethod
     def _discard(self, place: int) -> None:
-        """Empty a place; never fails."""
+        """Empty a place; never fails, as a connection that ends does this."""
 
     def __enter__(self) -> Self:
         return self
@@ -363,8 +364,11 @@ class DirectoryBlobs(_Blobs):
 
     def _discard(self, place: int) -> None:
         if place in self._files:
-            os.close(self._files.pop(place))
-            (self._temporary / str(place)).unlink(missing_ok=True)
+            file = self._files.pop(place)
+            with suppress(OSError):
+                os.close(file)
+            with suppress(OSError):  # the next opening deletes it
+                (self._temporary / str(place)).unlink()
 
     def _error(self, error: OSError) -> StoreError:
         return StoreError(f"{self.directory}: {error.strerror}")

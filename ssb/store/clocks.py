@@ -3,6 +3,7 @@
 import base64
 import os
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,11 +49,13 @@ class MemoryClocks:
 class ClockDirectory:
     """Clocks in a directory: a JSON object a peer, as ssb-ebt (npm) keeps them in `ebt/`.
 
-    They save notes and are no knowledge that must not be lost: a file that is damaged counts as none. Clocks
-    are kept in memory once they have been read: a peer that comes to want many feeds changes all of them.
+    They save notes and are no knowledge that must not be lost, so nothing here fails with the disk. A file
+    that is damaged or cannot be read counts as none. If one cannot be written, it is removed, as no clock is
+    better than an old one; the clock is kept in memory, and written with the next that can be. Clocks are
+    kept in memory once they have been read: a peer that comes to want many feeds changes all of them.
 
     Args:
-        path: of the directory, which is made. Methods raise StoreError if the disk fails.
+        path: of the directory, which is made. Raises StoreError if it cannot be.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -62,6 +65,7 @@ class ClockDirectory:
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from None
         self._clocks: dict[Path, dict[str, int]] = {}
+        self._unwritten: dict[Path, None] = {}
 
     def remote_clock(self, peer: str) -> Mapping[str, int]:
         """Return feed -> sequence number, -1 for a feed that the peer does not replicate."""
@@ -83,7 +87,7 @@ class ClockDirectory:
 
     def _change(self, feeds: Collection[str], change: _Change) -> None:
         """Change all clocks that have some of the feeds."""
-        for path in self._path.glob("@*"):
+        for path in sorted({*self._path.glob("@*"), *self._unwritten}):
             before = self._clock(path)
             if any(feed in before for feed in feeds):
                 clock = dict(before)
@@ -102,24 +106,32 @@ class ClockDirectory:
     def _read(self, path: Path) -> dict[str, int]:
         try:
             clock = parse(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from None
-        except (InvalidJson, UnicodeDecodeError):
+        except (OSError, InvalidJson, UnicodeDecodeError):
             return {}
         if not isinstance(clock, dict):
             return {}
         return {feed: sequence for feed, sequence in clock.items() if type(sequence) is int}
 
     def _write(self, path: Path, clock: dict[str, int]) -> None:
+        self._clocks[path] = clock
+        self._unwritten[path] = None
+        for each in [path, *self._unwritten]:
+            if each in self._unwritten and not self._has_written(each):
+                return
+
+    def _has_written(self, path: Path) -> bool:
+        """Write a file, or else remove it; return whether it was written."""
         partial = path.with_name(f".{path.name}")
         try:
-            partial.write_text(stringify(dict(clock)), encoding="utf-8")
+            partial.write_text(stringify(dict(self._clocks[path])), encoding="utf-8")
             partial.replace(path)
-        except OSError as error:
-            raise StoreError(f"{path}: {error.strerror}") from None
-        self._clocks[path] = clock
+        except OSError:
+            for file in (partial, path):
+                with suppress(OSError):
+                    file.unlink(missing_ok=True)
+            return False
+        del self._unwritten[path]
+        return True
 
 
 def _forget(clock: dict[str, int], feeds: Collection[str]) -> None:

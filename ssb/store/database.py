@@ -8,7 +8,7 @@ before it. A power cut never leaves part of a transaction.
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
@@ -23,7 +23,7 @@ _BUSY_S = 10.0
 
 class Database:
     """A file that a subclass describes, made if there is none. Beside it are SQLite's `-wal` and `-shm`, and
-    `.lock`.
+    `.lock`. Its owner alone can read it, whatever the directory allows.
 
     Args:
         path: the file; None for one in memory, which lasts as long as this object.
@@ -46,6 +46,8 @@ class Database:
         self._read_only = read_only
         self._lock = None if read_only or path is None else WriteLock(self.lock_path, self.path)
         try:
+            if not read_only and path is not None:
+                make_private(self.path)
             with self._errors():
                 self._database = self._connect(path)
                 try:
@@ -53,6 +55,9 @@ class Database:
                 except BaseException:
                     self._database.close()
                     raise
+            if not read_only and path is not None:
+                for suffix in ("", "-wal", "-shm"):
+                    keep_private(self.path.with_name(f"{self.path.name}{suffix}"))
         except BaseException:
             if self._lock is not None:
                 self._lock.close()
@@ -162,3 +167,25 @@ def make_private(path: str | Path) -> None:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a small file in one step by one that its owner alone can read. Raises StoreError."""
+    partial = path.with_name(f".{path.name}")
+    try:
+        partial.unlink(missing_ok=True)
+        make_private(partial)
+        partial.write_bytes(data)
+        partial.replace(path)
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from None
+
+
+def keep_private(path: Path) -> None:
+    """Let nobody but its owner have access to a file or directory, if there is one and it may be changed."""
+    with suppress(FileNotFoundError, PermissionError):
+        mode = path.stat().st_mode
+        if mode & 0o077:
+            path.chmod(mode & 0o700)

@@ -1,6 +1,6 @@
 """How far a feed is that is written here, kept in a file beside the key that signs it: its mark.
 
-**The invariant.** A feed has one end. Its next item is signed only where all items before it are, and where
+**The invariant.** A feed has one end. Its next item is signed only where the item before it is, and where
 nothing says that a later one may exist. The log of items alone cannot tell: one that was lost, cut off or
 restored from a backup looks like one that never was longer. So the mark, in a file of its own, says
 

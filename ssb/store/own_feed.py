@@ -62,8 +62,13 @@ class OwnFeed:
 
     @property
     def tip(self) -> int:
-        """Number of the last message that is here."""
-        return self._feeds.tips().get(self.feed, 0)
+        """Number of the last message that is here; messages before it may be damaged, and it may itself."""
+        return self._feeds.last(self.feed)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether messages of it are damaged here, and are to come again from others."""
+        return self.feed in self._feeds.damaged()
 
     def publish(self, content: Mapping[str, Any] | str, now_ms: float) -> Message:
         """Sign content as the next message; when it returns, message and mark are durable.

@@ -68,6 +68,12 @@ class SqliteFeeds(Admission, FeedTable):
                 return Tip(whole, held.id)
         return None
 
+    def last(self, feed: str) -> int:
+        """Number of the last message that the store has taken of a feed, damaged or not; 0 for none."""
+        self._refresh()
+        row = self._rows.get(feed)
+        return 0 if row is None else row.sequence
+
     @property
     def end(self) -> int:
         """The last position in the log; 0 if nothing was ever stored."""
@@ -175,6 +181,9 @@ class SqliteFeeds(Admission, FeedTable):
             self._lose(feed, sequence)
             return None
         return stored.message
+
+    def _is_damaged(self, feed: str) -> bool:
+        return feed in self._damaged
 
     def _newest(self, feed: str) -> Message | None:
         row = self._rows.get(feed)

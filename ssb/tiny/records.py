@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from ssb.bipf import Value, decode, encode
-from ssb.store.database import Database, make_private
+from ssb.store.database import Database
 
 
 class Records(Database):
@@ -22,8 +22,6 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
     def __init__(self, path: str | Path | None = None) -> None:
-        if path is not None:
-            make_private(path)
         self._depth = 0
         super().__init__(path)
 

@@ -119,6 +119,7 @@ class NdnOverSsbNode:
         options = PeerOptions(
             encrypts=context.parameters["encrypt"],
             connections=most,
+            handshakes=most,
             scheduler=SchedulerOptions(places=most, known=most),
         )
         self._peer = peer = Peer(

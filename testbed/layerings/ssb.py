@@ -96,6 +96,7 @@ class SsbNode:
         options = PeerOptions(
             encrypts=parameters["encrypt"],
             connections=most,
+            handshakes=most,
             scheduler=SchedulerOptions(places=most, known=most, calls=most),
             replication=_limits(parameters),
         )

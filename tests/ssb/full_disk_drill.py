@@ -1,6 +1,7 @@
 """A program that fills a disk with a store's files and goes on when there is space again; prints how it went.
 
 `limit DIRECTORY`: no file may grow beyond a limit. `disk DIRECTORY`: the file system is full.
+`peer DIRECTORY`: it is full, and a user's peer receives messages and a blob meanwhile.
 """
 
 import os
@@ -8,6 +9,9 @@ import resource
 import signal
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from local_peers import LocalPeers
 
 from ssb.keys import Identity
 from ssb.message import Message
@@ -70,6 +74,27 @@ def fill(directory, make_space):
     print(0 < full < 600, *sorted(set(complaints)), sep="\n")
 
 
+def replicate(disk, make_space):
+    with TemporaryDirectory() as elsewhere:
+        (Path(elsewhere) / "ben").symlink_to(disk)
+        with LocalPeers(Path(elsewhere), [("ann", "ben")]) as world:
+            world.follow("ben", "ann")
+            for number in range(600):
+                world.say("ann", text=f"{number:06}" * 1200)
+            (Path(elsewhere) / "data").write_bytes(bytes(3 << 20))
+            blob = world.do("ann", "blobs", "add", arguments=[f"{elsewhere}/data"])
+            world.do("ben", "blobs", "want", arguments=[blob])
+            world.connect("ben", "ann")
+            world.run(70)
+            full = world.tip("ben", "ann")
+            troubles = world.do("ben", "status")["troubles"]
+            make_space()
+            world.run(60)
+            size = world.do("ben", "blobs", "size", arguments=[blob])
+            print(0 < full < 600, world.tip("ben", "ann"), size, any("space" in each for each in troubles))
+            check_chains(world.accounts["ben"].feeds)
+
+
 def main():
     how, directory = sys.argv[1], Path(sys.argv[2])
     if how == "limit":
@@ -80,7 +105,7 @@ def main():
     else:
         ballast = directory / "ballast"
         ballast.write_bytes(bytes(30 << 20))
-        fill(directory, lambda: os.remove(ballast))
+        (fill if how == "disk" else replicate)(directory, lambda: os.remove(ballast))
 
 
 if __name__ == "__main__":

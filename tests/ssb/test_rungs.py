@@ -195,7 +195,6 @@ def forged(message: Message) -> bytes:
         (b"\xff", "cannot be read"),
         (b'{"clock": {"a": "b"}}', "neither a message nor a clock"),
         (b'{"clock": 1}', "neither a message nor a clock"),
-        (forged(FEEDS[0][0]), "refused"),
         (json.dumps({"clock": {f"@{n}": 1 for n in range(6_000)}}).encode(), "too many feeds"),
     ],
 )
@@ -212,8 +211,22 @@ def test_the_valid_part_of_a_batch_is_kept() -> None:
     peer.replication.open(1, "other", is_caller=False, now=0)
     good = [message.encoded for message in FEEDS[0][:3]]
     with pytest.raises(ProtocolError):
-        peer.replication.receive(1, [*good, forged(FEEDS[0][3])], 0, 0.0)
+        peer.replication.receive(1, [*good, b"[]"], 0, 0.0)
     assert peer.feeds.tips() == {KEYS[0]: 3}
+
+
+def test_a_message_that_is_refused_costs_its_feed_alone() -> None:
+    peer = Peer("peer", FLOOD, KEYS)
+    for number in (1, 2):
+        peer.replication.open(number, f"@{number}", is_caller=False, now=0)
+    bodies = [message.encoded for message in FEEDS[0][:5]]
+    bodies[2] = forged(FEEDS[0][2])
+    peer.replication.receive(1, [*bodies, FEEDS[1][0].encoded], 0, 0.0)
+    assert peer.feeds.tips() == {KEYS[0]: 2, KEYS[1]: 1}
+    assert peer.replication.set_aside[KEYS[0]].remote == "@1"
+    peer.replication.receive(2, [message.encoded for message in FEEDS[0][:5]], 0, 0.0)
+    assert peer.feeds.tips() == {KEYS[0]: 5, KEYS[1]: 1}
+    assert not peer.replication.set_aside
 
 
 def centre(count: int, *, stays: bool) -> Swarm:

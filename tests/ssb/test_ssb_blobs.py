@@ -199,6 +199,17 @@ def test_what_a_crash_leaves_is_deleted(tmp_path):
     with_blob.close()
 
 
+def test_dropping_a_blob_cannot_fail(tmp_path):
+    with DirectoryBlobs(tmp_path) as store:
+        incoming = store.receive(BLOB)
+        incoming.write(DATA[:10])
+        [file] = (tmp_path / "tmp").iterdir()
+        file.unlink()
+        file.mkdir()  # which is not deleted like a file
+        incoming.abort()
+        assert store.used == 0
+
+
 def test_where_no_directory_can_be(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError) as error:

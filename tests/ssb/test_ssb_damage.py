@@ -1,5 +1,6 @@
 """Damaged stores: nothing altered is handed out, what is damaged comes again, and no feed forks."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,12 +15,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from test_ssb_export import ALICE, BOB, feed
+from test_ssb_hostile_peers import compact
 
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, Message
-from ssb.replication.ebt import Ebt
+from ssb.replication.ebt import Ebt, Note
 from ssb.store import sound
+from ssb.store.clocks import MemoryClocks
 from ssb.store.feed_table import DamagedStore
 from ssb.store.feeds import StoreError, Tip
 from ssb.store.mend import check_chains, check_file, examined
@@ -279,6 +282,43 @@ def test_peers_send_again_what_is_damaged(tmp_path: Path) -> None:
             assert held(store, line[0].author) == line
         assert not store.damaged()
         check_chains(store)
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_what_is_on_its_way_when_damage_is_found_breaks_no_rule(path: Path, is_told: bool) -> None:
+    """The remote sends on behind the damage until it hears how far the store is now."""
+    later = Message.create(ALICE, FEED[-1], POST, 1.0)
+    with SqliteFeeds(path) as store:
+        ebt = Ebt(store, MemoryClocks(), [ALICE.ref])
+        ebt.open(1, "@other", is_caller=False, now=0)
+        ebt.receive(1, [json.dumps({ALICE.ref: Note(LENGTH + 1, True).number}).encode()], 0, 0.0)
+        ebt.take_output(1, 1 << 16, 0)
+        flip(path, FEED[4])
+        assert held(store) == FEED[:4]
+        if is_told:
+            ebt.lost(ALICE.ref, 0)
+        ebt.receive(1, [compact(later)], 1, 1.0)
+        assert ebt.set_aside == {}
+        if not is_told:
+            ebt.lost(ALICE.ref, 2)
+        ebt.receive(1, [*map(compact, FEED[4:]), compact(later)], 3, 3.0)
+        assert held(store) == [*FEED, later]
+        check_chains(store)
+
+
+def test_a_peer_of_which_a_message_was_refused_sends_again_what_is_damaged(path: Path) -> None:
+    bad = compact(Message.create(ALICE, FEED[-1], POST, 1.0)).replace(b"hello", b"hallo")
+    with SqliteFeeds(path) as store:
+        ebt = Ebt(store, MemoryClocks(), [ALICE.ref])
+        ebt.open(1, "@other", is_caller=False, now=0)
+        ebt.receive(1, [json.dumps({ALICE.ref: Note(LENGTH + 1, True).number}).encode(), bad], 0, 0.0)
+        assert [*ebt.set_aside] == [ALICE.ref]
+        flip(path, FEED[4])
+        assert held(store) == FEED[:4]
+        ebt.lost(ALICE.ref, 1)
+        ebt.receive(1, [*map(compact, FEED[4:]), bad], 2, 2.0)
+        assert held(store) == FEED
+        assert [*ebt.set_aside] == [ALICE.ref]
 
 
 class Damage(RuleBasedStateMachine):

@@ -90,6 +90,34 @@ def test_their_feeds_cross_by_any_layering(
                 assert peer.do("ids", feed=other.id) == other.do("ids", feed=other.id)
 
 
+def test_a_feed_with_a_message_that_is_refused_keeps_no_other_from_crossing(
+    tmp_path: Path, forwarders: list[DaemonProcess], peers: list[StockPeer]
+) -> None:
+    """204 of 204 messages: 200 of the one who passes the bad feed on, and four of that before its bad one."""
+    ann, ben = peers
+    with ExitStack() as stack:
+        home, away = gateways(stack, tmp_path, forwarders, "lli")
+        bad = stack.enter_context(StockPeer(tmp_path / "bad"))
+        ann.do("request", feeds=[bad.id])
+        bad.do("publish", count=4, size=10)
+        bad.do("create", content="AAAAB.box2")
+        ann.do("connect", address=bad.address)
+        wait_for(ann, bad.id, 5)  # stock peers of this kind take it
+        ann.do("publish", count=100, size=100)
+        for peer, gateway in ((ann, home), (bad, home), (ben, away)):
+            peer.do("connect", address=gateway.address)
+        ben.do("request", feeds=[ann.id, bad.id])
+        wait_for(ben, ann.id, 100)
+        ann.do("publish", count=100, size=100)
+        bad.do("publish", count=4, size=10)
+        wait_for(ben, ann.id, 200)
+        wait_for(ben, bad.id, 4)
+        status = home.do("status")
+        assert [each["feed"] for each in status["set_aside"]] == [bad.id]
+        assert status["refused"] == {}
+        assert {each["peer"] for each in status["connections"]} == {ann.id, bad.id}
+
+
 def test_a_feed_comes_for_as_long_as_it_is_followed(
     tmp_path: Path, forwarders: list[DaemonProcess], peers: list[StockPeer]
 ) -> None:

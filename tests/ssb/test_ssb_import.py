@@ -232,11 +232,12 @@ def test_messages_travel_on_a_stick(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["flume", "db2"])
 def test_a_stock_directory_is_left_to_its_program(tmp_path: Path, kind: str) -> None:
     stock = stock_directory(tmp_path / "stock", kind, log_of(kind, ALL))
-    before = sorted(stock.rglob("*"))
+    (stock / "secret").chmod(0o644)
+    before = [(file, file.stat().st_mode) for file in sorted(stock.rglob("*"))]
     for words in (["publish", "x"], ["status"], ["log"], ["peer"], ["--new-feed", "publish", "x"]):
         with pytest.raises(OSError, match=f"Copy it to a directory of its own: `feednet ssb import {stock}`"):
             ssb(stock, *words)
-    assert sorted(stock.rglob("*")) == before
+    assert [(file, file.stat().st_mode) for file in sorted(stock.rglob("*"))] == before
     said = ssb(tmp_path / "ours", "import", str(stock))
     assert f"identity     {ME.ref}, 5 messages of its own\n" in said
     with pytest.raises(OSError, match=r"nothing is published: later messages .* may be elsewhere"):

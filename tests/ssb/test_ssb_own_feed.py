@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from test_ssb_hostile_peers import BAD, GOOD, VICTIM, Client, World, compact
 
-from ssb import key_file
 from ssb.daemon.account import Account
 from ssb.daemon.importing import import_lines
 from ssb.daemon.local_peer import LocalPeer
@@ -281,13 +282,12 @@ class Home(World):
     client_type = Friend
 
     def __init__(self, path: Path, held: int, *, is_sure: bool) -> None:
-        path.mkdir()
-        key_file.create(path / "secret", VICTIM)
-        self.account = Account(path)
+        self.account = Account(path, identity=VICTIM)
         self.account.feeds.append(LOG[:held], 0.0)
         if is_sure:
             self.account.own.settle()
         self.now = 0
+        self.sent = Counter()
         self.clients = {}
         self.closed = set()
         self.peer = LocalPeer(self.account, PeerOptions(), Random(1), 0.0, 0)  # type: ignore[assignment]
@@ -463,3 +463,45 @@ def test_an_invite_is_not_used_up_in_doubt(path: Path) -> None:
     home.settle()
     assert home.account.invites() == {GOOD.ref: 1}
     assert home.account.own.tip == 6
+
+
+@pytest.mark.parametrize("is_running", [False, True])
+def test_damage_before_its_end_stops_nobody_and_comes_again_from_those_who_are_asked(
+    path: Path, is_running: bool
+) -> None:
+    """Stock peers send nobody his own feed by EBT."""
+    home = Home(path, 6, is_sure=True)
+    with sqlite3.connect(path / "feeds.sqlite") as database:
+        database.execute("UPDATE messages SET text = replace(text, 'post', 'pOst') WHERE sequence = 3")
+    database.close()
+    if not is_running:
+        home.account.feeds.after(VICTIM.ref, 0, 10)  # finds it
+        home.account.close()
+        home = Home(path, 6, is_sure=True)
+    home.friend(GOOD, has=6, claims=6)
+    home.friend(BAD, has=6, answers="never", claims=6)
+    home.account.feeds.after(VICTIM.ref, 0, 10)
+    assert home.publish() == 7
+    home.peer.wake(home.now)
+    home.settle()
+    assert not home.account.feeds.damaged()
+    assert home.account.feeds.tips()[VICTIM.ref] == 7
+
+
+def test_the_mark_counts_what_was_published_behind_damage(tmp_path: Path) -> None:
+    """Though a user has said that nobody has more: later, only the mark may be left."""
+    with_account(tmp_path, lambda account: written(account, 3))
+    with sqlite3.connect(tmp_path / "feeds.sqlite") as database:
+        database.execute("UPDATE messages SET text = replace(text, 'post', 'pOst') WHERE sequence = 1")
+    database.close()
+    account = Account(tmp_path)
+    account.feeds.after(account.own.feed, 0, 10)
+    account.own.settle()
+    assert written(account, 1)[0].sequence == 4
+    account.close()
+    remove(tmp_path, "feeds.sqlite*")
+    account = Account(tmp_path)
+    assert (account.own.known, account.own.tip) == (4, 0)
+    with pytest.raises(UnsureFeed):
+        written(account, 1)
+    account.close()

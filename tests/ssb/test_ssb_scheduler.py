@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from ssb.peer.scheduler import Scheduler, SchedulerOptions
+from ssb.peer.scheduler import Scheduler, SchedulerOptions, Unreached
 
 S = 1_000_000_000
 HERE = ("10.0.0.1", 8008)
@@ -96,6 +96,37 @@ def test_a_new_address_is_tried_at_once() -> None:
     found.failed("a", 0)
     found.add("a", ("10.0.0.2", 8008), 1)
     assert found.calls(1) == [("a", ("10.0.0.2", 8008))]
+
+
+def test_one_that_is_left_for_a_fault_again_and_again_waits_longer_though_it_was_connected() -> None:
+    found = scheduler(first_pause=2 * S, last_pause=600 * S)
+    found.add("a", HERE, 0)
+    now, pauses = 0, []
+    for _ in range(8):
+        found.calls(now)
+        found.connected("a", now)
+        assert found.unreached() == {}
+        found.failed("a", now, "says nonsense")
+        due = found.next_deadline()
+        assert due is not None
+        pauses.append(due - now)
+        now = due
+    assert pauses[-1] > 120 * S
+    assert found.unreached() == {"a": Unreached(HERE, 8, "says nonsense")}
+    found.add("a", HERE, 0, is_kept=True)
+    assert called(found, 0) == {"a"}, "the user has named it"
+    found.connected("a", 0)
+    found.failed("a", 61 * S, "reset")  # it has lasted
+    assert (found.next_deadline() or 0) <= 63 * S
+
+
+def test_the_user_corrects_an_address_while_a_call_is_under_way() -> None:
+    found = scheduler()
+    found.add("a", HERE, 0)
+    found.calls(0)
+    found.add("a", ("10.0.0.2", 8008), 1, is_kept=True)
+    found.failed("a", 2)
+    assert found.calls(600 * S) == [("a", ("10.0.0.2", 8008))]
 
 
 @pytest.mark.parametrize("flood", [100, 1000])

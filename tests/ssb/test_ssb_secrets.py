@@ -1,7 +1,6 @@
 """Key files and private messages: read back as written, and by nobody else."""
 
 import json
-import os
 import stat
 from pathlib import Path
 
@@ -25,7 +24,6 @@ def test_a_new_identity_is_read_back_and_is_its_owners_alone(tmp_path: Path) -> 
     made = key_file.create(path)
     assert key_file.read(path) == made
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert key_file.is_private(path)
     assert [each.name for each in tmp_path.iterdir()] == ["secret"]
 
 
@@ -35,13 +33,6 @@ def test_an_identity_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(key_file.KeyFileError, match="not overwritten"):
         key_file.create(path)
     assert key_file.read(path) == made
-
-
-def test_a_file_that_others_may_read_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "secret"
-    key_file.create(path)
-    os.chmod(path, 0o644)
-    assert not key_file.is_private(path)
 
 
 def test_comments_may_be_anywhere_or_nowhere(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Our peer and the stock ones, from npm, on loopback: what one writes the other has, to the byte."""
 
 import shutil
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,8 @@ from test_ssb_import import ssb
 
 from ssb import key_file, private
 from ssb.daemon.commands import CommandError
-from ssb.keys import encode_base64
-from ssb.transport.address import parse_invite
+from ssb.keys import Identity, encode_base64
+from ssb.transport.address import parse_address, parse_invite
 
 
 @pytest.fixture(autouse=True)
@@ -174,3 +176,82 @@ def test_a_blob_of_five_megabytes_goes_there_and_comes_here(tmp_path: Path) -> N
         added = ours.do("blobs", "add", arguments=[str(path)])
         assert stock.do("wantBlob", blob=added)
         assert stock.do("blobSize", blob=added) == size
+
+
+ODD = {
+    "longer than a message may be": {"type": "post", "text": "x" * 8_100},
+    "no base64": "AAAAB.box2",
+    "half a surrogate pair": {"type": "post", "text": "\ud83d"},
+}
+"""What ssb-db2 writes, and does not take from others, or not as it has written it; ssb-server takes none."""
+
+
+@pytest.mark.parametrize("way", ["ebt", "history"])
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_a_feed_with_a_message_that_is_refused_is_set_aside_and_twenty_others_come(
+    tmp_path: Path, odd: object, way: str
+) -> None:
+    with StockPeer(tmp_path / "stock", way) as stock, OurPeer(tmp_path / "ours") as ours:
+        bad, *good = stock.do("makeFeeds", feeds=21, count=10, odd=odd)
+        for feed in [bad, *good, stock.id]:
+            ours.follow(feed)
+        ours.do("connect", arguments=[stock.address])
+        until(lambda: all(len(ours.ids(feed)) == 10 for feed in good))
+        until(lambda: ours.do("status")["set_aside"] != [])
+        status = ours.do("status")
+        assert [(one["feed"], one["from"]) for one in status["set_aside"]] == [(bad, stock.id)]
+        assert len(ours.ids(bad)) == 3
+        stock.do("publish", count=3, size=10)  # live, on the same connection
+        until(lambda: len(ours.ids(stock.id)) == 3)
+        status = ours.do("status")
+        assert (status["refused"], status["troubles"], status["unreached"]) == ({}, {}, [])
+        assert len(status["connections"]) == 1
+
+
+def test_a_blob_comes_over_three_hops_of_which_ours_is_the_last(tmp_path: Path) -> None:
+    with (
+        StockPeer(tmp_path / "ann") as ann,
+        StockPeer(tmp_path / "ben") as ben,
+        OurPeer(tmp_path / "ours") as ours,
+        StockPeer(tmp_path / "dan") as dan,
+    ):
+        ann.do("connect", address=ben.address)
+        ben.do("connect", address=ours.address)
+        ours.do("connect", arguments=[dan.address])
+        until(lambda: len(ours.do("status")["connections"]) == 2)
+        blob = dan.do("addBlob", size=100_000, letter="d")
+        assert ann.do("wantBlob", blob=blob)
+        assert ann.do("blobSize", blob=blob) == 100_000
+
+
+def test_a_blocked_peer_is_not_followed_for_an_invite(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        given = parse_invite(ours.do("invite", "create", arguments=[1]))
+        block = {"type": "contact", "contact": stock.id, "following": False, "blocking": True}
+        ours.do("publish", arguments=[block])
+        with pytest.raises(AssertionError, match="blocks the feed"):
+            stock.do("useInvite", address=str(given.address), seed=encode_base64(given.seed))
+        assert ours.do("status")["own"] == 1
+        assert ours.do("friends", "isBlocking", arguments=[{"source": ours.id, "dest": stock.id}])
+
+
+def test_three_hundred_idle_connections_keep_nobody_out(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        ours = stack.enter_context(OurPeer(tmp_path / "ours"))
+        for _ in range(300):
+            stack.enter_context(socket.create_connection(("127.0.0.1", ours.port)))
+        stock = stack.enter_context(StockPeer(tmp_path / "stock"))
+        stock.do("publish", count=5, size=10)
+        ours.follow(stock.id)
+        stock.do("connect", address=ours.address)
+        until(lambda: len(ours.ids(stock.id)) == 5)
+
+
+def test_an_address_with_another_key_is_told(tmp_path: Path) -> None:
+    with StockPeer(tmp_path / "stock") as stock, OurPeer(tmp_path / "ours") as ours:
+        wrong = parse_address(stock.address)._replace(peer=Identity.from_seed(bytes(32)).ref)
+        ours.do("connect", arguments=[str(wrong)])
+        until(lambda: ours.do("status")["unreached"] != [])
+        [one] = ours.do("status")["unreached"]
+        assert (one["peer"], one["address"]) == (wrong.peer, f"127.0.0.1:{stock.port}")
+        assert "another key than the address says" in one["reason"]

@@ -152,7 +152,7 @@ def test_what_is_on_disk_when_a_call_returns(tmp_path, monkeypatch):
 
 
 DRILL = [sys.executable, ROOT / "tests" / "ssb" / "full_disk_drill.py"]
-ENVIRONMENT = {"PYTHONPATH": str(ROOT)}
+ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
 
 
 def test_files_that_cannot_grow(tmp_path):
@@ -167,12 +167,10 @@ def test_files_that_cannot_grow(tmp_path):
     ]
 
 
-@pytest.mark.mininet
-@pytest.mark.skipif(sandbox.why_not() is not None, reason=f"no namespaces: {sandbox.why_not()}")
-def test_full_disk(tmp_path):
-    disk = tmp_path / "disk"
+def drill_on_full_disk(how, disk):
+    """Return the lines that the drill prints; the disk is a small one of its own."""
     disk.mkdir()
-    script = f"mount -t tmpfs -o size=32m none {disk} && {' '.join(map(str, DRILL))} disk {disk}"
+    script = f"mount -t tmpfs -o size=32m none {disk} && {' '.join(map(str, DRILL))} {how} {disk}"
     ran = subprocess.run(
         sandbox.command(["sh", "-c", script]),
         capture_output=True,
@@ -181,11 +179,24 @@ def test_full_disk(tmp_path):
         env=ENVIRONMENT | {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
     )
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines() == [
+    return ran.stdout.splitlines()
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(sandbox.why_not() is not None, reason=f"no namespaces: {sandbox.why_not()}")
+def test_full_disk(tmp_path):
+    disk = tmp_path / "disk"
+    assert drill_on_full_disk("disk", disk) == [
         "True",
         f"{disk}/blobs: No space left on device",
         f"{disk}/feeds.db: the disk is full; make space and try again",
     ]
+
+
+@pytest.mark.mininet
+@pytest.mark.skipif(sandbox.why_not() is not None, reason=f"no namespaces: {sandbox.why_not()}")
+def test_a_peer_whose_disk_is_full_for_a_while_goes_on(tmp_path):
+    assert drill_on_full_disk("peer", tmp_path / "disk") == ["True 600 3145728 True"]
 
 
 def test_messages_of_the_drill_are_large():

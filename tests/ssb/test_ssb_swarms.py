@@ -20,9 +20,9 @@ FROM = {
     "patience without end": 842,
     "progress not told": 157,
     "proofs of forks dropped": 225,
-    "remote clock as sent": 654,
+    "remote clock as sent": 1200,
 }
-"""Where the search for a mutant begins, if not at 150: at a story that meets it, which may be one in 200."""
+"""Where the search for a mutant begins, if not at 150: before a story that meets it, maybe one in 400."""
 HAPPENS = {
     *("write", "stored", "connected", "closed", "refused"),
     *("cut", "heal", "restart", "forget", "follow", "leave", "block"),

@@ -468,9 +468,10 @@ def test_an_interest_for_an_item_that_cannot_be_does_no_harm(number: int, tmp_pa
 
 @pytest.mark.parametrize("of_another", [False, True])
 def test_an_item_that_is_no_message_of_its_feed_ends_the_subscription(of_another: bool) -> None:
+    """What came before it is kept: 3 of 3 messages."""
     world = World()
     ann = world.identities["ann"]
-    world.write("ann", text="one")
+    first = world.write("ann", text="one")
     follow(world)
     world.change(lambda now: world.peers["ben"].want(ann.ref, now))
     world.run(2)
@@ -478,10 +479,14 @@ def test_an_item_that_is_no_message_of_its_feed_ends_the_subscription(of_another
     side = world.gateways["g2"].application
     stranger = Identity.from_seed(bytes(32))
     text = Message.create(stranger, None, {"type": "post"}, 1).encoded if of_another else b"hello"
-    taken = [[SimpleNamespace(message=text, seq=2)]]
+    second = Message.create(ann, first, {"type": "post"}, 1)
+    third = Message.create(ann, second, {"type": "post"}, 1)
+    taken = [[SimpleNamespace(message=each) for each in (second.encoded, third.encoded, text)]]
     side._followed.take_items = lambda name, now: side._followed.offering.clear() or taken.pop()  # type: ignore
     side._followed.offering[log_name(ann.ref)] = None
     side._take_items(world.network.now)
     assert side.follows == []
     assert world.gateways["g2"].counters["a feed with something else than its messages"] == 1
+    assert world.gateways["g2"].application._peer.replication.set_aside[ann.ref].remote == "NDN"
     assert stranger.ref not in world.feeds["g2"].tips()
+    assert world.tip("g2", "ann") == 3

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -149,7 +150,14 @@ def test_addresses_are_remembered_once(tmp_path: Path) -> None:
         (("publish", "--content", "[]"), "--content: not an object"),
         (("publish", "--content", '{"type": "x"}'), "type"),
         (("publish", "x", "--to", "@nobody"), "reference is not of the form"),
+        (("publish", ""), "TEXT is empty"),
+        (("publish", " \n"), "TEXT is empty"),
+        (("log", "@nobody"), "@nobody: "),
+        (("export", "@nobody"), "@nobody: "),
+        (("follow", "ssb:message/classic/" + "A" * 43 + "="), "ssb:message.*: reference is not of the form"),
+        (("follow", "ssb:feed/bendybutt-v1/" + "A" * 43 + "="), "reference is not of the form"),
         (("follow", "@nobody"), "@nobody: "),
+        (("peer", "--ndn-over-ssb", "@nobody"), "--ndn-over-ssb: @nobody: "),
         (("connect", "example.org"), "no address of the form"),
         (("invite", "create"), "not running: start it with"),
         (("invite", "accept", "what"), "an invite has the form"),
@@ -162,6 +170,60 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path: Path, words: tuple[st
         ssb(tmp_path, *words)
     assert "\n" not in str(error.value)
     assert status(tmp_path)["messages"] == 1
+
+
+@pytest.mark.parametrize("words", [("log",), ("status",), ("invite", "create"), ("log", OTHER.ref)])
+def test_reading_makes_no_account(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Neither in a directory that is not there, as one that was mistyped, nor in one that is empty."""
+    for path in (tmp_path / "nosuchdir", tmp_path):
+        with pytest.raises(UserError, match="there is no account"):
+            ssb(path, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [("log",), ("status",), ("publish", "x")])
+def test_an_account_whose_identity_was_lost_is_not_begun_anew(tmp_path: Path, words: tuple[str, ...]) -> None:
+    ssb(tmp_path, "publish", "x")
+    (tmp_path / "secret").unlink()
+    with pytest.raises(OSError, match="Put the identity back from a backup"):
+        ssb(tmp_path, *words)
+    assert not (tmp_path / "secret").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("publish", ""), ("follow", "@nobody"), ("connect", "example.org"), ("invite", "accept", "x")]
+)
+def test_what_is_refused_makes_no_account(tmp_path: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(UserError):
+        ssb(tmp_path, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_uris_stand_for_references_and_addresses(tmp_path: Path) -> None:
+    key = OTHER.ref[1:].removesuffix(".ed25519").translate(str.maketrans("+/", "-_"))
+    ssb(tmp_path, "follow", f"ssb:feed/classic/{key}")
+    ssb(tmp_path, "publish", "for you", "--to", f"ssb://feed/ed25519/{key}")
+    ssb(tmp_path, "connect", f"ssb:address/multiserver?multiserverAddress={quote(ADDRESS, safe='')}")
+    assert ssb(tmp_path, "log", f"ssb:feed:ed25519:{key}") == ""
+    assert ssb(tmp_path, "export", f"ssb:feed:ed25519:{key}") == ""
+    no_schema = str(Path(__file__))
+    with pytest.raises(UserError, match="--anchor: "):  # which is read after the feed
+        ssb(tmp_path, "peer", "--ndn-over-ssb", f"ssb:feed/classic/{key}", "--anchor", no_schema, no_schema)
+    account = Account(tmp_path)
+    assert OTHER.ref in account.graph.replicated()
+    assert [str(known) for known in account.known_peers()] == [ADDRESS]
+    account.close()
+
+
+def test_an_invite_of_a_peer_that_is_blocked_is_not_used(tmp_path: Path) -> None:
+    ssb(tmp_path, "follow", "--block", OTHER.ref)
+    with pytest.raises(UserError, match="you block"):
+        ssb(tmp_path, "invite", "accept", f"127.0.0.1:9:{OTHER.ref}~{'A' * 43}=")
+    with pytest.raises(UserError, match="you block"):
+        ssb(tmp_path, "connect", ADDRESS)
+    assert status(tmp_path)["messages"] == 1
+    ssb(tmp_path, "follow", "--block", "--undo", OTHER.ref)
+    ssb(tmp_path, "connect", ADDRESS)
 
 
 def test_an_account_that_another_program_has_open_is_one_line(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from stream_programs import Echo, Quiet, Source
 
 from forwarder.faces.driver import steady_clock
 from topologies.endpoint import (
+    Address,
     Close,
     Closed,
     Connect,
@@ -21,7 +22,9 @@ from topologies.endpoint import (
     Opened,
     Pause,
     Program,
+    Received,
     Send,
+    StreamEvent,
     StreamPort,
     Writable,
 )
@@ -241,3 +244,71 @@ def test_programs_of_one_machine_share_a_group_and_none_hears_itself() -> None:
         return [[payload for _, payload, _ in node.datagrams] for node in nodes]
 
     assert asyncio.run(test()) == [[b"other"], [b"one"]]
+
+
+class Faulty(Quiet):
+    """A program that makes mistakes: in each of its `faulty` methods, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.due: int | None = None
+        self.faulty: set[str] = set()
+        self.woken = 0
+
+    def _slip(self, what: str) -> None:
+        if what in self.faulty:
+            self.faulty.remove(what)
+            raise ZeroDivisionError(what)
+
+    def next_deadline(self) -> int | None:
+        return self.due
+
+    def wake(self, now: int) -> None:
+        self._slip("wake")
+        if self.due is not None and now >= self.due:
+            self.due = None
+            self.woken += 1
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        super().on_stream(event, now)
+        if isinstance(event, Received):
+            self.actions.append(Send(event.stream, b"answer"))
+            self.due = now
+            self._slip("on_stream")
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        super().receive(port, payload, sender, now)
+        assert sender is not None
+        self.outputs.append((port, b"answer", sender))
+        self.due = now
+        self._slip("receive")
+
+
+def test_a_mistake_of_a_program_is_told_and_the_program_goes_on() -> None:
+    """What it has asked for is done, and it is woken when it is time, or a second after it failed at that."""
+
+    async def test() -> None:
+        faulty, client = Faulty(), Quiet()
+        world = World(client, faulty)
+        ports = [free_port(socket.SOCK_DGRAM) for _ in range(2)]
+        beside = Sockets([Program(faulty, {1: DatagramPort(ports[0])})], HERE, steady_clock())
+        asking = Quiet()
+        other = Sockets([Program(asking, {1: DatagramPort(ports[1])})], HERE, steady_clock())
+        async with world:
+            await beside.start()
+            await other.start()
+            faulty.faulty = {"on_stream", "wake"}
+            client.actions += [Connect(1, (HERE, world.port)), Send(1, b"question")]
+            world.client.settle()
+            await until(lambda: client.received(1) == b"answer" and faulty.woken == 1)
+            faulty.faulty = {"receive"}
+            asking.outputs.append((1, b"question", (HERE, ports[0])))
+            other.settle()
+            await until(lambda: bool(asking.datagrams) and faulty.woken == 2)
+            told = sorted(str(each["exception"]) for each in world.complaints)
+            assert told == ["on_stream", "receive", "wake"]
+            world.complaints.clear()
+        beside.close()
+        other.close()
+
+    run(test())

@@ -43,6 +43,7 @@ class Session:
         sends_end: "over" is to be sent behind all messages.
         has_ended: it has been sent.
         is_over: the remote has sent its last message.
+        aside: feeds of which a message was refused: what else comes of them is dropped.
     """
 
     number: int
@@ -62,6 +63,7 @@ class Session:
     sends_end: bool = False
     has_ended: bool = False
     is_over: bool = False
+    aside: set[str] = field(default_factory=set)
 
     def send(self, feed: str, after: int) -> None:
         """Send the messages of a feed behind one when its turn comes, if none before it is to be sent."""
@@ -125,6 +127,7 @@ class Rung(Replicator):
     def unwant(self, feed: str, now: int) -> None:
         """See Replication."""
         self._wanted.pop(feed, None)
+        self._set_aside.pop(feed, None)
 
     def hides(self, feed: str, peer: str) -> bool:
         """See Replication: nobody is blocked here."""
@@ -227,17 +230,22 @@ class Rung(Replicator):
 
     # Parts of the above
 
-    def _take_message(self, number: int, value: dict[str, Value], batch: list[Message]) -> None:
+    def _expects(self, number: int, feed: str) -> bool:
         """See Replicator."""
-        message = Message.from_value(value)
-        if message.author in self._wanted:
-            batch.append(message)
-            return
-        # Some may be under way when a feed is left.
         session = self._sessions[number]
+        if feed in self._wanted:
+            return feed not in session.aside
+        # Some may be under way when a feed is left.
         session.unwanted += 1
         if session.unwanted > _STRAY:
             raise ProtocolError("too many messages that are not wanted here")
+        return False
+
+    def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
+        """See Replicator."""
+        session = self._sessions[number]
+        session.aside.add(feed)
+        self.put_aside(feed, session.remote, str(error))
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
         """See Replicator."""
@@ -260,8 +268,8 @@ class Rung(Replicator):
         for message in messages:
             if message.sequence <= self._tips.get(message.author, 0):
                 self._came(self._sessions[number], message.author, message.sequence)
-        for error in refused.values():
-            raise ProtocolError(f"a message that is refused: {error}")
+        for feed, error in refused.items():
+            self._refuse(number, feed, error, now)
 
 
 def numbers(clock: Value) -> dict[str, int]:

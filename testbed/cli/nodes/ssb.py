@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from testbed.cli.group import LazyGroup
-from testbed.cli.nodes.ssb_lines import called, message_line, some
+from testbed.cli.nodes.ssb_lines import called, message_line, reference_of, some
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
 
@@ -62,9 +62,9 @@ def ssb(context: click.Context, path: Path, new_feed: bool) -> None:
 
 
 @contextmanager
-def commands_of(settings: Settings) -> Iterator[Any]:
-    """Reach the running peer, or else open its account."""
-    from ssb.daemon.account import Account, refuse_stock
+def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
+    """Reach the running peer, or else open its account; only a command that `begins` one makes it."""
+    from ssb.daemon.account import Account, is_account, refuse_stock
     from ssb.daemon.commands import CommandError, Commands
     from ssb.daemon.running import RunningPeer
 
@@ -73,6 +73,9 @@ def commands_of(settings: Settings) -> Iterator[Any]:
         try:
             running = RunningPeer(settings.path)
         except ConnectionError:
+            if not begins and not is_account(settings.path):
+                begin = "publish, follow, connect, import or peer begins one"
+                raise UserError(f"{settings.path}: there is no account: {begin}") from None
             account = Account(settings.path)
             try:
                 commands = Commands(account, lambda: time.time_ns() // 1_000_000)
@@ -228,14 +231,8 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
     from forwarder.management.keys import read_certificate
     from ndn_over_ssb.contract import Terms
     from ndn_over_ssb.trust import TrustError
-    from ssb.keys import InvalidRef, parse_feed
 
-    if root == "self":
-        root = account.identity.ref
-    try:
-        parse_feed(root)
-    except InvalidRef as error:
-        raise UserError(f"--ndn-over-ssb: {root}: {error}") from None
+    root = account.identity.ref if root == "self" else reference_of(root, "--ndn-over-ssb: ")
     offer = None if provide is None else Terms(rate=provide, term_s=_LONGEST_TERM_S, transit=True)
     judge = None
     try:
@@ -255,6 +252,8 @@ def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Pat
 def publish(settings: Settings, text: str | None, content: str | None, to: tuple[str, ...]) -> None:
     """Write a message: a post with TEXT, or any content. Prints its id."""
     exclude("text", "content")
+    if text is not None and not text.strip():
+        raise UserError("TEXT is empty: nothing is published, as a message can never be taken back")
     if content is not None:
         try:
             body = json.loads(content)
@@ -266,10 +265,11 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
         body = {"type": "post", "text": text}
     else:
         raise click.UsageError("give a TEXT or --content")
-    if to:
-        body = {**body, "recps": list(to)}
-    with commands_of(settings) as commands:
-        click.echo(commands.answer(["publish"], [body, list(to) or None])["key"])
+    recipients = [reference_of(feed) for feed in to]
+    if recipients:
+        body = {**body, "recps": recipients}
+    with commands_of(settings, begins=True) as commands:
+        click.echo(commands.answer(["publish"], [body, recipients or None])["key"])
 
 
 @ssb.command()
@@ -279,16 +279,11 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
 @click.pass_obj
 def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
     """Follow FEED: say so in a message, and replicate it from now on."""
-    from ssb.keys import InvalidRef, parse_feed
-
-    try:
-        parse_feed(feed)
-    except InvalidRef as error:
-        raise UserError(f"{feed}: {error}") from None
+    feed = reference_of(feed)
     content = {"type": "contact", "contact": feed, "following": not undo and not block}
     if block:
         content["blocking"] = not undo
-    with commands_of(settings) as commands:
+    with commands_of(settings, begins=True) as commands:
         click.echo(commands.answer(["publish"], [content])["key"])
 
 
@@ -296,9 +291,19 @@ def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
 @click.argument("address")
 @click.pass_obj
 def connect(settings: Settings, address: str) -> None:
-    """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does."""
-    with commands_of(settings) as commands:
-        commands.answer(["connect"], [address])
+    """Call the peer at ADDRESS (net:HOST:PORT~shs:KEY), now if this peer runs, and whenever it does.
+
+    `status` says if it cannot be reached, and why.
+    """
+    from ssb.transport.address import InvalidAddress, parse_address
+    from ssb.uri import plain
+
+    try:
+        known = parse_address(plain(address))
+    except InvalidAddress as error:
+        raise UserError(str(error)) from None
+    with commands_of(settings, begins=True) as commands:
+        commands.answer(["connect"], [str(known)])
 
 
 @ssb.command()
@@ -320,7 +325,7 @@ def log(
     """Show the newest messages, of FEED or of all feeds, in the order in which they came."""
     from ssb import key_file, private
 
-    options = {"limit": None if is_whole else limit, "id": feed, "type": kind}
+    options = {"limit": None if is_whole else limit, "id": feed and reference_of(feed), "type": kind}
     options = {name: value for name, value in options.items() if value is not None}
     if not as_json:
         options["names"] = True
@@ -378,6 +383,17 @@ def status(settings: Settings, as_json: bool) -> None:
         )
         for trouble, times in ndn["troubles"].items():
             click.echo(f"trouble      {times} x {trouble}")
+    for one in state.get("set_aside", []):
+        click.echo(
+            f"set aside    {called(one['feed'], names)}, a message from {called(one['from'], names)}: "
+            f"{one['reason']}"
+        )
+    for one in state.get("unreached", []):
+        click.echo(
+            f"not reached  {called(one['peer'], names)} at {one['address']}, {one['times']} x {one['reason']}"
+        )
+    for reason, times in state.get("troubles", {}).items():
+        click.echo(f"trouble      {times} x {reason}")
     for reason, times in state.get("refused", {}).items():
         click.echo(f"refused      {times} x {reason}")
 
@@ -410,15 +426,17 @@ def accept(settings: Settings, code: str) -> None:
         given = parse_invite(code)
     except InvalidAddress as error:
         raise UserError(str(error)) from None
-    with commands_of(settings) as commands:
+    host, port, pub = given.address
+    with commands_of(settings, begins=True) as commands:
         state = commands.answer(["status"], [])
         if state["doubt"]:
             raise UserError(f"the invite is not used up: {state['doubt']}")
+        if commands.answer(["friends", "isBlocking"], [{"source": state["id"], "dest": pub}]):
+            raise UserError(f"you block {pub}, which gave the invite: `follow --block --undo` ends that")
         try:
             use_invite(given, state["id"])
         except GuestError as error:
             raise UserError(str(error)) from None
-        host, port, pub = given.address
         commands.answer(["publish"], [{"type": "contact", "contact": pub, "following": True}])
         commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
         commands.answer(["connect"], [str(given.address)])

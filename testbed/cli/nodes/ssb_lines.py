@@ -1,4 +1,4 @@
-"""Lines of `feednet ssb`: feeds and messages as people see them."""
+"""Lines of `feednet ssb`: feeds and messages as people see and give them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ssb.daemon.views import shown
+from ssb.keys import InvalidRef, parse_feed
+from ssb.uri import plain
+from testbed.errors import UserError
 
 _MOST_SHOWN = 5
+
+
+def reference_of(text: str, place: str = "") -> str:
+    """Return the reference of a feed that a user has given, maybe as an SSB URI; raise UserError.
+
+    `place` is where the user gave it, for the error.
+    """
+    feed = plain(text)
+    try:
+        parse_feed(feed)
+    except InvalidRef as error:
+        raise UserError(f"{place}{text}: {error}") from None
+    return feed
 
 
 def called(feed: str, names: Mapping[str, str | None]) -> str:

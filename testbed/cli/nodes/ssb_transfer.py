@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from testbed.cli.nodes.ssb import Settings, commands_of
+from testbed.cli.nodes.ssb_lines import reference_of
 from testbed.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ def export(settings: Settings, feed: str | None) -> None:
     """
     from ssb.canonical import stringify
 
+    options = {} if feed is None else {"id": reference_of(feed)}
     with commands_of(settings) as commands:
-        for entry in commands.stream(["createLogStream"], [{} if feed is None else {"id": feed}]):
+        for entry in commands.stream(["createLogStream"], [options]):
             click.echo(stringify(entry, indent=0))
 
 

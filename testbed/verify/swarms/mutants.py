@@ -71,8 +71,8 @@ def _no_proof(original: Any) -> Callable[..., Any]:
 
 
 def _forever(original: Any) -> Callable[..., Any]:
-    def failed(self: Scheduler, peer: str, now: int) -> None:
-        original(self, peer, now)
+    def failed(self: Scheduler, peer: str, now: int, reason: str = "") -> None:
+        original(self, peer, now, reason)
         self.remove(peer)
 
     return failed

@@ -24,8 +24,11 @@ CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
 _QUIET = 20 * SECOND
 _CONNECTIONS = 12
+_HANDSHAKES = 4
 _OPTIONS = PeerOptions(
-    connections=_CONNECTIONS, scheduler=SchedulerOptions(first_pause=SECOND, last_pause=8 * SECOND)
+    connections=_CONNECTIONS,
+    handshakes=_HANDSHAKES,
+    scheduler=SchedulerOptions(first_pause=SECOND, last_pause=8 * SECOND),
 )
 
 
@@ -208,7 +211,7 @@ class _World:
                     "authentic", name, f"stores {message.author[:5]} {message.sequence} of nobody's"
                 )
         connections = len(member.peer.connections)
-        if connections > _CONNECTIONS:
+        if connections > _CONNECTIONS + _HANDSHAKES:
             raise Violation("bounded", name, f"has {connections} connections")
         exchanges = member.peer.replication.exchanges()
         if exchanges > connections * len(self._wanted[name]):

@@ -48,13 +48,16 @@ const actions = {
   },
   // Members that are undefined are left out of what is signed, and are in the log.
   create: async ({ content, recps }) => (await write(keys, { ...content, root: undefined }, recps)).key,
-  // Make `feeds` feeds of others, of `count` messages each, and hand them out.
-  makeFeeds: async ({ feeds, count }) => {
+  // Make `feeds` feeds of others, of `count` messages each, and hand them out; the fourth message of the first
+  // feed is `odd`, if that is given.
+  makeFeeds: async ({ feeds, count, odd }) => {
     const ids = []
     for (let n = 0; n < feeds; n++) {
       const writer = ssbKeys.generate()
-      for (let m = 0; m < count; m++) await write(writer, { type: 'post', text: `${n} ${m}` })
-      sbot.ebt.request(writer.id, true)
+      for (let m = 0; m < count; m++) {
+        await write(writer, odd && n === 0 && m === 3 ? odd : { type: 'post', text: `${n} ${m}` })
+      }
+      if (way === 'ebt') sbot.ebt.request(writer.id, true)
       ids.push(writer.id)
     }
     return ids

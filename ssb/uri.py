@@ -1,0 +1,32 @@
+"""SSB URIs, as applications share them, for the references and addresses that peers use among each other.
+
+`ssb:feed/classic/<KEY>`, `ssb:message/classic/<HASH>` and `ssb:blob/classic/<HASH>`, in base64 for URLs, and
+`ssb:address/multiserver?multiserverAddress=<ADDRESS>`. The older forms are known, too: `ed25519` and `sha256`
+in place of `classic`, `ssb://`, and colons in place of slashes (SSB URI Specification 1.3).
+"""
+
+import re
+from typing import Final
+from urllib.parse import parse_qs, urlsplit
+
+_REFERENCE: Final = re.compile(
+    r"(feed|message|blob)([/:])(classic|ed25519|sha256)\2([A-Za-z0-9_-]+={0,2})(?:\?.*)?"
+)
+_SIGILS: Final = {"feed": ("@", ".ed25519"), "message": ("%", ".sha256"), "blob": ("&", ".sha256")}
+
+
+def plain(text: str) -> str:
+    """Return the reference or address that an SSB URI stands for; any other text as it is."""
+    scheme, colon, rest = text.strip().partition(":")
+    if not colon or scheme.lower() != "ssb":
+        return text
+    rest = rest.removeprefix("//")
+    found = _REFERENCE.fullmatch(rest)
+    if found is not None:
+        sigil, suffix = _SIGILS[found[1]]
+        return sigil + found[4].translate(str.maketrans("-_", "+/")) + suffix
+    if rest.startswith(("address/multiserver", "address:multiserver")):
+        addresses = parse_qs(urlsplit(rest).query).get("multiserverAddress")
+        if addresses:
+            return addresses[0]
+    return text
