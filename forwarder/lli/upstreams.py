@@ -106,9 +106,12 @@ class Upstreams:
 
         The cache is the buffer: no more than it holds, as they may all have to wait for downstreams' links.
         As long as they do not, it may be twice as many each time that all that were allowed have come: what
-        the path holds needs no room here. Once they do wait, it is what there is room for.
+        the path holds needs no room here. Once they do wait, it is what there is room for. A node that leaves
+        repairs to its downstreams needs the room for the items that they ask for again.
         """
         up, room = entry.upstream, entry.cache.max_items
+        if self._repair is Recovery.NONE:
+            return room
         waiting = max((lag for r in entry.ranges if (lag := up.next - r.wanted) <= room), default=0)
         if waiting > room // 2:
             entry.reach = room
