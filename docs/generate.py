@@ -104,7 +104,7 @@ def idle_packet() -> bytes:
 def hello_packet() -> bytes:
     """Build a relay's question whether all is as it stands here: items 2 to 8 granted, none has come."""
     have = hellos.Standing(hellos.reference(FEED), 2, 8, evidences.Evidence(1, 1))
-    return hellos.make_hello(hellos.Hello(0xC0FFEE, 7, held=hellos.digest([have]), haves=(have,)))
+    return hellos.make_hello(hellos.Hello(0xC0FFEE, 7, held=hellos.membership([have]), haves=(have,)))
 
 
 def nack_packet() -> bytes:
@@ -378,7 +378,7 @@ def registry() -> str:
         (hellos.NUMBER, "Number", "Hello", "NonNegativeInteger"),
         (hellos.REPLY, "Reply", "Hello", "NonNegativeInteger"),
         (hellos.GRANTED, "Granted", "Hello", "8 bytes: digest"),
-        (hellos.HELD, "Held", "Hello", "8 bytes: digest"),
+        (hellos.HELD, "Held", "Hello", "8 bytes: membership"),
         (hellos.HAVE, "Have", "Hello", "8 bytes: reference; [Next Limit] [Evidence]"),
         (hellos.STATE, "State", "Hello", "the same"),
         (hellos.FORGOTTEN, "Forgotten", "Hello", "empty"),
@@ -465,8 +465,8 @@ def _size(value: int) -> str:
 
 
 def _power(value: int) -> str:
-    bits = value.bit_length()
-    return f"2^{bits} - {(1 << bits) - value}"
+    below = (1 << value.bit_length()) - value
+    return f"2^{value.bit_length() - 1}" if below == value else f"2^{value.bit_length()} - {below}"
 
 
 _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
@@ -484,6 +484,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (upstreams, "WAITING", _ns, "the same for a feed that is new here"),
     (upstreams, "SCOUTING", _ns, "time for a cheaper next hop to find its way"),
     (neighbours, "HELLO", _ns, "dead links are noticed within 5 s, at 60 bytes in this time"),
+    (neighbours, "AMPLIFICATION", str, "RFC 9000's"),
     (hellos, "MOST_STANDINGS", str, "in a Hello: some 1000 bytes"),
     (evidences, "MOST_HOPS", str, "more than a path has"),
     (evidences, "MOST_LEAP", _power, "above the known number: a liar leaves room"),

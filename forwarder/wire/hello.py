@@ -78,10 +78,7 @@ def reference(feed: bytes) -> bytes:
 
 
 def digest(standings: Iterable[Standing]) -> bytes:
-    """Return what both ends compute alike of the grants from one to the other if they agree on all of them.
-
-    Eturn what both ends compute alike of the grants from one to the other if they agree on all of them.
-    """
+    """Return what both ends of a link compute alike if they agree on all grants from one to the other."""
     return hashlib.sha256(b"".join(sorted(map(encode, standings)))).digest()[:REFERENCE_BYTES]
 
 
