@@ -39,7 +39,7 @@ class Backfill:
     Attributes:
         held: items that have come, by number, until every downstream has had them.
         deadline: when to call wake(), ns; None if nothing is asked for.
-        is_lost: nobody has what is asked for.
+        is_lost: no next hop has what is asked for.
     """
 
     __slots__ = ("_asked", "_face", "_rounds", "_rtts", "_window", "held", "is_lost")
@@ -100,8 +100,7 @@ class Backfill:
 
     def _ask(self, tries: dict[int, int], hops: Sequence[int], now: int) -> list[tuple[int, int]]:
         if not hops:
-            self.is_lost = True
-            self._asked.clear()
+            self._asked.clear()  # until there is one
             return []
         face = self._face if self._face is not None and self._face in hops else hops[0]
         for seq, count in tries.items():

@@ -336,6 +336,7 @@ class Upstreams:
         entry.is_fed = entry.upstream.is_fed = entry.has_been_fed = True
         entry.is_waiting = entry.has_scouted = False
         entry.last_face = None
+        entry.gone_until = 0
         entry.refused.clear()
         entry.refusals.clear()
         self._neighbours.asked(face, entry.upstream.granted_ms, now)
@@ -480,8 +481,9 @@ class Upstreams:
             self._send_llis(entry, entry.face, [Lli(first, 1, lifetime_ms)], now)
         last = next((seq for seq in entry.cache if seq > first), entry.upstream.next) - 1
         last = min(last, max(r.wanted_until for _, r in entry.ranges.items() if r.wanted <= last))
-        self._fetch_all(entry, entry.backfill.want(first, last, self._past_hops(entry, first), now), now)
-        if entry.backfill.is_lost:
+        hops = self._past_hops(entry, first)
+        self._fetch_all(entry, entry.backfill.want(first, last, hops, now), now)
+        if entry.backfill.is_lost or (entry.is_fed and not hops):  # without a source there may be one later
             lifetime = entry.ranges.longest_lifetime()
             entry.gone, entry.gone_until = (first, last), now + lifetime
             entry.backfill = None
