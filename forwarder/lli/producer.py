@@ -117,6 +117,8 @@ class Producer:
         self._outputs += [data.wire for data in again]
         oldest = self._oldest()
         granted = self._ranges.get(_FORWARDER)
+        if granted is not None:
+            granted.told = self.evidence
         is_past = granted is not None and granted.wanted < oldest
         if granted is not None and is_past:
             granted.skip(oldest)
@@ -138,6 +140,8 @@ class Producer:
         return Evidence(number, 0, b"" if self._sign is None else self._sign(proven_text(self.feed, number)))
 
     def _advance(self, known: Evidence | None) -> None:
+        if self.is_relay:
+            return
         own = Evidence(1, 0) if self._own is None else self._own
         if known is not None and not own.beats(known) and known.is_believable(own):
             self._own = self._issued(known.number + 1)

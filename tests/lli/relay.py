@@ -127,7 +127,7 @@ class Relay:
             hello = parse_hello(header.hello)
             self.hellos.append((face, hello))
             if hello.number is not None and face not in self.mute:
-                reply = Hello(self.instances[face], None, hello.number, hello.held)
+                reply = Hello(self.instances[face], None, hello.number, held=hello.held)
                 self.core.receive(face, make_hello(reply), self.now)
             return
         if header.tip is not None:
