@@ -17,6 +17,7 @@ from feednet.prefixes import Prefixes
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import Consumer
+from forwarder.lli.credit import AdaptiveCredit
 from forwarder.lli.producer import Producer
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.hello import Hello, make_hello, parse_hello
@@ -25,7 +26,6 @@ from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import DATA, INTEREST, Data, Interest, parse_interest, read_name
 from forwarder.wire.tlv import MalformedPacket
 
-CREDIT = 64
 LIFETIME_MS = 60_000
 _LATE = 10_000_000
 """An alarm that is later than this, ns, first lets the event loop read what has come meanwhile."""
@@ -84,7 +84,8 @@ class Feeds:
         feed: str | bytes,
         *,
         after: int = 0,
-        credit: int = CREDIT,
+        credit: int | None = None,
+        skips_gaps: bool = False,
         on_problem: Callable[[str], None] | None = None,
     ) -> "Subscription":
         """Follow a feed: an async iterator of its items, in order, each verified, without an end.
@@ -92,9 +93,12 @@ class Feeds:
         Args:
             feed: its name, as an NDN URI or as the bytes of its components.
             after: the last item that is known already.
-            credit: items that the network may send ahead of what has been taken: the back-pressure.
-            on_problem: told of what passes, in a word: "no-route", "loop", "refused", "gone" (the network has
-                newer items only). The subscription goes on trying.
+            credit: items that the network may send ahead of what has been taken: the back-pressure. None: as
+                many as the path and the application's pace ask for.
+            skips_gaps: go on behind items that nobody holds any more; else they are waited for.
+            on_problem: told of what passes, in a word: "waiting" (the network knows no source), "resumed" (it
+                knows one again), "gone" (nobody holds the next items any more), "loop", "refused". The
+                subscription goes on.
 
         Raises ValueError if it is not a feed's name, or is followed or published here already. Iterating
         raises Forked, or ConnectionError when the application's face is closed.
@@ -104,7 +108,14 @@ class Feeds:
             raise ValueError(f"{to_uri(name)} is published by this application: read its log")
         if name in self._subscriptions:
             raise ValueError(f"{to_uri(name)} is subscribed to already")
-        consumer = Consumer(name, rng=SystemRandom(), after=after, credit=credit, lifetime_ms=LIFETIME_MS)
+        consumer = Consumer(
+            name,
+            rng=SystemRandom(),
+            after=after,
+            credit=AdaptiveCredit() if credit is None else credit,
+            lifetime_ms=LIFETIME_MS,
+            skips_gaps=skips_gaps,
+        )
         subscription = Subscription(self, consumer, on_problem)
         self._subscriptions[name] = subscription
         return subscription

@@ -60,7 +60,6 @@ TRANSITS = StructType(
         StructField("topic", _TEXT),
         StructField("send_credit", _LONG),
         StructField("is_persistent", _FLAG),
-        StructField("is_reissued", _FLAG),
         StructField("nack_reason", _LONG),
         StructField("feed_tip", _LONG),
         StructField("feed_limit", _LONG),
@@ -71,8 +70,7 @@ TRANSITS = StructType(
 """One row a packet sent. sent, received: ns, received null if it was lost; frame: the capture's, where it was
 sent. kind: as in analysis.decode.reference.PACKETS, without "fragment" and "malformed". feed, seq:
 of an item's name, or of `<feed>/32=<topic>[/seq=<seq>]`, whose topic ("metadata", "notify", "sync", "fork")
-is told, too. A persistent Interest's feed is its name. is_reissued: an LLI with MustBeFresh. feed_tip,
-feed_limit: of FeedState."""
+is told, too. A persistent Interest's feed is its name. feed_tip, feed_limit: of FeedState."""
 
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
 _KEY = ("kind", "name", "flow", "nonce", "send_credit", "nack_reason", "frame_bytes")
@@ -169,7 +167,6 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
         _part(2).alias("topic"),
         "send_credit",
         "is_persistent",
-        ((F.col("kind") == "lli") & F.col("must_be_fresh")).alias("is_reissued"),
         "nack_reason",
         "feed_tip",
         "feed_limit",

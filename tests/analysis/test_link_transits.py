@@ -118,15 +118,15 @@ def test_sightings_of_a_packet_become_one_row(spark, ends):
     got = transits(packets, messages, ends)
     assert got.schema.names == TRANSITS.names
     assert {row.feed_tip for row in got.collect()} == {None}
-    told = ("sender", "receiver", "sent", "received", "kind", "feed", "seq", "topic", "is_reissued", "frames")
+    told = ("sender", "receiver", "sent", "received", "kind", "feed", "seq", "topic", "frames")
     assert rows(got, *told) == [
-        ("r", "s", 11, 22, "idle", None, None, None, False, 1),
-        ("r", "s", 30, None, "interest", "/f", 7, "notify", False, 1),
-        ("r", "s", 40, 50, "interest", "/f", None, "metadata", False, 1),
-        ("r", "s", 60, None, "interest", "/f", None, None, False, 1),
-        ("r", "s", 70, None, "other", None, None, None, False, 1),
-        ("r", "s", 71, 84, "other", None, None, None, False, 1),
-        ("s", "r", 0, 10, "lli", "/f", 1, None, True, 1),
+        ("r", "s", 11, 22, "idle", None, None, None, 1),
+        ("r", "s", 30, None, "interest", "/f", 7, "notify", 1),
+        ("r", "s", 40, 50, "interest", "/f", None, "metadata", 1),
+        ("r", "s", 60, None, "interest", "/f", None, None, 1),
+        ("r", "s", 70, None, "other", None, None, None, 1),
+        ("r", "s", 71, 84, "other", None, None, None, 1),
+        ("s", "r", 0, 10, "lli", "/f", 1, None, 1),
     ]
 
 

@@ -34,11 +34,10 @@ STORIES = {
             packet("s", "r", "lli", 2, send_credit=1),  # sent before item 3, or lost
             packet("s", "r", "lli", 4, send_credit=1),  # not sent yet
             packet("s", "r", "lli", 5, send_credit=4),
-            packet("s", "r", "lli", 4, send_credit=9, is_reissued=True),
             packet("s", "r", "lli", 9, send_credit=0),
             packet("s", "r", "lli", 9, send_credit=4),
         ],
-        ["subscribe", "item", "item", "repair", "refresh", "grant", "reissue", "cancel", "subscribe"],
+        ["subscribe", "item", "item", "repair", "refresh", "grant", "cancel", "subscribe"],
     ),
     "what is about a feed": (
         [

@@ -224,9 +224,10 @@ def test_nobody_publishes_it_yet(daemon: DaemonProcess, tmp_path: Path) -> None:
                     waiting = asyncio.create_task(take(items, 1))
                     while not problems:
                         await asyncio.sleep(0.01)
-                    assert set(problems) == {"no-route"}
+                    assert problems == ["waiting"]
                     await publisher.publish(log)
                     assert await waiting == texts(1, 1)
+                    assert problems == ["waiting", "resumed"]
 
     run(story())
 

@@ -28,7 +28,6 @@ WHY = {
     "grant": ("lli", "grants more items"),
     "repair": ("lli", "repairs: asks again for items that were sent"),
     "refresh": ("lli", "refreshes: the grant is to last longer"),
-    "reissue": ("lli", "reissued: the way upstream fell silent"),
     "cancel": ("lli", "cancels the subscription"),
     "item": ("data", "the item"),
     "copy": ("data", "the item, again"),
@@ -63,7 +62,6 @@ class Packet(NamedTuple):
     topic: str | None
     send_credit: int | None
     is_persistent: bool | None
-    is_reissued: bool | None
 
 
 def reasons(packets: Iterator[Packet]) -> Iterator[tuple[str, str | None]]:
@@ -99,8 +97,6 @@ def _lli(packet: Packet, own: _Link, back: _Link) -> str:
         return "cancel"
     before, last = own.limit, seq + credit - 1
     own.limit = max(before, last)
-    if packet.is_reissued:
-        return "reissue"
     if not before:
         return "subscribe"
     if last > before:

@@ -96,7 +96,7 @@ function packetWords(row, { packets }) {
     newest: "newest?", notify: `notify ${row.seq}`, sync: "state vector", other: "Interest",
     cancel: "LLI: cancel", item: `item ${row.seq}`, copy: `item ${row.seq}, again`, state: "FeedState",
     answer: "answer", nack: `Nack: ${credit}`,
-  }[row.key] ?? `LLI (${row.seq}, ${credit}) ${row.key}s`.replace("reissues", "reissued");
+  }[row.key] ?? `LLI (${row.seq}, ${credit}) ${row.key}s`;
   return words + (row.key === "state" ? state : row.kind === "data" && state ? ` + FeedState${state}` : "") + more;
 }
 
