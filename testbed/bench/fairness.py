@@ -1,0 +1,205 @@
+"""What a face that floods leaves the others: `python -m testbed.bench.fairness [--json] [--seconds S]`.
+
+Theory of operation. A daemon's faces run in a process of its own, saturated: a reader keeps a window of
+Interests under way, each answered by a Nack, and counts the answers a second; first alone, then beside a
+flood, in turns. Two faces that want all that the forwarder can do have half of it each by right; shown is how
+much of this half the reader gets, the median of the repetitions with the least and the greatest. The flood
+comes over a second Unix socket from a process of its own, which writes whenever the socket takes it, and
+reads whatever comes. On two processors the flood and the reader share the one that the forwarder leaves, so
+the figure is rather too low than too high.
+
+- Tiny Interests: 17 bytes each, for names without a route.
+- LLIs for feeds that nobody has, each for another feed.
+- Rewinds: the newest 256 items of a feed from the cache, again and again.
+- Data that nobody has asked for.
+"""
+
+import asyncio
+import json
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from forwarder.faces.driver import Driver
+from forwarder.faces.system import Faces
+from forwarder.wire.feed import feed_name, item_name
+from forwarder.wire.lp import make_lp
+from forwarder.wire.name import from_uri
+from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
+from ssb.keys import Identity
+from testbed.bench.figures import Series
+from testbed.bench.load import WINDOW, BenchError, Feed, bare_host, make_exchanges, native_feed
+from testbed.bench.process import forwarding, nothing_lost, waiting_socket
+from testbed.bench.program import run
+
+FAIR: Final = 0.9
+"""What each face is to have of its fair share, at least."""
+_ITEMS: Final = 256
+_PACKETS: Final = 2_000
+_CHUNK: Final = 1 << 18
+_NO_ROUTE: Final = 150
+
+
+def tiny_interests() -> list[bytes]:
+    """Make Interests as short as they can be."""
+    return [
+        make_interest(from_uri(f"/{number}"), nonce=number, lifetime_ms=1_000) for number in range(_PACKETS)
+    ]
+
+
+def unknown_feeds() -> list[bytes]:
+    """Make LLIs, each for another feed."""
+    prefix = from_uri("/nobody")
+    feeds = (feed_name(prefix, Identity.from_seed(n.to_bytes(32, "big")).public_key) for n in range(_PACKETS))
+    return [_lli(feed, number) for number, feed in enumerate(feeds)]
+
+
+def rewinds() -> list[bytes]:
+    """Make LLIs for the same items of the feed that the forwarder has in its cache."""
+    feed = native_feed(1).name
+    return [_lli(feed, number) for number in range(_PACKETS)]
+
+
+def unasked_data() -> list[bytes]:
+    """Make Data packets of 1 kB."""
+    return make_exchanges(_PACKETS).data
+
+
+FLOODS: Final = {
+    "tiny Interests": tiny_interests,
+    "LLIs for feeds that nobody has": unknown_feeds,
+    "rewinds": rewinds,
+    "Data": unasked_data,
+}
+
+
+def _lli(feed: bytes, nonce: int) -> bytes:
+    return make_interest(
+        item_name(feed, 1), nonce=nonce, lifetime_ms=60_000, hop_limit=SENT_HOP_LIMIT, send_credit=_ITEMS
+    )
+
+
+def flow(kind: str, path: str) -> None:
+    """Be the flood, until killed."""
+    stream = b"".join(FLOODS[kind]())
+    sock = _connect(path)
+    sock.setblocking(False)
+    at = 0
+    print("on", flush=True)
+    while True:
+        readable, writable, _ = select.select([sock], [sock], [])
+        if readable and not sock.recv(_CHUNK):
+            return
+        if writable:
+            at = (at + sock.send(stream[at : at + _CHUNK])) % len(stream)
+
+
+@contextmanager
+def flooded(kind: str, path: str) -> Iterator[None]:
+    """Let a flood go on."""
+    command = [sys.executable, "-m", "testbed.bench.fairness", "--pour", kind, path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            if process.stdout is None or process.stdout.readline() != "on\n":
+                raise BenchError("the flood does not begin")
+            yield
+        finally:
+            process.kill()
+
+
+def exchanges_a_second(sock: socket.socket, seconds: float) -> float:
+    """Send Interests that nobody can answer, a window at a time; return how many Nacks come a second."""
+    packet = make_interest(from_uri("/nobody/has/it"), nonce=1)
+    answer = len(make_lp(packet, nack_reason=_NO_ROUTE))
+    sent = got = 0
+    begun = now = time.monotonic()
+    while now < begun + seconds:
+        while sent - got // answer < WINDOW:
+            sent += 1
+            sock.sendall(packet[:-4] + sent.to_bytes(4, "big"))
+        got += len(sock.recv(_CHUNK))
+        now = time.monotonic()
+    rate = got / answer / (now - begun)
+    while got < sent * answer:
+        got += len(sock.recv(_CHUNK))
+    return rate
+
+
+def _fill(path: str, feed: Feed) -> None:
+    """Have a feed's items pushed through the forwarder, into its cache."""
+    with _connect(path) as near, _connect(path) as far:
+        for sock in (near, far):  # the second face of all is where the bench's prefix leads
+            sock.send(make_interest(from_uri("/nowhere"), nonce=1))
+            sock.recv(_CHUNK)
+        near.send(_lli(feed.name, 1))
+        if not far.recv(_CHUNK):
+            raise BenchError("the subscription does not come")
+        for item in feed.items:
+            far.send(item)
+        size, least = 0, sum(map(len, feed.items))
+        while size < least:
+            size += len(near.recv(_CHUNK))
+
+
+def _connect(path: str) -> socket.socket:
+    sock = waiting_socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.connect(path)
+    return sock
+
+
+def shares(kind: str, seconds: float, repetitions: int) -> tuple[Series, Series]:
+    """Return exchanges a second without the flood, and the reader's part of its fair share beside it."""
+    alone, share = Series(), Series()
+    with tempfile.TemporaryDirectory() as directory:
+        path = str(Path(directory) / "sock")
+
+        def opening(loop: asyncio.AbstractEventLoop) -> tuple[Driver, Any]:
+            faces = Faces(bare_host(), loop)
+            faces.listen_unix(Path(path), limit=8)
+            return faces.driver, path
+
+        with forwarding(opening), nothing_lost(kind):
+            _fill(path, native_feed(_ITEMS))
+            with _connect(path) as sock:
+                exchanges_a_second(sock, seconds / 2)
+                for _ in range(repetitions):
+                    alone.add(exchanges_a_second(sock, seconds))
+                    with flooded(kind, path):
+                        exchanges_a_second(sock, seconds / 2)
+                        share.add(exchanges_a_second(sock, seconds) / (alone.values[-1] / 2))
+    return alone, share
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Of a figure.")
+@click.option("--repetitions", type=click.IntRange(1), default=5, show_default=True)
+@click.option("--pour", type=(click.Choice([*FLOODS]), str), hidden=True)
+def main(as_json: bool, seconds: float, repetitions: int, pour: tuple[str, str] | None) -> None:
+    """Measure what a face that floods leaves the others of a saturated forwarder."""
+    if pour is not None:
+        flow(*pour)
+        return
+    measured = {kind: shares(kind, seconds, repetitions) for kind in FLOODS}
+    if as_json:
+        click.echo(json.dumps({kind: share.summary() for kind, (_, share) in measured.items()}))
+        return
+    table = Table("flood", "exchanges a second alone", "part of the fair share beside it", "wanted")
+    for kind, (alone, share) in measured.items():
+        table.add_row(kind, str(alone), str(share), f"{FAIR}" + (" missed" if share.median < FAIR else ""))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    run(main, "testbed.bench.fairness")
