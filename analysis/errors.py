@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
-from importlib.util import find_spec
 
 from captures.pcapng import CaptureError
 
@@ -73,7 +72,7 @@ def install_command(extra: str) -> str:
         what, _, marker = requirement.partition(";")
         if re.search(rf"extra == ['\"]{re.escape(extra)}['\"]", marker):
             wanted.append(what.strip())
-    if find_spec("pip") is None and shutil.which("uv"):
+    if not any(metadata.distributions(name="pip")) and shutil.which("uv"):
         return shlex.join(["uv", "pip", "install", "--python", sys.executable, *wanted])
     return shlex.join([sys.executable, "-m", "pip", "install", *wanted])
 

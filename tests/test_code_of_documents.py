@@ -23,6 +23,7 @@ from test_documents import blocks as lines_of
 from feednet import Experiment
 from forwarder.daemon.config import load as load_config
 from forwarder.daemon.daemon import Daemon
+from forwarder.daemon.plan import prepare
 from testbed.cli.main import feednet
 from testbed.scenario.reader import BUILT_IN
 
@@ -56,10 +57,11 @@ BLOCKS = blocks()
 PROGRAM = ("experiments.md", "from feednet import Experiment, delivered, everything_delivered")
 DISSECTORS = ("README.md", "from scapy.all import *")
 CONFIGURATION = ("strategies.md", '[[strategies]] | prefix = "/unibas"')
+METRICS = ("operating.md", "[metrics]")
 
 ELSEWHERE = {
     ("README.md", "import asyncio"): "tests/feednet/test_readme.py",
-    ("README.md", "from analysis.spark.session"): "tests/analysis/test_readme_stream.py",
+    ("README.md", "from feednet.streams"): "tests/analysis/test_readme_stream.py",
     ("strategies.md", '"""equal-cost'): "tests/strategies/test_tutorial.py",
     ("strategies.md", "import json"): "tests/strategies/test_tutorial.py",
     ("strategies.md", "from random import Random"): "tests/strategies/test_tutorial.py",
@@ -119,7 +121,7 @@ def block(begins: Block) -> str:
 
 
 def test_every_block_is_run() -> None:
-    claimed = [*ELSEWHERE, *PARTS, PROGRAM, DISSECTORS, CONFIGURATION]
+    claimed = [*ELSEWHERE, *PARTS, PROGRAM, DISSECTORS, CONFIGURATION, METRICS]
     texts = [block(each) for each in claimed]
     assert sorted(texts) == sorted(BLOCKS.values())
     for place in ELSEWHERE.values():
@@ -177,10 +179,15 @@ def test_packets_are_made_and_read_by_the_readme(tmp_path: Path, monkeypatch: py
 def test_the_configuration_of_a_forwarder_is_taken(tmp_path: Path) -> None:
     (tmp_path / "forward.toml").write_text(block(CONFIGURATION))
     loop = asyncio.new_event_loop()
-    daemon = Daemon(load_config(tmp_path / "forward.toml"), loop)
+    daemon = Daemon(prepare(load_config(tmp_path / "forward.toml")), loop)
     assert {each.NAME for each in dict(daemon.forwarder.strategies.items()).values()} == {"asf", "best-route"}
     daemon.close()
     loop.close()
+
+
+def test_the_metrics_of_a_forwarder_are_configured(tmp_path: Path) -> None:
+    (tmp_path / "forward.toml").write_text(block(METRICS))
+    assert load_config(tmp_path / "forward.toml").metrics.listen
 
 
 @pytest.mark.parametrize("line", PLANNED)

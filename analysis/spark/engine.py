@@ -160,17 +160,19 @@ _held: list[Any] = []
 
 def _lacking() -> str | None:
     """Say what is missing for Sail; None if nothing is."""
-    mend = install_command("sail")
-    for name in _NEEDED:
-        try:
-            if find_spec(name) is None:
-                return f"it is not installed: {mend}"
-        except ModuleNotFoundError:  # a package above it
-            return f"it is not installed: {mend}"
+    if not all(map(_is_found, _NEEDED)):
+        return f"it is not installed: {install_command('sail')}"
     found = metadata.version("pyspark")
     if not found.startswith(_CLIENTS):
-        return f"it does not work with PySpark {found}: {mend}"
+        return f"it does not work with PySpark {found}: {install_command('sail')}"
     return None
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        return False
 
 
 @cache

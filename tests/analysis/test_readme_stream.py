@@ -9,7 +9,7 @@ from exchange import A, B, answer, question, write
 from processes import ROOT, wait_for
 from pyspark.sql import SparkSession
 
-from analysis.spark import session
+from feednet import streams
 
 
 @pytest.mark.spark
@@ -23,7 +23,7 @@ def test_it_writes_what_is_captured(
         assert f'"{name}"' in code
         code = code.replace(f'"{name}"', repr(str(tmp_path / name)))
     write(tmp_path / "trace.pcapng", *[question(A, B, "/b"), answer(B, A, "/b")] * 5)
-    monkeypatch.setattr(session, "spark_session", lambda: jvm)  # a process has one
+    monkeypatch.setattr(streams, "spark_session", lambda: jvm)  # a process has one
     thread = threading.Thread(target=exec, args=(code, {}))
     thread.start()
     try:

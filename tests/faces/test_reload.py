@@ -20,6 +20,9 @@ from forwarder.wire.lp import NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 
+AT_TERMINAL = ("setsid", "--ctty", "env", "--default-signal=HUP")
+"""Has a command lead a terminal; these tests may run under nohup."""
+
 
 class Neighbour:
     """Answers Interests over UDP with its name."""
@@ -261,7 +264,7 @@ def test_other_signals_leave_it_alone_and_a_terminal_that_goes_ends_it(tmp_path:
     assert not daemon.path.exists()
     main, terminal = os.openpty()
     process = subprocess.Popen(
-        ["setsid", "--ctty", *COMMAND, "--config", str(tmp_path / "feednet.toml")],
+        [*AT_TERMINAL, *COMMAND, "--config", str(tmp_path / "feednet.toml")],
         stdin=terminal,
         stdout=subprocess.PIPE,
         stderr=terminal,

@@ -307,7 +307,7 @@ def test_a_command_makes_tables_and_a_page(
     [
         (["social", "--peers", "50"], "50 is not in the range"),
         (["social", "--closure", "1.5"], "1.5 is not in the range"),
-        (["friends", "--hubs", "x"], "'x' is not a valid float"),
+        (["friends", "--hubs", "x"], "'x' is not a valid number"),
         (["friends", "--seeds", "1"], "1 is not in the range"),
         (["friends", "--jobs", "2", "--master", "local"], "--jobs is for processes here"),
         (["social", "--out", "full"], "full: exists already"),

@@ -86,8 +86,8 @@ BUGS = {
         "ssb",
         "ssb.store.admission",
         "Admission._is_next",
-        "message.verify(self._hmac_key)\n    if tip is not None",
-        "if tip is not None",
+        "message.verify(self._hmac_key)\n    if sequence > 1",
+        "if sequence > 1",
     ),
     "arguments that are no list": Bug(
         "ssb", "ssb.transport.calls", "_read_request", "not isinstance(arguments, list)", "False"
@@ -112,9 +112,9 @@ BUGS = {
     "a feed stored that nobody wants": Bug(
         "ssb",
         "ssb.replication.ebt",
-        "Ebt._take_message",
-        "exchange is None or not self._shares(message.author, session)",
-        "False",
+        "Ebt._expects",
+        "feed in session.exchanges and self._shares(feed, session)",
+        "True",
     ),
     "a chunk of no feed": Bug("tiny", "ssb.tiny.vectors", "read_chunk_vector", "place >= size", "False"),
     "an entry without its signature": Bug(

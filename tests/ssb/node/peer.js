@@ -47,7 +47,10 @@ const actions = {
     for (let n = 0; n < count; n++) await write(keys, { type: 'post', text: `${n} `.padEnd(size, 'x') })
   },
   // Members that are undefined are left out of what is signed, and are in the log.
-  create: async ({ content, recps }) => (await write(keys, { ...content, root: undefined }, recps)).key,
+  create: async ({ content, recps }) => {
+    const whole = typeof content === 'string' ? content : { ...content, root: undefined }
+    return (await write(keys, whole, recps)).key
+  },
   // Make `feeds` feeds of others, of `count` messages each, and hand them out; the fourth message of the first
   // feed is `odd`, if that is given.
   makeFeeds: async ({ feeds, count, odd }) => {
