@@ -426,6 +426,12 @@ class FeedTable:
         """Note that routes, or the links that they lead over, have changed: wake() looks for better ways."""
         self._have_routes_changed = True
 
+    def reconsider(self, face: int) -> None:
+        """Note that a neighbour may have other feeds than before: what it has refused, it may have now."""
+        for entry in self._entries.values():
+            entry.refused.pop(face, None)
+        self.routes_changed()
+
     def _recheck(self, now: int) -> None:
         for entry in list(self._entries.values()):
             self._upstreams.recheck(entry, now)

@@ -83,7 +83,11 @@ class Surroundings(Protocol):
         ...
 
     def drop(self, feed: bytes, now: int) -> None:
-        """Let caches forget a feed, and refuse whoever follows it here."""
+        """Let caches forget a feed, and refuse those who follow it here."""
+        ...
+
+    def reconsider(self, face: int) -> None:
+        """Take note that a neighbour may have other feeds than before, or that there is none any more."""
         ...
 
 
@@ -242,6 +246,7 @@ class Keeper:
                 self._say_hello(self._now)
             for face in self._up - up:
                 self._neighbours.pop(face, None)
+                self._surroundings.reconsider(face)
             self._up = up
         outputs, self._outputs = self._outputs + self._subscriptions.take_outputs(), []
         return outputs + self._servers.take_outputs()
@@ -374,6 +379,7 @@ class Keeper:
         neighbour = self._neighbours[face]
         if neighbour.generation != hello.generation:
             neighbour.generation = hello.generation
+            self._surroundings.reconsider(face)
             self._again_at = max(self._asked_again + _AGAIN, now + _SOON)
         neighbour.until = now + _HELLOS_MISSED * self._terms.hello_ms * MS
         if not self._terms.serves_neighbours and not self._terms.spreads:
@@ -435,6 +441,7 @@ class Keeper:
         for face, neighbour in list(self._neighbours.items()):
             if neighbour.until <= now:
                 del self._neighbours[face]
+                self._surroundings.reconsider(face)
         for user, place in list(self._places.items()):
             if place.until <= now:
                 self._detach(user, place.face)

@@ -205,6 +205,9 @@ class _Nothing:
 
     faces: Final[dict[int, Face]] = {}
 
+    def reconsider(self, face: int) -> None:
+        pass
+
     def drop(self, feed: bytes, now: int) -> None:
         """Drop nothing."""
 

@@ -197,6 +197,10 @@ class _Surroundings:
         if self._forwarder.feeds is not None:
             self._forwarder.feeds.forget(feed, now)
 
+    def reconsider(self, face: int) -> None:
+        if self._forwarder.feeds is not None:
+            self._forwarder.feeds.reconsider(face)
+
 
 def homes_of(context: Context) -> list[Home]:
     """Return the users of a node: the authors that publish there, and one more if need be.
