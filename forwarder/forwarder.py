@@ -342,7 +342,7 @@ class Forwarder:
         asked.out_interests += 1
         self._send(face, wire)
 
-    def _feed_hops(self, feed: bytes, past: bool) -> Sequence[NextHop]:
+    def _feed_hops(self, feed: bytes, past: bool) -> Sequence[NextHop] | None:
         """Return the next hops that a feed may come from; see forwarder.strategy.Strategy.feed_hops."""
         hops = self.fib.lookup(feed)
         strategy = self.strategies.find(feed, prefix_ends(feed))

@@ -157,10 +157,10 @@ class Strategy:
     def after_expiry(self, entry: PitEntry, now: int) -> None:
         """Learn from an Interest that nobody has answered in time."""
 
-    def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop]:
+    def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop] | None:
         """Choose the next hops that a feed may come from under controlled push (forwarder.lli), best first.
 
-        `hops` are those of the FIB, cheapest first. A node asks one of them at a time, and goes on to the
-        next when that fails. With `past`: those that may have items which this node's caches have let go.
+        `hops` are those of the FIB, cheapest first. Without any, the node waits for one; None: it refuses the
+        feed. With `past`: those that may have items which this node's caches have let go.
         """
         return hops

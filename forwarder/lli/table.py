@@ -63,7 +63,8 @@ class FeedTable:
     """All feeds of a forwarder.
 
     Args:
-        hops: called with (feed, whether for items of the past): the next hops it may come from, best first.
+        hops: called with (feed, whether for items of the past): the next hops it may come from, best first;
+            None if it is refused here.
         send: called with (face, packet) for everything that goes out.
         fetch: called with (face, feed, seq, now) to send a classic Interest for an item.
         is_asked: tells whether a classic Interest waits for an item of this name.
@@ -81,7 +82,7 @@ class FeedTable:
 
     def __init__(
         self,
-        hops: Callable[[bytes, bool], Sequence[NextHop]],
+        hops: Callable[[bytes, bool], Sequence[NextHop] | None],
         send: Callable[[int, bytes], None],
         fetch: Callable[[int, bytes, int, int], None],
         is_asked: Callable[[bytes], bool],
@@ -479,6 +480,9 @@ class FeedTable:
     def _open(self, face: int, feed: bytes, first: int, lli: Interest, now: int) -> FeedEntry | None:
         """Make the entry for the first downstream of a feed, unless there is no room for it."""
         if not lli.send_credit:
+            return None
+        if self._hops(feed, False) is None:
+            self._downstreams.send_nack(face, lli.wire, NO_ROUTE)
             return None
         cache = self.store.open(feed) if self._has_room(face) else None
         if cache is None:

@@ -45,7 +45,7 @@ class Upstreams:
 
     def __init__(
         self,
-        hops: Callable[[bytes, bool], Sequence[NextHop]],
+        hops: Callable[[bytes, bool], Sequence[NextHop] | None],
         send: Callable[[int, bytes], None],
         fetch: Callable[[int, bytes, int, int], None],
         faces: Mapping[int, Face],
@@ -433,7 +433,7 @@ class Upstreams:
 
     def _hops(self, entry: FeedEntry) -> list[int]:
         """Return the next hops whose neighbours live, the cheapest first."""
-        hops = [hop.face for hop in self._next_hops(entry.feed, False)]
+        hops = [hop.face for hop in self._next_hops(entry.feed, False) or ()]
         return [face for face in hops if self._faces[face].is_up and not self._neighbours.is_dead(face)]
 
     def _forgive(self, entry: FeedEntry, now: int) -> bool:
@@ -519,7 +519,7 @@ class Upstreams:
     def _past_hops(self, entry: FeedEntry, first: int) -> list[int]:
         """Return the next hops that may have an item of the past."""
         has_no_past = entry.face if first < entry.upstream_first else None
-        return [hop.face for hop in self._next_hops(entry.feed, True) if hop.face != has_no_past]
+        return [hop.face for hop in self._next_hops(entry.feed, True) or () if hop.face != has_no_past]
 
     # Packets.
 

@@ -161,7 +161,7 @@ class SocialFlood(Strategy):
         """Let this node's keeper know if nobody else waits; it asks again when there is news."""
         return () if all(record.face == self._face for record in entry.in_records) else None
 
-    def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop]:
+    def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop] | None:
         """See Strategy: the neighbour where the author is attached comes first, then the others.
 
         Items of the past are in the replicas.
@@ -169,7 +169,7 @@ class SocialFlood(Strategy):
         if self._keeper.is_home(feed):
             return (NextHop(self._face, 0),)
         if not self._keeper.carries(feed):
-            return ()
+            return None
         home = self._keeper.place(log_key(feed))
         faces = [
             face.number
