@@ -133,7 +133,12 @@ class FeedEntry:
         return Evidence(max(self.demanded, self.evidence.number), 0)
 
     def is_wanted(self, seq: int) -> bool:
-        """Tell whether an item was asked for, of anybody, and has not come."""
+        """Tell whether an item was asked for, of anybody, and has not come.
+
+        So was one that counts as gone: it may come late.
+        """
+        if self.gone is not None and self.gone[0] <= seq <= self.gone[1]:
+            return True
         if self.upstream.is_missing(seq) or (self.backfill is not None and self.backfill.wants(seq)):
             return True
         return any(scout.is_missing(seq) for scout in self.scouts.values())

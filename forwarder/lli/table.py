@@ -542,6 +542,9 @@ class FeedTable:
         if entry.backfill is not None and entry.backfill.wants(seq):
             entry.backfill.arrived(seq, item.data, face, now)
             entry.cache.past_hop = face
+        if entry.gone is not None and entry.gone[0] <= seq <= entry.gone[1]:
+            entry.gone = None  # somebody has it after all
+            entry.told_first.clear()
         self._downstreams.has_it(entry, face, seq)
         if not self._repairs:
             self._downstreams.pass_on(entry, item, now)

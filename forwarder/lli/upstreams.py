@@ -413,7 +413,8 @@ class Upstreams:
         silent = [face for face in hops if face in entry.muted]
         speaking = [face for face in hops if face not in entry.muted]
         if entry.turn is not None and silent:
-            return next((face for face in silent if face > entry.turn), silent[0])
+            before = silent.index(entry.turn) if entry.turn in silent else -1
+            return silent[(before + 1) % len(silent)]
         if entry.last_face in speaking:
             return entry.last_face
         return next(iter(speaking or silent), None)
@@ -483,7 +484,7 @@ class Upstreams:
         last = min(last, max(r.wanted_until for _, r in entry.ranges.items() if r.wanted <= last))
         hops = self._past_hops(entry, first)
         self._fetch_all(entry, entry.backfill.want(first, last, hops, now), now)
-        if entry.backfill.is_lost or (entry.is_fed and not hops):  # without a source there may be one later
+        if (entry.is_fed and not hops) or (entry.backfill.is_lost and not self._would_say(entry, hops)):
             lifetime = entry.ranges.longest_lifetime()
             entry.gone, entry.gone_until = (first, last), now + lifetime
             entry.backfill = None
@@ -515,6 +516,12 @@ class Upstreams:
                 self._downstreams.send_state(entry, face, granted, wanted)
                 entry.ranges.settle(face)
                 self._downstreams.serve(entry, face, now)
+
+    def _would_say(self, entry: FeedEntry, hops: list[int]) -> bool:
+        """Tell whether the upstream would have said that it does not have an item; others only stay silent."""
+        if not entry.is_fed or entry.face is None or entry.face not in hops:
+            return False
+        return self._neighbours.of(entry.face).is_aware
 
     def _past_hops(self, entry: FeedEntry, first: int) -> list[int]:
         """Return the next hops that may have an item of the past."""
