@@ -86,7 +86,8 @@ class Downstreams:
         """Tell every downstream for which it has changed whether there is a source."""
         for face, granted in entry.ranges.items():
             claim = entry.claim(granted)
-            if (claim is None) == (granted.told is None):
+            is_same = granted.is_of_use(claim) == granted.is_of_use(granted.told)
+            if is_same and (claim is None) == (granted.told is None):
                 continue
             if granted.is_answered and self._neighbours.notify(face, entry):
                 granted.told = claim
@@ -149,7 +150,6 @@ class Downstreams:
     def push(self, face: int, packet: bytes, now: int) -> None:
         """Send an item."""
         self._counters["items_out"] += 1
-        self._neighbours.sent_to(face, now)
         pacer = self._faces[face].pacer
         if pacer is not None:
             pacer.hand_over(len(packet))

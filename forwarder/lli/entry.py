@@ -117,13 +117,15 @@ class FeedEntry:
         return self.upstream if face == self.face else self.scouts.get(face)
 
     def claim(self, granted: Range) -> Evidence | None:
-        """Return the evidence that a downstream is offered, None if there is none that is of use to it.
+        """Return the evidence that a downstream is offered, None if there is none.
+
+        It need not beat what the downstream has: a newer one may have been asked for and be on its way.
 
         For some time after it has lost its source, a node takes back nothing that it has said: it may find
         another soon, and then nobody has to look for one himself.
         """
         if self.is_fed:
-            return self.evidence if self.evidence and self.evidence.beats(granted.known) else None
+            return self.evidence
         return None if self.is_waiting else granted.told
 
     def needed(self) -> Evidence | None:

@@ -24,7 +24,6 @@ from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_h
 
 HELLO: Final = 3_200 * MS
 """The longest silence of a neighbour that has been granted something."""
-_CHALLENGE_BYTES: Final = 24
 _SLACK: Final = HELLO // 8
 AMPLIFICATION: Final = 3
 """Bytes that may go to an address for each that came from it, until it is proven (RFC 9000, section 8)."""
@@ -250,10 +249,6 @@ class Neighbours:
                     holder.is_watched = True
             self._schedule(neighbour)
 
-    def sent_to(self, face: int, now: int) -> None:
-        """Take note of an item that has been sent."""
-        self.of(face).sent_at = now
-
     def asked(self, face: int, lifetime_ms: int, now: int) -> None:
         """Take note of an LLI that has been sent: it is to be renewed after half of its lifetime."""
         neighbour = self.of(face)
@@ -273,9 +268,7 @@ class Neighbours:
         neighbour = self.of(face)
         if neighbour.challenge is None:
             neighbour.challenge = self._draw()
-        at_face = self._faces[face]
-        if AMPLIFICATION * at_face.in_bytes >= at_face.out_bytes + _CHALLENGE_BYTES:
-            self._say(neighbour, Hello(self._instance, neighbour.challenge))
+        self._say(neighbour, Hello(self._instance, neighbour.challenge))
 
     def listens(self, face: int) -> None:
         """Take note that who has sent an LLI, perhaps through a legacy forwarder, understands Hellos."""
@@ -431,7 +424,9 @@ class Neighbours:
                 return False
         if neighbour.granted and now >= neighbour.sent_at + HELLO:
             neighbour.sent_at = now
-            self._say(neighbour, Hello(self._instance, granted=digest(neighbour.grants())))
+            self._say(
+                neighbour, Hello(self._instance, neighbour.challenge, granted=digest(neighbour.grants()))
+            )
         return False
 
     def _give_up(self, neighbour: Neighbour) -> None:
@@ -460,8 +455,12 @@ class Neighbours:
         self._say(neighbour, hello)
 
     def _say(self, neighbour: Neighbour, hello: Hello) -> None:
+        """Send a Hello, unless the neighbour's address may be made up and too much has gone there."""
+        packet, face = make_hello(hello), self._faces[neighbour.face]
+        if not face.is_proven and AMPLIFICATION * face.in_bytes < face.out_bytes + len(packet):
+            return
         self._counters["hellos_out"] += 1
-        self._send(neighbour.face, make_hello(hello))
+        self._send(neighbour.face, packet)
 
     def _schedule(self, neighbour: Neighbour) -> None:
         due = neighbour.due()

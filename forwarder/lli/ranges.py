@@ -75,6 +75,10 @@ class Range:
         due = (*self.again[:1], self.next) if self.next <= self.limit else self.again[:1]
         return next(((seq, data) for seq in due if (data := get(seq)) is not None), None)
 
+    def is_of_use(self, evidence: Evidence | None) -> bool:
+        """Tell whether the downstream may take who has this evidence for its upstream."""
+        return evidence is not None and evidence.beats(self.known)
+
     def skip(self, first: int) -> None:
         """Give up what lies before an item: it cannot be had here."""
         self.again = tuple(seq for seq in self.again if seq >= first)

@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -99,7 +100,7 @@ class FeedTable:
         self._repairs = recovery is Recovery.IN_NETWORK
         self._entries: dict[bytes, FeedEntry] = {}
         self._unverified: dict[bytes, FeedEntry] = {}  # entries with a run
-        self._neighbours = Neighbours(send, faces, lambda: rng.getrandbits(32), self.counters)
+        self._neighbours = Neighbours(send, faces, partial(rng.getrandbits, 32), self.counters)
         self._downstreams = Downstreams(send, faces, self.counters, self._neighbours)
         self._upstreams = Upstreams(
             hops, send, fetch, faces, rng, self.counters, recovery, self._downstreams, self._neighbours

@@ -277,6 +277,7 @@ class Upstream:
         self.known_tip = max(self.known_tip, tip)
         self._tries = 0
         if self._unanswered and limit >= self.limit:
+            self.known_tip = tip  # it may have lost what it had, or look for it
             if not self._sample:
                 self._rtt.sample_ambiguous(now - self._asked_at)
             else:

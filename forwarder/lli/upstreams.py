@@ -181,7 +181,9 @@ class Upstreams:
         if evidence.hops + 1 >= MOST_HOPS:
             return
         if face == entry.face and entry.is_fed:
-            if evidence.onward.beats(entry.evidence):
+            if not evidence.beats(entry.evidence):  # it has begun anew
+                self._lose(entry, now)
+            elif evidence.onward.beats(entry.evidence):
                 self._improve(entry, evidence.onward, now)
         elif not evidence.beats(entry.evidence):
             if holder.known_sent != entry.needed():  # it may not know that this is of no use any more
@@ -295,7 +297,9 @@ class Upstreams:
         wanted = [
             granted.known.number
             for _, granted in entry.ranges.items()
-            if granted.known is not None and not entry.evidence.beats(granted.known)
+            if granted.known is not None
+            and not entry.evidence.beats(granted.known)
+            and granted.known.is_believable(entry.evidence)
         ]
         number = max(wanted, default=None)
         if number is None or number < entry.evidence.number:
@@ -518,7 +522,7 @@ class Upstreams:
                 self._downstreams.serve(entry, face, now)
 
     def _would_say(self, entry: FeedEntry, hops: list[int]) -> bool:
-        """Tell whether the upstream would have said that it does not have an item; others only stay silent."""
+        """Tell whether the upstream would have said that it lacks an item; others only stay silent."""
         if not entry.is_fed or entry.face is None or entry.face not in hops:
             return False
         return self._neighbours.of(entry.face).is_aware

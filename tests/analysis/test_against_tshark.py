@@ -91,6 +91,9 @@ UNTOLD = {
     "node": "ours",
     "problem": "ours",
     "name_length": "a name is shown as a URI",
+    "hello": "no element that tshark knows",
+    "evidence": "no element that tshark knows",
+    "feed_first": "no element that tshark knows",
 }
 """Columns that tshark cannot tell. All others are compared, in `expected` or by name above."""
 

@@ -657,7 +657,7 @@ def test_a_hello_renews_what_was_told_of_a_source():
 
 def test_a_hello_renews_what_was_asked_of_who_offers_a_source():
     asked = lli(0, "out", "u", 1, 9, nonce=1, lifetime=100)
-    renewed = hello(50, "out", "u", number=4, held=HELD), hello(60, "in", "u", reply=4, granted=HELD)
+    renewed = hello(50, "out", "u", number=4, held=HELD), hello(60, "in", "u", reply=4, held=HELD)
     assert spans(asked, *renewed) == [(FEED, 0, 100)]
     for offer in (state(5, "in", "u"), hello(5, "in", "u", number=1, states=(GRANT,))):
         assert spans(asked, offer, *renewed) == [(FEED, 0, 160)]

@@ -97,8 +97,8 @@ def test_an_item_that_no_hop_has_is_lost_after_some_rounds() -> None:
     assert len(asked) == 2 * MAX_ROUNDS + 1
 
 
-def test_without_a_hop_it_is_lost_at_once() -> None:
+def test_without_a_hop_it_waits_for_one() -> None:
     past = Backfill({})
     assert past.want(1, 1, [], 0) == []
-    assert past.is_lost
+    assert not past.is_lost
     assert past.deadline is None

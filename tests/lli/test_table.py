@@ -19,7 +19,7 @@ from lli_maker import (
     proof,
     pushed,
 )
-from relay import FIRST_HOP, PRODUCER, UP, A, B, C, Relay, subscribed, two_ways
+from relay import FIRST_HOP, PRODUCER, SOURCE, UP, A, B, C, Relay, subscribed, two_ways
 
 from forwarder.forwarder import Forwarder
 from forwarder.lli.backfill import WINDOW
@@ -454,6 +454,9 @@ def test_a_past_that_nobody_has_is_given_up_and_said_to_be() -> None:
     relay.lli(B, 2, 10, lifetime_ms=90_000)
     told_of_first: list[str] = []
     sent: list[str] = []
+    relay.wait(10_000 * MS)
+    assert not any("first" in line for line in relay.idle)  # its upstream would say so
+    sent += relay.give(UP, idle(8, 1000, first=7, evidence=SOURCE))
     while not told_of_first and relay.now < 60_000 * MS:
         sent += relay.wait(100 * MS)
         relay.source(UP, tip=8, limit=1000)
@@ -476,7 +479,7 @@ def test_an_upstream_that_begins_later_says_so_and_the_past_is_asked_for_elsewhe
 def test_the_past_of_a_camera_alone_is_said_to_be_gone() -> None:
     relay = Relay()
     relay.lli(A, 1, 30)
-    relay.give(UP, idle(24, 30, first=20))
+    relay.give(UP, idle(24, 30, first=20, evidence=SOURCE))
     assert any(line.startswith("2 idle ") and line.endswith(" first 20") for line in relay.idle)
 
 

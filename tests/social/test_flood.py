@@ -163,7 +163,7 @@ def test_a_feeds_next_hops_for_long_lived_interests() -> None:
     hops = asked.strategy.feed_hops
     assert [hop.face for hop in hops(FEED, (), past=False)] == [LEFT, RIGHT]
     assert [hop.face for hop in hops(FEED, (), past=True)] == [KEEPER, LEFT, RIGHT]
-    assert hops(log_name(BEN.ref), (), past=False) == ()
+    assert hops(log_name(BEN.ref), (), past=False) is None
     asked.keeper.homes.add(FEED)
     assert [hop.face for hop in hops(FEED, (), past=False)] == [KEEPER]
 

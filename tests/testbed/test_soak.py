@@ -74,9 +74,9 @@ def face_kept(self: Host, face: int, now: int) -> None:
 
 def times_kept(self: Upstreams, face: int) -> None:
     """What is known of a face outlives it."""
-    rtts = dict(self._rtts)
+    rtts = dict(self._fetch_rtts)
     ORIGINAL(self, face)
-    self._rtts.update(rtts)
+    self._fetch_rtts.update(rtts)
 
 
 ORIGINAL: Any = Upstreams.forget

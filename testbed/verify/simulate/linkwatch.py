@@ -60,7 +60,7 @@ class LinkWatch:
         for ack in lp.acks:
             if ack not in self.back._arrived:
                 raise Violation("link", self.a, f"acknowledges frame {ack} of {self.b}, which has not come")
-        if not lp.fragment and lp.feed is None:
+        if not lp.fragment and lp.feed is None and lp.hello is None:
             return Frame("ack")
         if lp.sequence is None:
             self._all.add(_packet(lp, lp.fragment))
@@ -96,7 +96,7 @@ class LinkWatch:
         if packet is None:
             return None
         whole = parse_lp(packet)
-        if _packet(whole, whole.fragment) not in self._all and whole.feed is None:
+        if _packet(whole, whole.fragment) not in self._all and not (whole.feed or whole.hello):
             raise Violation("link", self.b, f"puts together what {self.a} has not sent")
         if lp.sequence is not None:
             first = (lp.sequence - lp.frag_index) & SEQUENCE_MASK

@@ -234,7 +234,7 @@ class _World(VirtualTime):
             self.run(self.now + lifetime)
             shortest = min(wanted.lifetime_ms for wanted in story.subscribers)
             check_quiet(self._llis - before, lifetime // SECOND_NS, shortest)
-            lifetime = 0
+            lifetime = lifetime if story.dead else 0  # relays without a source may wait for each other
         for name, (_, reader) in self._readers.items():
             if reader.subscribed:
                 self._do("cancel", (name,))
@@ -544,7 +544,7 @@ class _World(VirtualTime):
         frame = wire.reader.read(payload, self.now)
         text = describe(frame)
         try:
-            if self._classic is None or frame.feed in self._names:
+            if self._classic is None or self._is_push(frame):
                 self._grants.sent(wire.a, wire.b, frame, self.now)
             else:
                 self._classic.exchanges.sent(wire.a, wire.b, frame, self.now)
@@ -585,6 +585,10 @@ class _World(VirtualTime):
                 self._carry(wire, payload, frame, text + " (again)", arrival + fate.by * US)
         self._carry(wire, payload, frame, text, arrival)
 
+    def _is_push(self, frame: Frame) -> bool:
+        """Whether a frame is of a feed that is pushed, or of all of them."""
+        return frame.feed in self._names or frame.hello is not None
+
     def _lose(self, wire: Wire, text: str, why: str) -> None:
         if why != "lost":
             self._count(f"frame lost: {why}")
@@ -615,7 +619,7 @@ class _World(VirtualTime):
                 self._deliver(wire, payload, frame.kind)
                 return
             frame = come
-            if frame.feed not in self._names:
+            if not self._is_push(frame):
                 self._classic.exchanges.arrived(wire.b, wire.a, frame, self.now)
                 self._deliver(wire, payload, frame.kind)
                 return

@@ -30,6 +30,7 @@ from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.framing import cut
 from forwarder.wire.feed import item_name
+from forwarder.wire.hello import Hello, make_hello, parse_hello
 from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest
@@ -66,6 +67,7 @@ capacity = 256
 _PATIENCE_S = 20.0
 _ANSWER_S = 10.0
 _LIFETIME_MS = 2000
+_INSTANCE = 1  # connections know nothing that they could forget
 _PUBLISHING_NS = 200_000_000
 _PAUSE_S = 0.02
 
@@ -212,7 +214,10 @@ class Connection:
         """Return the next frame that is what one waits for."""
         until = time.monotonic() + seconds
         while (frame := self.receive(until - time.monotonic())) is not None:
-            if is_it(parse_lp(frame)):
+            lp = parse_lp(frame)
+            if lp.hello is not None and (number := parse_hello(lp.hello).number) is not None:
+                self.send(make_hello(Hello(_INSTANCE, reply=number)))  # what is sent here arrives
+            if is_it(lp):
                 return frame
         return None
 
