@@ -169,15 +169,6 @@ def test_who_has_granted_something_and_has_nothing_to_send_says_so_every_three_s
     assert link.a.sent == []
 
 
-def test_items_say_it_as_well() -> None:
-    link = Link()
-    for _ in range(5):
-        link.wait(2 * S)
-        link.a.core.heard(LINK, link.now + DELAY)
-    assert link.b.sent == []
-    assert link.a.sent == []
-
-
 @pytest.mark.parametrize("feeds", [1, 40, 1000])
 def test_quiet_feeds_cost_a_packet_a_second_at_most_whatever_their_number(feeds: int) -> None:
     link = Link(feeds)

@@ -452,17 +452,24 @@ def test_a_past_that_nobody_has_is_given_up_and_said_to_be() -> None:
     relay.items(1, 8)
     relay.lli(A, 9, 8, lifetime_ms=90_000)
     relay.lli(B, 2, 10, lifetime_ms=90_000)
-    told_of_first: list[str] = []
-    sent: list[str] = []
-    relay.wait(10_000 * MS)
-    assert not any("first" in line for line in relay.idle)  # its upstream would say so
-    sent += relay.give(UP, idle(8, 1000, first=7, evidence=SOURCE))
-    while not told_of_first and relay.now < 60_000 * MS:
-        sent += relay.wait(100 * MS)
-        relay.source(UP, tip=8, limit=1000)
-        told_of_first += [line for line in relay.idle if "first" in line]
+    sent = relay.wait(10_000 * MS)
     assert [line for line in sent if line.startswith("3 item")] == ["3 item 7 tip 8 limit 11", "3 item 8"]
+    relay.source(UP, tip=8, limit=1000)
     assert relay.item(9)[:2] == ["2 item 9 tip 9 limit 16", "3 item 9"]
+
+
+def test_an_upstream_that_would_say_that_an_item_is_gone_is_asked_until_it_does() -> None:
+    relay = subscribed(8, max_items=2)
+    relay.items(1, 8)
+    relay.lli(A, 9, 8, lifetime_ms=90_000)
+    relay.lli(B, 2, 10, lifetime_ms=90_000)
+    for _ in range(100):
+        relay.wait(100 * MS)
+        relay.source(UP, tip=8, limit=1000)
+    assert not any("first" in line for line in relay.idle)
+    sent = relay.give(UP, idle(8, 1000, first=7, evidence=SOURCE))
+    assert any("first 7" in line for line in relay.idle)
+    assert [line for line in sent if line.startswith("3 item")] == ["3 item 7 tip 8 limit 11", "3 item 8"]
 
 
 def test_an_upstream_that_begins_later_says_so_and_the_past_is_asked_for_elsewhere() -> None:

@@ -174,12 +174,12 @@ def test_what_comes_from_elsewhere_is_ignored() -> None:
     assert relay.entry().evidence is None
 
 
-def test_a_downstream_is_offered_only_what_beats_its_own() -> None:
+def test_a_downstream_is_offered_what_there_is_and_judges_for_itself() -> None:
     relay = fed(Evidence(3, 2))
     relay.lli(B, 1, 8, known=Evidence(3, 4))
     assert relay.offers == [(B, Evidence(3, 3))]
     relay.lli(B, 1, 8, known=Evidence(3, 3))
-    assert relay.offers == [(B, None)]
+    assert relay.offers == [(B, Evidence(3, 3))]
 
 
 # Demands.
@@ -454,7 +454,7 @@ def test_nodes_may_ask_each_other() -> None:
     assert relay.lli(UP, 1, 8) == ["1 lli 1+8"]
     relay = subscribed()
     assert relay.lli(UP, 1, 8, known=SOURCE) == ["1 lli 1+8"], "a demand: it may have lost its source"
-    assert relay.offers == [(UP, None)], "its own evidence, one hop on, is of no use to it"
+    assert relay.offers == [(UP, SOURCE.onward)], "its own evidence, one hop on, which is of no use to it"
 
 
 # Neighbours that die.
