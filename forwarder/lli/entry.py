@@ -1,7 +1,7 @@
 """A feed that is relayed: what a forwarder knows of one feed that downstreams have credit for."""
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
@@ -15,6 +15,17 @@ from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data
 
 _REMEMBERED_NONCES: Final = 16
+
+
+class Memory(NamedTuple):
+    """What is remembered for a while of a feed that nobody follows any more; see FeedEntry."""
+
+    evidence: Evidence | None
+    muted: set[int]
+    turn: int | None
+    refusals: dict[int, int]
+    nonces: tuple[int, ...]
+    last_face: int | None
 
 
 class FeedEntry:
@@ -145,7 +156,11 @@ class FeedEntry:
             return True
         return any(scout.is_missing(seq) for scout in self.scouts.values())
 
-    def remember(self, before: "FeedEntry") -> None:
+    def memory(self) -> Memory:
+        """Return what an entry to come may go by."""
+        return Memory(self.evidence, self.muted, self.turn, self.refusals, self.nonces, self.last_face)
+
+    def remember(self, before: Memory) -> None:
         """Take over what an entry of this feed that has ended had found out."""
         self.evidence = before.evidence
         self.muted = before.muted

@@ -20,7 +20,7 @@ from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_item, verify_run
 from forwarder.fib import NextHop
 from forwarder.lli.downstreams import Downstreams
-from forwarder.lli.entry import FeedEntry
+from forwarder.lli.entry import FeedEntry, Memory
 from forwarder.lli.forks import Forks
 from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MS
@@ -107,7 +107,7 @@ class FeedTable:
         )
         self._forks = Forks(self.store, self._downstreams, faces, self.counters)
         self._timers: Timers[FeedEntry] = Timers()
-        self._left: OrderedDict[bytes, tuple[int, FeedEntry]] = OrderedDict()  # ended, since when (ns)
+        self._left: OrderedDict[bytes, tuple[int, Memory]] = OrderedDict()  # of ended feeds, until when (ns)
         self._have_routes_changed = False
 
     # What comes in.
@@ -422,6 +422,7 @@ class FeedTable:
             for face, granted in entry.ranges.items():
                 self._downstreams.refuse(entry, face, granted, NO_ROUTE, now)
             self._settle(entry, now)
+        self._left.pop(feed, None)
         self.store.forget(feed)
 
     def routes_changed(self) -> None:
@@ -490,9 +491,9 @@ class FeedTable:
             self._downstreams.send_nack(face, lli.wire, CONGESTION)
             return None
         entry = self._entries[feed] = FeedEntry(feed, cache, first, now)
-        left, before = self._left.pop(feed, (0, entry))
-        if before is not entry and now < left + _REMEMBERED:
-            entry.remember(before)
+        self._forget_left(now)
+        if feed in self._left:
+            entry.remember(self._left.pop(feed)[1])
         retained = next(iter(cache), None)
         if retained is not None and first < retained:
             # The cache begins later: what lies before is fetched, what comes after is asked for.
@@ -513,9 +514,8 @@ class FeedTable:
             if not self._entries:
                 self._neighbours.rest()
             self.store.close(entry.feed)
-            self._left[entry.feed] = now, entry
-            if len(self._left) > self.store.max_feeds:
-                self._left.popitem(last=False)
+            self._left[entry.feed] = now + _REMEMBERED, entry.memory()
+            self._forget_left(now)
             return
         if entry.ranges.is_changed or entry.has_moved:
             entry.ranges.is_changed = entry.has_moved = False
@@ -526,6 +526,13 @@ class FeedTable:
             self._upstreams.deadline(entry, now),
         )
         self._timers.set(entry, deadline)
+
+    def _forget_left(self, now: int) -> None:
+        while self._left:
+            until, _ = next(iter(self._left.values()))
+            if until > now and len(self._left) <= self.store.max_feeds:
+                break
+            self._left.popitem(last=False)
 
     def _take(self, entry: FeedEntry, face: int, item: Item, header: LpPacket | None, now: int) -> None:
         """Deal with a verified item that somebody has waited for."""
