@@ -8,5 +8,5 @@ Theory of operation. Every link of a subscription has a holder (downstream, want
 - consumer = upstream half + in-order delivery; producer = ranges + its log;
   relay (in the forwarder) = ranges + verified cache + upstream half.
 
-Source: Tarr et al., "Secure Scuttlebutt" (2019), section 4.5; docs/architecture.md has the decisions.
+Source: Tarr et al., "Secure Scuttlebutt" (2019), section 4.5; docs/controlled-push.md has the rules.
 """

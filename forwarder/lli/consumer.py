@@ -136,8 +136,8 @@ class Consumer:
         """Return what went wrong since the last call, a word each: "fork" is final, all others pass.
 
         "waiting": the network knows no source at present; "resumed": it knows one again. "gone": nobody holds
-        the items of `gap` any more. "loop", "refused": what the network answered; the subscription is tried
-        again later.
+        the items of `gap` any more. "no-route", "loop", "refused": what the network answered; the
+        subscription is tried again later.
         """
         errors, self._errors = self._errors, []
         return errors

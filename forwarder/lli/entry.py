@@ -32,7 +32,7 @@ class FeedEntry:
     """A feed that downstreams of this node have credit for.
 
     Of its next hops one, the upstream, is granted the credit. While it knows no source, the others are asked
-    for one item each, as scouts: whichever finds a source first becomes the upstream.
+    for one item each, as scouts: the first to find a source becomes the upstream.
 
     Attributes:
         feed, reference: its name, and how Hellos name it.
@@ -133,7 +133,7 @@ class FeedEntry:
         It need not beat what the downstream has: a newer one may have been asked for and be on its way.
 
         For some time after it has lost its source, a node takes back nothing that it has said: it may find
-        another soon, and then nobody has to look for one himself.
+        another soon, and then its downstreams need not look for one themselves.
         """
         if self.is_fed:
             return self.evidence

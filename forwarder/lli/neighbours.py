@@ -1,9 +1,9 @@
 """Neighbours: whether each lives, and whether both ends of the link agree on all feeds (Hellos).
 
-Theory of operation. Whoever has been granted ranges by a neighbour sends it something at least every HELLO;
-if it has nothing to send, a Hello with a digest of all these ranges. So the neighbour knows that the link
-lives, and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest, or
-wants to know what has become of some feed, it sends a Hello that wants a reply, again and again until one
+Theory of operation. A node that has been granted ranges by a neighbour sends it a Hello at least every
+HELLO, with a digest of all these ranges if there is nothing else to say. So the neighbour knows that the
+link lives, and that nothing was lost, whatever the number of feeds. If it hears nothing, or another digest,
+or wants to know what has become of some feed, it sends a Hello that wants a reply, again and again until one
 comes; after MAX_TRIES the neighbour counts as dead. News about sources go the same way. Grants are renewed by
 the digest of all of them, as RSVP refreshes its state (RFC 2961); the rest is much like BFD (RFC 5880).
 
@@ -23,7 +23,7 @@ from forwarder.timers import Timers
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello, membership
 
 HELLO: Final = 3_200 * MS
-"""The longest silence of a neighbour that has been granted something."""
+"""The longest time between Hellos of a neighbour that has been granted something."""
 _SLACK: Final = HELLO // 8
 AMPLIFICATION: Final = 3
 """Bytes that may go to an address for each that came from it, until it is proven (RFC 9000, section 8)."""
@@ -271,7 +271,7 @@ class Neighbours:
         self._say(neighbour, Hello(self._instance, neighbour.challenge))
 
     def listens(self, face: int) -> None:
-        """Take note that who has sent an LLI, perhaps through a legacy forwarder, understands Hellos."""
+        """Take note that the sender of an LLI, perhaps behind a legacy forwarder, understands Hellos."""
         neighbour = self.of(face)
         if not neighbour.listens and not self._faces[face].is_local:
             neighbour.listens = True

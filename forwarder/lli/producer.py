@@ -23,8 +23,8 @@ class Producer:
         get: returns an item's packet by sequence number, None if there is no such item yet, or any more.
         tip: returns the newest item's sequence number, 0 if none.
         oldest: returns the oldest item's sequence number that is still held.
-        relayed: returns what is known of a source, None if nothing is; for who passes a feed on, such as an
-            archive. Without it this is a source itself.
+        relayed: returns what is known of a source, None if nothing is; for an application that passes a feed
+            on, such as an archive. Without it this is a source itself.
         sign: signs by the feed's key what shows that only a source has issued a number; None if that key is
             not here.
         max_pending: classic Interests for future items kept at most.
@@ -71,14 +71,14 @@ class Producer:
                 del self._pending[max(self._pending)]  # what comes last is wanted least
 
     def appended(self, seq: int, now: int) -> None:
-        """Push item `seq`, which has just come into being, to whoever waits for it."""
+        """Push item `seq`, which has just come into being, if it is waited for."""
         waited_for = self._pending.pop(seq, 0) > now
         self._ranges.expire(now)
         if not self._serve() and waited_for and (data := self._get(seq)):
             self._outputs.append(data.wire)
 
     def source_changed(self) -> None:
-        """Tell who has granted anything what is known of a source now."""
+        """Tell the forwarder, if it has granted anything, what is known of a source now."""
         granted = self._ranges.get(_FORWARDER)
         if granted is not None and granted.told != self.evidence:
             granted.told = self.evidence

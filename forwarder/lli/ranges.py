@@ -76,7 +76,7 @@ class Range:
         return next(((seq, data) for seq in due if (data := get(seq)) is not None), None)
 
     def is_of_use(self, evidence: Evidence | None) -> bool:
-        """Tell whether the downstream may take who has this evidence for its upstream."""
+        """Tell whether the downstream may take a node with this evidence for its upstream."""
         return evidence is not None and evidence.beats(self.known)
 
     def skip(self, first: int) -> None:

@@ -44,7 +44,7 @@ MOST_FEEDS_PER_FACE: Final = 512
 
 
 def _nothing(seq: int) -> Data | None:
-    """Have no item at hand, for who may not be sent any."""
+    """Have no item at hand, for a face that may not be sent any."""
     return None
 
 
@@ -441,7 +441,7 @@ class FeedTable:
             self._settle(entry, now)
 
     def _heard(self, face: int, now: int) -> None:
-        """Note a packet from a face: who was dead may be asked again."""
+        """Note a packet from a face: a neighbour that was dead may be asked again."""
         if self._neighbours.heard(face, now):
             self._have_routes_changed = True
 

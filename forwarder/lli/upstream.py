@@ -13,7 +13,7 @@ OPEN       longest silence to be expected, doubling;    probes with the LLI: a l
            half the lifetime of what was asked          repeats the LLI, to outlive it; not where Hellos do
 REPAIRING  reordering delay, then recovery time-out     asks for what is missing
 PULLING    each Interest's lifetime, or half of it      asks for the first one again
-SILENT     as ASKING, slowly                            repeats the LLI, in case nobody else can be asked
+SILENT     none: the owner leaves it at once            pulls, or turns to another next hop
 
 A neighbour that is known to speak this protocol is never SILENT: whether it lives is a matter of the link.
 """
@@ -635,7 +635,7 @@ class Upstream:
         if self.next > self.limit or (self.is_watched and self.is_fed and self.head <= self.limit):
             return NEVER
         if self.until - self.expiry < max(self.granted_ms * MS // _LEAST_GAIN, MS):
-            return NEVER  # who waits for each other would repeat it ever more often towards the end
+            return NEVER  # nodes that wait for each other would repeat it ever more often
         return (self._sent_at + self.expiry) // 2
 
     def _schedule(self) -> None:

@@ -3,7 +3,7 @@ fails.
 
 Theory of operation. A node takes for its upstream only a next hop whose evidence of a source beats its own
 (forwarder.wire.evidence): that alone keeps loops away. A node without a source keeps what its downstreams
-have granted, asks all of its next hops, and waits; whoever of them finds a source says so. Section 6 of
+have granted, asks all of its next hops, and waits; a next hop that finds a source says so. Section 6 of
 docs/controlled-push.md has the rules and the proof.
 """
 
@@ -93,7 +93,7 @@ class Upstreams:
             until = entry.ranges.last_expiry()
             lease = until
             if entry.is_fed:
-                # Who has a source asks for as long as he is asked for. Those who wait may wait for each
+                # A node with a source asks for as long as it is asked; nodes without one may wait for each
                 # other.
                 lease = max(until, now + entry.ranges.longest_lifetime())
             self._send_llis(entry, entry.face, up.want(limit, lease, now), now)
@@ -167,7 +167,7 @@ class Upstreams:
     # What next hops say.
 
     def offered(self, entry: FeedEntry, face: int, evidence: Evidence | None, now: int) -> None:
-        """Take in the evidence that a next hop offers; None: it knows no source, or none that is of use."""
+        """Take in the evidence that a next hop offers; None: it knows no source."""
         holder = entry.holder(face)
         if holder is None:
             return
@@ -510,7 +510,7 @@ class Upstreams:
     def _give_up_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
         """Tell every downstream that asks for what nobody has where the feed begins here.
 
-        Who knows, waits.
+        A downstream that has been told already waits.
         """
         for face, granted in entry.ranges.items():
             if granted.wanted < first and entry.told_first.get(face, 0) < first:
@@ -546,8 +546,8 @@ class Upstreams:
     ) -> None:
         """Ask nothing more of a next hop.
 
-        Who stays with the feed says so even if nothing is left to be cancelled: else no packet would show
-        that this next hop counts no longer.
+        Unless the entry ends, a cancel goes out even if nothing is left to be cancelled: else no packet would
+        show that this next hop counts no longer.
         """
         entry.has_moved = True
         cancel = holder.cancel(now)

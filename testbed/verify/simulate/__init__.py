@@ -11,7 +11,8 @@ Classic NDN takes part in a family of :mod:`stories <testbed.verify.simulate.cla
 :mod:`~testbed.verify.simulate.classic` has its applications, :mod:`~testbed.verify.simulate.exchanges` and
 :mod:`~testbed.verify.simulate.linkwatch` are its observers.
 
-Beside seeds there is :mod:`~testbed.verify.simulate.explore`, which changes stories that showed something
-new, and :mod:`~testbed.verify.simulate.exhaust`, which plays short exchanges under every schedule of a few
+Beside seeds there are :mod:`~testbed.verify.simulate.explore`, which changes stories that showed something
+new, :mod:`~testbed.verify.simulate.climb`, which changes those that recovered slowly, and
+:mod:`~testbed.verify.simulate.exhaust`, which plays short exchanges under every schedule of a few
 faults.
 """

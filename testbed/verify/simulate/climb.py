@@ -21,7 +21,7 @@ from testbed.verify.simulate.world import play
 _NEW = 0.2
 """The share of stories that are made from a seed."""
 _FIRST = 20
-"""Stories of a climb that are."""
+"""So many stories of a climb, at least, are made from a seed."""
 _KEPT = 16
 _PART = 300
 """Stories of one climb; the next begins with the slowest of all."""

@@ -4,8 +4,8 @@ Routers form a random connected graph, a grid, a scale-free graph, or a network 
 Publishers and readers sit behind access links or on the routers. Every router has each neighbour for a
 next hop that leads to the publisher without coming back; routes may follow what links do, some time
 later. What fails is what fails in life: a publisher's access link, a link in between, all links between
-two parts, a router; each for about as long as one of the protocol's timers, so that a network is met
-before, at and after it.
+two parts, a router; each for about as long as one of the protocol's timers, so that it ends before,
+at and after that timer.
 """
 
 from collections.abc import Iterable
@@ -104,7 +104,7 @@ class NetworkMaker:
         return replace(graph, links=tuple(links))
 
     def _home(self, name: str, share: float) -> str:
-        """Return where a user lives: at a node of his own behind a router, or on a router."""
+        """Return where a user lives: on a node behind a router, or on a router."""
         rng = self.rng
         router = rng.choice(self.routers)
         if rng.random() > share:

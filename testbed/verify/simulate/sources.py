@@ -1,9 +1,9 @@
 """What must hold of the upstreams of each feed, asked after every event.
 
-1. No cycle: whoever follows the upstreams of one feed from node to node never comes back. So no node believes
-   that it has a source because another believes that of it.
-2. No belief without a source: a node that counts as fed is joined to a node with a publishing device by
-   fed nodes and links that live; or that has ceased to be so no longer than STALE_NS ago.
+1. No cycle: the upstreams of one feed, followed from node to node, never lead back. So no node believes that
+   it has a source because another believes that of it.
+2. No belief without a source: fed nodes and live links join a node that counts as fed to one with a
+   publishing device, or have done so within the last STALE_NS.
 
 An upstream counts while the neighbour is the process that has offered the evidence: another at its place
 knows nothing of it, and says so in its next Hello.
