@@ -17,7 +17,8 @@ from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import ED25519, LARGEST_PACKET, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, read_header
 from ssb.keys import KEY_BYTES, Identity
-from ssb.store.mark import Mark, Seen, sync_directory
+from ssb.store.durable import create
+from ssb.store.mark import Mark, Seen
 
 _NO_BACKLINK = b""
 
@@ -147,7 +148,7 @@ class Log:
             seed = os.urandom(KEY_BYTES)
             # The mark comes first: a key without one is that of a log that is lost.
             self._mark.write(Seen(_reference(seed)))
-            self._write_key(path, seed)
+            create(path, lambda _: f"{seed.hex()}\n".encode())
             return Identity.from_seed(seed)
         except ValueError as error:
             raise BadLog(f"{path}: not a key in hexadecimal: {error}") from None
@@ -156,18 +157,6 @@ class Log:
         if seen is not None and seen.feed != _reference(seed):
             raise BadLog(f"{path}: is not the key that {self.path} was written with; put that one back")
         return Identity.from_seed(seed)
-
-    @staticmethod
-    def _write_key(path: Path, seed: bytes) -> None:
-        """Make the key's file, whole or not at all."""
-        made = path.with_name(path.name + ".new")
-        made.unlink(missing_ok=True)
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(f"{seed.hex()}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        made.rename(path)
-        sync_directory(path.parent)
 
     def _sure(self, raw: bytes, seen: Seen | None, *, is_newest: bool) -> int:
         """Return how many bytes must be whole, as they have been shown or may have been; raise BadLog."""

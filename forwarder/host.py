@@ -188,8 +188,7 @@ class Host:
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         deadline = self.forwarder.next_deadline()
-        for face in self._stirred:
-            self._timers.set(face, self._reliable[face].next_deadline())
+        self._set_timers()
         own = self._timers.next_deadline()
         if own is not None and (deadline is None or own < deadline):
             deadline = own
@@ -207,12 +206,16 @@ class Host:
             deadline = application.next_deadline()
             if deadline is not None and deadline <= now:
                 application.wake(now)
-        for face in self._stirred:
-            self._timers.set(face, self._reliable[face].next_deadline())
+        self._set_timers()
         for face in sorted(self._timers.expire(now)):
             self._reliable[face].wake(now)
             self._stirred[face] = None
         self._settle(now)
+
+    def _set_timers(self) -> None:
+        """Set the timers of links that something has happened to."""
+        for face in self._stirred:
+            self._timers.set(face, self._reliable[face].next_deadline())
 
     def _let_go(self, face: int) -> None:
         """Have no timer of a link any more that is gone, or not reliable."""

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 from ssb.keys import InvalidRef, blob_ref, parse_blob
+from ssb.store.durable import sync_directory
 from ssb.store.feeds import StoreError
 from ssb.store.lock import WriteLock
 
@@ -357,7 +358,7 @@ class DirectoryBlobs(_Blobs):
             path.parent.mkdir(parents=True, exist_ok=True)
             (self._temporary / str(place)).rename(path)
             for directory in (path.parent, *([path.parents[1], self.directory] if is_new else [])):
-                _sync(directory)
+                sync_directory(directory)
         except OSError as error:
             raise self._error(error) from error
         os.close(self._files.pop(place))
@@ -381,11 +382,3 @@ def _names(directory: Path, digits: int) -> Iterator[str]:
     except (FileNotFoundError, NotADirectoryError):
         return
     yield from (name for name in entries if len(name) == digits and _HEX.issuperset(name))
-
-
-def _sync(directory: Path) -> None:
-    file = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)

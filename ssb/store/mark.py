@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from ssb.store.durable import create
+
 _S: Final = 1_000_000_000
 _SLOT: Final = 512  # bytes: a sector, which disks write whole
 _LONGEST_DOUBT: Final = 200
@@ -101,21 +103,14 @@ class Mark:
 
     def _create(self, seen: Seen) -> int:
         """Make the file, whole or not at all; return its turn."""
-        partial = self.path.with_name(f".{self.path.name}.new")
-        with suppress(FileNotFoundError):
-            partial.unlink()
-        try:
-            file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(file, "wb") as out:
-                turn = self._begin(file)
-                out.write(_encode(turn, self._place(file), seen) * 2)  # both have their space on disk now
-                out.flush()
-                os.fsync(out.fileno())
-            partial.rename(self.path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
-        sync_directory(self.path.parent)
+        turn = 0
+
+        def content(file: int) -> bytes:
+            nonlocal turn
+            turn = self._begin(file)
+            return _encode(turn, self._place(file), seen) * 2  # both slots have their space on disk now
+
+        create(self.path, content)
         return turn
 
     def _begin(self, file: int) -> int:
@@ -146,15 +141,6 @@ class Mark:
         steady = self._steady.stat()
         was_begun = steady.st_mtime_ns == (self._turn + 1) * _S
         return not was_begun or os.fstat(file).st_ctime_ns > steady.st_ctime_ns
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    directory = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def _encode(turn: int, place: str, seen: Seen) -> bytes:

@@ -1,9 +1,9 @@
 """A storage provider: devices upload their logs to it, and it serves them under the logs' own names."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
-from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, Interest, parse_data
@@ -13,6 +13,7 @@ from ssb_over_ndn.inbox import Inbox
 from ssb_over_ndn.mapping.messages import encode_tip, make_answer, read_put_name
 from ssb_over_ndn.naming import log_name, read_log_name
 from ssb_over_ndn.server import FeedServer
+from ssb_over_ndn.servers import Servers
 
 MOST_FEEDS: Final = 100_000
 _AHEAD: Final = 64
@@ -20,16 +21,15 @@ _AHEAD: Final = 64
 
 
 class _Log:
-    """One feed: what is stored, and who waits for more."""
+    """One feed: what is stored."""
 
     def __init__(self, feed: bytes) -> None:
         self.items: list[Data] = []
         self.size = 0
-        self.server = FeedServer(feed, self._get, lambda: len(self.items))
         self._inbox = Inbox(feed, _AHEAD)
 
-    def put(self, seq: int, data: Data, now: int) -> str:
-        """Take in an item's packet; return why it is refused, "" if it is not."""
+    def put(self, seq: int, data: Data) -> str:
+        """Take in an item's packet; return why it is refused, "" if it is not. take() stores it."""
         if self._inbox.forked_at is not None:
             return "forked"
         if seq <= len(self.items):
@@ -40,17 +40,21 @@ class _Log:
         if seq > self._inbox.limit:
             return "ahead"
         self._inbox.put(item)
+        return ""
+
+    def take(self) -> Iterator[tuple[int, Data]]:
+        """Store what has come and misses nothing before it; yield each item's number and packet as it is."""
         for each in self._inbox.take():
             self.items.append(each.data)
             self.size += len(each.message)
-            self.server.appended(each.seq, each.data, now)
-        return ""
+            yield each.seq, each.data
+
+    def get(self, seq: int) -> Data | None:
+        """Return an item's packet, None if it is not stored."""
+        return self.items[seq - 1] if 1 <= seq <= len(self.items) else None
 
     def _refuse_other(self, seq: int, data: Data) -> str:
         return "forged" if self._inbox.open(seq, data) is None else "forked"
-
-    def _get(self, seq: int) -> Data | None:
-        return self.items[seq - 1] if 1 <= seq <= len(self.items) else None
 
 
 class Storage:
@@ -70,7 +74,7 @@ class Storage:
     def __init__(self, capacity: int = MOST_FEEDS) -> None:
         self._capacity = capacity
         self._logs: dict[str, _Log] = {}
-        self._timers: Timers[str] = Timers()
+        self._servers: Servers[str] = Servers()
         self.refused: Counter[str] = Counter()
         self._outputs: list[bytes] = []
 
@@ -104,30 +108,21 @@ class Storage:
             self._on_put(author, interest, now)
             return
         author = read_log_name(interest.name)
-        log = None if author is None else self._logs.get(author)
-        if author is not None and log is not None:
-            log.server.on_interest(interest, now)
-            self._follow_up(author, log)
+        if author is not None:
+            self._servers.on_interest(author, interest, now)
 
     def take_outputs(self) -> list[bytes]:
         """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
+        outputs, self._outputs = self._servers.take_outputs() + self._outputs, []
         return outputs
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return self._timers.next_deadline()
+        return self._servers.next_deadline()
 
     def wake(self, now: int) -> None:
         """Forget who waits no more."""
-        for author in self._timers.expire(now):
-            log = self._logs[author]
-            log.server.wake(now)
-            self._follow_up(author, log)
-
-    def _follow_up(self, author: str, log: _Log) -> None:
-        self._outputs += log.server.take_outputs()
-        self._timers.set(author, log.server.next_deadline())
+        self._servers.wake(now)
 
     def _on_put(self, author: str, interest: Interest, now: int) -> None:
         reason = self._take(author, parameters_of(interest), now)
@@ -153,8 +148,11 @@ class Storage:
             if len(self._logs) >= self._capacity:
                 return "full"
             log = _Log(parts[0])
-        reason = log.put(parts[1], data, now)
-        if not reason:
+        reason = log.put(parts[1], data)
+        if not reason and author not in self._logs:
             self._logs[author] = log
-            self._follow_up(author, log)
+            items = log.items
+            self._servers.add(author, FeedServer(parts[0], log.get, lambda: len(items)))
+        for seq, item in () if reason else log.take():
+            self._servers.appended(author, seq, item, now)
         return reason
