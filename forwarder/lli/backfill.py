@@ -5,7 +5,7 @@ it need not be the one that is upstream (an archive, which follows the same live
 asked for by name, item by item, of each next hop in turn, and the hop that answers is asked again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from forwarder.lli.estimates import Rtt
@@ -32,7 +32,7 @@ class Backfill:
     """The past of one feed.
 
     Args:
-        rtts: what is known of the way through each face.
+        rtts: returns what is known of the way through a face.
         face: the next hop that had the past last time.
         is_gone: nobody had it the last time that it was looked for: one item is asked for, once of each hop.
 
@@ -44,7 +44,7 @@ class Backfill:
 
     __slots__ = ("_asked", "_face", "_rounds", "_rtts", "_window", "held", "is_lost")
 
-    def __init__(self, rtts: dict[int, Rtt], face: int | None = None, *, is_gone: bool = False) -> None:
+    def __init__(self, rtts: Callable[[int], Rtt], face: int | None = None, *, is_gone: bool = False) -> None:
         self.held: dict[int, Data] = {}
         self.is_lost = False
         self._asked: dict[int, _Asked] = {}
@@ -93,7 +93,7 @@ class Backfill:
         """Take in a verified item."""
         asked = self._asked.pop(seq)
         if asked.face == face and not asked.is_again:
-            self._rtts.setdefault(face, Rtt()).sample(now - asked.sent)
+            self._rtts(face).sample(now - asked.sent)
         self._face = face
         self._window, self._rounds = WINDOW, MAX_ROUNDS
         self.held[seq] = data
@@ -106,6 +106,6 @@ class Backfill:
         for seq, count in tries.items():
             self.is_lost = self.is_lost or count >= self._rounds * len(hops)
             rounds = count // len(hops)
-            timeout = self._rtts.setdefault(face, Rtt()).timeout(rounds)
+            timeout = self._rtts(face).timeout(rounds)
             self._asked[seq] = _Asked(face, now, now + timeout, count, is_again=rounds > 0)
         return [(face, seq) for seq in tries]

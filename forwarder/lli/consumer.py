@@ -157,7 +157,7 @@ class Consumer:
         if self._has_room and self.fork is None and self._policy.is_due(self._items.taken, up.limit):
             return 0
         deadline = up.deadline
-        if not self.is_fed and not self._is_waiting:
+        if self._may_wait():
             deadline = min(deadline, self._unfed_since + WAITING)
         return None if deadline == NEVER else deadline
 
@@ -170,13 +170,17 @@ class Consumer:
                 self._retry_at = None
                 self._renew(now)
             return
-        if not self.is_fed and not self._is_waiting and now >= self._unfed_since + WAITING:
+        if self._may_wait() and now >= self._unfed_since + WAITING:
             self._is_waiting = True
             self._errors.append("waiting")
         self._send(self._upstream.wake(now))
         if self._upstream.state is State.SILENT:
             self._upstream.assume_legacy()
         self._renew(now)
+
+    def _may_wait(self) -> bool:
+        """Tell whether the application is to be told that no source is known, unless one is found soon."""
+        return not (self.is_fed or self._is_waiting or self._upstream.is_pulled_from)
 
     def _new_upstream(self, first: int) -> Upstream:
         return Upstream(first, self._rtt, self.lifetime_ms, self._recovery)
@@ -235,6 +239,9 @@ class Consumer:
             return
         self.evidence = evidence.onward
         self.is_fed = True
+        self._resume()
+
+    def _resume(self) -> None:
         if self._is_waiting:
             self._is_waiting = False
             self._errors.append("resumed")
@@ -264,6 +271,8 @@ class Consumer:
             self._hear_of_source(header, now)
         elif not self.is_fed:
             self._unfed_since = now
+            if header.feed_state is None and up.state is State.PULLING:
+                self._resume()
         if header.congestion_mark:
             up.congested(now)
         up.arrived(seq, now, bare=header.feed_state is None)

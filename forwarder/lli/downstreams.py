@@ -38,7 +38,7 @@ class Downstreams:
         granted = entry.ranges.get(face)
         fork = entry.cache.fork
         while granted is not None and face in entry.ranges:
-            if fork is not None and granted.wanted >= fork.seq:
+            if fork is not None and granted.wanted >= fork.seq and self._neighbours.may_send(face):
                 entry.ranges.drop(face)
                 self.send_proof(entry, face, fork, now)
                 return
@@ -107,7 +107,7 @@ class Downstreams:
         packet = make_feed_state(
             entry.feed, tip=tip, limit=granted.limit, first=first, evidence=granted.shown()
         )
-        self._send(face, packet)
+        self._neighbours.answer(face, packet)
 
     def refuse(self, entry: FeedEntry, face: int, granted: Range, reason: int, now: int) -> None:
         """Tell a downstream that it will get no more."""
@@ -119,13 +119,13 @@ class Downstreams:
     def send_nack(self, face: int, lli: bytes, reason: int) -> None:
         """Refuse an LLI."""
         self._counters["nacks_out"] += 1
-        self._send(face, make_lp(lli, nack_reason=reason))
+        self._neighbours.answer(face, make_lp(lli, nack_reason=reason))
 
     def send_proof(self, entry: FeedEntry, face: int, fork: Fork, now: int) -> None:
         """Send a face the proof of a fork."""
         self._counters["proofs_out"] += 1
         entry.proof_sent[face] = now
-        self._send(face, fork.packet(entry.feed))
+        self._neighbours.answer(face, fork.packet(entry.feed))
 
     def has_room(self, face: int, granted: Range, now: int) -> bool:
         """Tell whether a downstream's link has room for an item."""

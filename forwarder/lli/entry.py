@@ -169,6 +169,13 @@ class FeedEntry:
         self.nonces = before.nonces
         self.last_face = before.last_face
 
+    def forget(self, face: int) -> None:
+        """Forget what is known of a face that has gone."""
+        self.ranges.forget(face)
+        self.muted.discard(face)
+        for known in self.refused, self.refusals, self.told_first, self.proof_sent:
+            known.pop(face, None)
+
     def has_sent(self, nonce: int | None) -> bool:
         """Tell whether a recent LLI of this node had a nonce."""
         return nonce in self.nonces

@@ -40,6 +40,7 @@ class Neighbour:
     Attributes:
         face: its face.
         rtt: what is known of the way there and back.
+        fetch_rtt: of the way to the items of the past.
         is_aware: it speaks this protocol.
         is_certain: it is an application of this node that speaks it.
         listens: it, or somebody beyond it, understands Hellos.
@@ -51,6 +52,7 @@ class Neighbour:
     def __init__(self, face: int) -> None:
         self.face = face
         self.rtt = Rtt()
+        self.fetch_rtt = Rtt()
         self.is_aware = self.is_certain = self.is_dead = self.listens = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
@@ -229,6 +231,8 @@ class Neighbours:
         if not neighbour.is_dead:
             return False
         neighbour.is_dead = False
+        # Few of the Hellos that have said so will have come through.
+        self._say(neighbour, Hello(self._instance, is_forgotten=True))
         self._schedule(neighbour)
         return True
 
@@ -262,6 +266,14 @@ class Neighbours:
         Its neighbour is known to receive what is sent there.
         """
         return self._faces[face].is_proven
+
+    def answer(self, face: int, packet: bytes) -> bool:
+        """Send a face a packet; return False if its address may be made up and too much has gone there."""
+        known = self._faces[face]
+        if not known.is_proven and AMPLIFICATION * known.in_bytes < known.out_bytes + len(packet):
+            return False
+        self._send(face, packet)
+        return True
 
     def prove(self, face: int, now: int) -> None:
         """Ask a neighbour whose address may be made up to repeat a number that only it can know."""
@@ -455,12 +467,8 @@ class Neighbours:
         self._say(neighbour, hello)
 
     def _say(self, neighbour: Neighbour, hello: Hello) -> None:
-        """Send a Hello, unless the neighbour's address may be made up and too much has gone there."""
-        packet, face = make_hello(hello), self._faces[neighbour.face]
-        if not face.is_proven and AMPLIFICATION * face.in_bytes < face.out_bytes + len(packet):
-            return
-        self._counters["hellos_out"] += 1
-        self._send(neighbour.face, packet)
+        if self.answer(neighbour.face, make_hello(hello)):
+            self._counters["hellos_out"] += 1
 
     def _schedule(self, neighbour: Neighbour) -> None:
         due = neighbour.due()

@@ -211,6 +211,11 @@ class Ranges:
         self.is_changed = True
         return True
 
+    def forget(self, face: int) -> None:
+        """Forget a face that has gone, and which LLIs came from it."""
+        self.drop(face)
+        self._heard.pop(face, None)
+
     def expire(self, now: int) -> bool:
         """Drop the ranges whose lifetime is over; return whether there were any."""
         ended = [face for face, granted in self._by_face.items() if granted.expiry <= now]

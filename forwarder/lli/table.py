@@ -406,13 +406,13 @@ class FeedTable:
     def remove_face(self, face: int, now: int) -> None:
         """Forget a face that has gone: what it may be sent, and what was asked of it."""
         self.flush(now)
-        neighbour = self._neighbours.of(face)
-        for entry in {id(e): e for e in (*neighbour.held.values(), *neighbour.granted.values())}.values():
-            entry.ranges.drop(face)
-            self._upstreams.leave(entry, face, now, is_gone=True)
-            self._settle(entry, now)
+        for entry in list(self._entries.values()):
+            is_touched = entry.holder(face) is not None or face in entry.ranges
+            entry.forget(face)
+            if is_touched:
+                self._upstreams.leave(entry, face, now, is_gone=True)
+                self._settle(entry, now)
         self._neighbours.forget(face)
-        self._upstreams.forget(face)
 
     def forget(self, feed: bytes, now: int) -> None:
         """Let go of a feed: refuse those that follow it here, and keep none of its items."""

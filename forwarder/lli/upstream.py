@@ -240,13 +240,14 @@ class Upstream:
         return self._is_heard and self._tries == 0
 
     @property
+    def is_pulled_from(self) -> bool:
+        """Whether items come from there though it cannot push."""
+        return self.state is State.PULLING and self._is_heard
+
+    @property
     def has_asked(self) -> bool:
         """Whether an LLI has gone there."""
         return self._begun_at >= 0
-
-    def is_doubtful(self, now: int) -> bool:
-        """Tell whether it has left an LLI unanswered for a time-out, or for longer than the first one is."""
-        return self._tries > 0 or (self._unanswered and now - self._asked_at > INITIAL_TIMEOUT)
 
     def is_missing(self, seq: int) -> bool:
         """Tell whether an item is asked for and has not come."""
@@ -378,17 +379,6 @@ class Upstream:
         self.limit = self.head - 1
         self._schedule()
         self._move(Event.ASSUME)
-
-    @property
-    def early_pulls(self) -> int | None:
-        """Items in a row that a repeated pull has brought; None unless items are pulled, and come."""
-        return self._early if self.state is State.PULLING and self._is_heard else None
-
-    def go_on_pulling(self, early: int, now: int) -> None:
-        """Pull from the first, as a holder before has done with success."""
-        self._move(Event.ASSUME)
-        self._early = early
-        self._repeat_at = now + self._rtt.timeout() if early else NEVER
 
     def rewind(self, first: int, most: int, now: int) -> list[Lli]:
         """Want items from `first` on, again or after all, at most so many."""

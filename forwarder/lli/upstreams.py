@@ -65,7 +65,6 @@ class Upstreams:
         self._repair = recovery if recovery is Recovery.IN_NETWORK else Recovery.NONE
         self._downstreams = downstreams
         self._neighbours = neighbours
-        self._fetch_rtts: dict[int, Rtt] = {}
 
     # What is asked.
 
@@ -173,6 +172,10 @@ class Upstreams:
             return
         if evidence is not None:
             evidence = self._believed(entry, evidence)
+        known = entry.evidence
+        is_first_signed = evidence is not None and evidence.proof and known is not None and not known.proof
+        if is_first_signed:
+            known = None  # numbers that anybody can make up count no longer
         holder.offered = evidence
         if evidence is None:
             if face == entry.face and entry.is_fed:
@@ -181,14 +184,14 @@ class Upstreams:
         if evidence.hops + 1 >= MOST_HOPS:
             return
         if face == entry.face and entry.is_fed:
-            if not evidence.beats(entry.evidence):  # it has begun anew
+            if not evidence.beats(known):  # it has begun anew
                 self._lose(entry, now)
-            elif evidence.onward.beats(entry.evidence):
+            elif evidence.onward.beats(known):
                 self._improve(entry, evidence.onward, now)
-        elif not evidence.beats(entry.evidence):
+        elif not evidence.beats(known):
             if holder.known_sent != entry.needed():  # it may not know that this is of no use any more
                 self._send_llis(entry, face, holder.demand(now), now)
-        elif not entry.is_fed or self._is_cheaper(entry, face):
+        elif not entry.is_fed or is_first_signed or self._is_cheaper(entry, face):
             self._adopt(entry, face, evidence, now)
 
     def _believed(self, entry: FeedEntry, evidence: Evidence) -> Evidence | None:
@@ -197,12 +200,12 @@ class Upstreams:
         Once the feed's author has signed a number, nobody else can issue a higher one.
         """
         known = entry.evidence
-        if known is not None and evidence.number <= known.number:
+        if known is not None and evidence.number <= known.number and (known.proof or not evidence.proof):
             return evidence._replace(proof=known.proof if evidence.number == known.number else b"")
         text = proven_text(entry.feed, evidence.number)
         is_proven = bool(evidence.proof) and is_signed(entry.feed, evidence.proof, text)
         is_needed = bool(evidence.proof) or (known is not None and bool(known.proof))
-        if not evidence.is_believable(known) or (is_needed and not is_proven):
+        if not is_proven and (is_needed or not evidence.is_believable(known)):
             self._counters["rejected_evidence"] += 1
             return None
         return evidence
@@ -262,10 +265,6 @@ class Upstreams:
         entry.scouts.clear()
         entry.last_face, entry.face = entry.face, None
         entry.is_fed = False
-
-    def forget(self, face: int) -> None:
-        """Forget a face that has gone."""
-        self._fetch_rtts.pop(face, None)
 
     def begins_at(self, entry: FeedEntry, face: int, first: int, now: int) -> None:
         """Note that a next hop has nothing before an item."""
@@ -478,7 +477,7 @@ class Upstreams:
             self._give_up_the_past(entry, entry.gone[1] + 1, now)
             return
         if entry.backfill is None:
-            entry.backfill = Backfill(self._fetch_rtts, entry.cache.past_hop, is_gone=is_gone)
+            entry.backfill = Backfill(self._fetch_rtt, entry.cache.past_hop, is_gone=is_gone)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
             entry.upstream_first, entry.first_until = 1, now + _BELIEVED
@@ -577,6 +576,9 @@ class Upstreams:
                     self._neighbours.asked(face, lli.lifetime_ms, now)
             is_aware = bool(lli.credit) and not self._faces[face].is_local
             self._send(face, lli.packet(entry.feed, nonce, entry.hop_limit, known, is_aware=is_aware))
+
+    def _fetch_rtt(self, face: int) -> Rtt:
+        return self._neighbours.of(face).fetch_rtt
 
     def _fetch_all(self, entry: FeedEntry, wanted: list[tuple[int, int]], now: int) -> None:
         for face, seq in wanted:

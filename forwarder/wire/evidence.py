@@ -51,11 +51,6 @@ class Evidence(NamedTuple):
         """The same without its proof."""
         return Evidence(self.number, self.hops)
 
-    @property
-    def newer(self) -> "Evidence":
-        """What only evidence with a higher number beats."""
-        return Evidence(self.number, 0)
-
     def is_believable(self, known: "Evidence | None") -> bool:
         """Tell whether its number is no further ahead than sources get, given what is known."""
         return self.number <= (_MOST_FIRST if known is None else known.number + MOST_LEAP)

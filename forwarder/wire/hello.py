@@ -147,10 +147,10 @@ def parse_hello(value: bytes) -> Hello:
             granted = _digest(inner)
         elif kind == HELD:
             held = _digest(inner)
-        elif kind == HAVE:
-            haves.append(_parse_standing(inner))
-        elif kind == STATE:
-            states.append(_parse_standing(inner))
+        elif kind in (HAVE, STATE):
+            (haves if kind == HAVE else states).append(_parse_standing(inner))
+            if len(haves) + len(states) > MOST_STANDINGS:
+                raise MalformedPacket(f"a Hello with more than {MOST_STANDINGS} standings")
         else:
             is_forgotten = True
     if instance is None:

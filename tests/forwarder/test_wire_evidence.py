@@ -139,11 +139,6 @@ def test_who_takes_it_over_is_further_away(evidence: Evidence) -> None:
     assert evidence.onward.proof == evidence.proof
 
 
-@given(SMALL, SMALL)
-def test_only_a_higher_number_is_newer(evidence: Evidence, other: Evidence) -> None:
-    assert other.beats(evidence.newer) == (other.number > evidence.number)
-
-
 def test_a_chain_of_nodes_gets_worse_by_a_hop_each() -> None:
     chain = [Evidence(4, 0)]
     while len(chain) < 10:

@@ -1,5 +1,7 @@
 """The past of a feed: of whom it is asked, how long, and how much at a time."""
 
+from collections import defaultdict
+
 from forwarder.lli.backfill import MAX_ROUNDS, WINDOW, Backfill
 from forwarder.lli.estimates import INITIAL_TIMEOUT, Rtt
 from forwarder.wire.packet import Data, make_data, parse_data
@@ -9,7 +11,7 @@ DATA: dict[int, Data] = {n: parse_data(make_data(b"\x08\x01" + bytes((n,)), b"")
 
 
 def test_so_much_is_asked_for_at_a_time_and_no_more() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     assert past.want(3, 100, [7, 8], 0) == [(7, seq) for seq in range(3, 3 + WINDOW)]
     assert past.want(3, 100, [7, 8], 0) == []
     past.arrived(3, DATA[3], 7, 10)
@@ -22,7 +24,7 @@ def test_so_much_is_asked_for_at_a_time_and_no_more() -> None:
 
 
 def test_what_nobody_waits_for_any_more_is_let_go() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     past.want(1, 8, [7], 0)
     past.arrived(2, DATA[2], 7, 10)
     assert past.want(4, 5, [7], 10) == []
@@ -31,7 +33,7 @@ def test_what_nobody_waits_for_any_more_is_let_go() -> None:
 
 
 def test_what_does_not_come_is_asked_of_the_next_hop_in_turn_and_the_one_that_answers_again() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     past.want(1, 2, [7, 8, 9], 0)
     assert past.deadline == INITIAL_TIMEOUT
     assert past.wake([7, 8, 9], INITIAL_TIMEOUT - 1) == []
@@ -42,7 +44,7 @@ def test_what_does_not_come_is_asked_of_the_next_hop_in_turn_and_the_one_that_an
 
 
 def test_a_refusal_sends_it_elsewhere_at_once() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     past.want(1, 1, [7, 8], 0)
     past.refused(5, 10)  # of something else
     assert past.deadline == INITIAL_TIMEOUT
@@ -52,7 +54,7 @@ def test_a_refusal_sends_it_elsewhere_at_once() -> None:
 
 
 def test_the_time_out_follows_the_round_trip_of_what_was_asked_once() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     past.want(1, 1, [7], 0)
     past.arrived(1, DATA[1], 7, 40 * MS)
     past.want(2, 2, [7], 100 * MS)
@@ -60,7 +62,7 @@ def test_the_time_out_follows_the_round_trip_of_what_was_asked_once() -> None:
 
 
 def test_an_item_asked_for_twice_of_one_hop_tells_no_round_trip() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     past.want(1, 1, [7], 0)
     now = past.deadline
     assert now is not None
@@ -71,8 +73,8 @@ def test_an_item_asked_for_twice_of_one_hop_tells_no_round_trip() -> None:
 
 
 def test_a_late_answer_of_the_hop_before_tells_no_round_trip_of_the_next() -> None:
-    rtts: dict[int, Rtt] = {}
-    past = Backfill(rtts)
+    rtts: defaultdict[int, Rtt] = defaultdict(Rtt)
+    past = Backfill(rtts.__getitem__)
     past.want(1, 1, [7, 8], 0)
     past.wake([7, 8], INITIAL_TIMEOUT)
     past.arrived(1, DATA[1], 7, INITIAL_TIMEOUT + 1)
@@ -81,12 +83,12 @@ def test_a_late_answer_of_the_hop_before_tells_no_round_trip_of_the_next() -> No
 
 
 def test_the_hop_that_had_the_past_last_time_is_asked_first_while_there_is_a_route_to_it() -> None:
-    assert Backfill({}, 8).want(1, 1, [7, 8], 0) == [(8, 1)]
-    assert Backfill({}, 9).want(1, 1, [7, 8], 0) == [(7, 1)]
+    assert Backfill(defaultdict(Rtt).__getitem__, 8).want(1, 1, [7, 8], 0) == [(8, 1)]
+    assert Backfill(defaultdict(Rtt).__getitem__, 9).want(1, 1, [7, 8], 0) == [(7, 1)]
 
 
 def test_an_item_that_no_hop_has_is_lost_after_some_rounds() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     past.want(1, 1, [7, 8], 0)
     asked = [7]
     while not past.is_lost:
@@ -98,7 +100,7 @@ def test_an_item_that_no_hop_has_is_lost_after_some_rounds() -> None:
 
 
 def test_without_a_hop_it_waits_for_one() -> None:
-    past = Backfill({})
+    past = Backfill(defaultdict(Rtt).__getitem__)
     assert past.want(1, 1, [], 0) == []
     assert not past.is_lost
     assert past.deadline is None

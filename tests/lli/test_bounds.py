@@ -51,7 +51,7 @@ BOUNDS = [
     ),
     Bound(
         "feeds remembered",
-        line(FeedTable, "_settle", "len(self._left) > self.store.max_feeds", "False"),
+        line(FeedTable, "_forget_left", "len(self._left) <= self.store.max_feeds", "True"),
         test_table.test_what_is_remembered_of_feeds_that_have_ended_is_bounded,
     ),
     Bound(
@@ -122,7 +122,7 @@ BOUNDS = [
     ),
     Bound(
         "signatures",
-        line(Upstreams, "_believed", "(is_needed and not is_proven)", "False"),
+        line(Upstreams, "_believed", "is_needed or not", "not"),
         test_upstreams.test_once_a_number_was_signed_unsigned_ones_are_not_believed,
     ),
     Bound(
@@ -137,7 +137,7 @@ BOUNDS = [
     ),
     Bound(
         "evidence, that may make a cycle",
-        line(Upstreams, "offered", "not evidence.beats(entry.evidence)", "False"),
+        line(Upstreams, "offered", "elif not evidence.beats(known)", "elif False"),
         test_upstreams.test_the_upstreams_of_a_feed_never_form_a_cycle,
     ),
     # What a node sends.

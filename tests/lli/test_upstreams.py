@@ -593,10 +593,29 @@ def test_once_a_number_was_signed_unsigned_ones_are_not_believed() -> None:
 
 
 def test_a_proof_for_an_old_number_is_not_even_checked() -> None:
-    relay = fed(Evidence(5, 2))
-    relay.source(UP, Evidence(5, 1, bytes(64)), limit=8)
-    assert relay.entry().evidence == Evidence(5, 2)
+    relay = fed(signed(5, 2))
+    relay.source(UP, Evidence(4, 1, bytes(64)), limit=8)
+    assert relay.entry().evidence == signed(5, 3)
     assert relay.counters["rejected_evidence"] == 0
+
+
+def test_a_signed_number_beats_what_anybody_can_make_up() -> None:
+    relay = two_ways()
+    relay.source(UP, Evidence(1 << 62, 0), limit=8)
+    assert relay.entry().evidence == Evidence(1 << 62, 1)
+    relay.source(UP, signed(5, 2), limit=8)
+    assert relay.entry().evidence == signed(5, 3)
+    assert relay.entry().is_fed
+
+
+def test_a_node_turns_from_a_liar_to_who_has_a_signed_number() -> None:
+    relay = two_ways()
+    relay.wait(FIRST_SEARCH)
+    relay.source(UP, Evidence(1 << 62, 0), limit=8)
+    relay.source(UP, None, limit=8)
+    relay.source(B, signed(5, 2), limit=8)
+    assert relay.entry().face == B
+    assert relay.entry().evidence == signed(5, 3)
 
 
 def test_a_leap_is_not_believed() -> None:

@@ -13,7 +13,7 @@ from forwarder.content_store import ContentStore
 from forwarder.dead_nonces import LIFETIME, DeadNonces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.lli.upstreams import Upstreams
+from forwarder.lli.neighbours import Neighbours
 from forwarder.wire.packet import make_data
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.soak import real
@@ -72,14 +72,8 @@ def face_kept(self: Host, face: int, now: int) -> None:
     self._let_go(face)
 
 
-def times_kept(self: Upstreams, face: int) -> None:
-    """What is known of a face outlives it."""
-    rtts = dict(self._fetch_rtts)
-    ORIGINAL(self, face)
-    self._fetch_rtts.update(rtts)
-
-
-ORIGINAL: Any = Upstreams.forget
+def neighbours_kept(self: Neighbours, face: int) -> None:
+    """What is known of a neighbour outlives its face."""
 
 
 def never_evicted(self: ContentStore, data: Any, now: int, *, is_unsolicited: bool = False) -> None:
@@ -90,7 +84,7 @@ def never_evicted(self: ContentStore, data: Any, now: int, *, is_unsolicited: bo
 LEAKS: dict[str, tuple[Any, str, Any, float]] = {
     "dead nonces stay": (DeadNonces, "_turn_over", nonces_kept, 0.05),
     "faces stay": (Host, "remove_face", face_kept, 0.3),
-    "round-trip times stay": (Upstreams, "forget", times_kept, 0.3),
+    "neighbours stay": (Neighbours, "forget", neighbours_kept, 0.3),
     "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.1),
 }
 """What is replaced by what, and how many hours it takes to show."""

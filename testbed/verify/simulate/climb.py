@@ -8,7 +8,6 @@ next hill.
 
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from functools import partial
 from random import Random
 
 from testbed.experiment.workers import work_off
@@ -49,17 +48,14 @@ class _Task:
     begin: tuple[tuple[int, Story], ...] = ()
 
 
-def climb(task: _Task, *, is_plain: bool = True) -> Climbed:
-    """Play so many stories; the same task gives the same climb.
-
-    `is_plain`: only stories for which the short bound is promised.
-    """
+def climb(task: _Task) -> Climbed:
+    """Play so many stories for which the short bound is promised; the same task gives the same climb."""
     rng = Random(task.seed)
     result = Climbed(slowest=list(task.begin))
     while result.stories < task.stories:
         is_new = not result.slowest or len(result.slowest) + result.stories < _FIRST or rng.random() < _NEW
         story = make_story(rng.getrandbits(48)) if is_new else changed(rng.choice(result.slowest)[1], rng)
-        if is_plain and not promise(story).is_plain:
+        if not promise(story).is_plain:
             continue
         outcome = play(story)
         result.stories += 1
@@ -70,9 +66,8 @@ def climb(task: _Task, *, is_plain: bool = True) -> Climbed:
     return result
 
 
-def climb_all(seed: int, stories: int, jobs: int, *, is_plain: bool = True) -> Generator[Climbed, None, None]:
+def climb_all(seed: int, stories: int, jobs: int) -> Generator[Climbed, None, None]:
     """Climb in `jobs` processes, in rounds that begin with the slowest so far; yield what each has met."""
-    work = partial(climb, is_plain=is_plain)
     best = Climbed()
     at = 0
     while at < stories:
@@ -81,7 +76,7 @@ def climb_all(seed: int, stories: int, jobs: int, *, is_plain: bool = True) -> G
             some = min(_PART, stories - at)
             tasks.append(_Task(seed * 1_000_003 + at, some, tuple(best.slowest)))
             at += some
-        for found in work_off(work, tasks, jobs):
+        for found in work_off(climb, tasks, jobs):
             for time, story in found.slowest:
                 best.keep(time, story)
             yield found

@@ -65,7 +65,7 @@ def _death_untold(original: Any) -> Callable[..., Any]:
     return wake
 
 
-def _never_aware(original: Any) -> Callable[..., Any]:
+def _always_heard(original: Any) -> Callable[..., Any]:
     def wake(self: Neighbours, now: int) -> list[Neighbour]:
         for neighbour in self._neighbours.values():
             neighbour.heard_at = now
@@ -104,7 +104,7 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "renewals that the holder alone believes": (Patch(Neighbours, "on_hello", _granting_end_unmoved),),
     "restart unnoticed": (Patch(Neighbours, "on_hello", _instance_unread),),
     "death not told": (Patch(Neighbours, "wake", _death_untold),),
-    "silence unnoticed": (Patch(Neighbours, "wake", _never_aware),),
+    "silence unnoticed": (Patch(Neighbours, "wake", _always_heard),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
     "what was forgotten not asked for": (Patch(Upstreams, "forgotten", returns(None)),),

@@ -66,11 +66,7 @@ def tables_of(host: Host) -> dict[str, int]:
 
 def _known_of_faces(feeds: FeedTable) -> dict[str, dict[int, Any]]:
     """Return what is kept by face."""
-    upstreams = feeds._upstreams
-    return {
-        "neighbours": feeds._neighbours._neighbours,
-        "round-trip times of fetches": upstreams._fetch_rtts,
-    }
+    return {"neighbours": feeds._neighbours._neighbours}
 
 
 def strangers(forwarder: Forwarder) -> list[str]:
