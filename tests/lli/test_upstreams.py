@@ -613,8 +613,8 @@ def test_a_node_turns_from_a_liar_to_who_has_a_signed_number() -> None:
     relay.wait(FIRST_SEARCH)
     relay.source(UP, Evidence(1 << 62, 0), limit=8)
     relay.source(UP, None, limit=8)
-    relay.source(B, signed(5, 2), limit=8)
-    assert relay.entry().face == B
+    relay.source(C, signed(5, 2), limit=8)
+    assert relay.entry().face == C
     assert relay.entry().evidence == signed(5, 3)
 
 
