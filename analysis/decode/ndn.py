@@ -46,6 +46,7 @@ _INTEREST = Grammar(
     _SIGNATURE_VALUE_I,
     SEND_CREDIT,
     PERSISTENT,
+    KNOWN,
 )
 _DATA = Grammar(NAME, _META, _CONTENT, _SIGNATURE_INFO, _SIGNATURE_VALUE)
 _META_INFO = Grammar(_CONTENT_TYPE, _FRESHNESS, _FINAL_BLOCK)
@@ -277,7 +278,7 @@ def _decode_interests(
     ):
         seen.require(good, kind, *sizes)
     is_lli = seen.there(SEND_CREDIT)
-    is_known = seen.there(KNOWN) & (seen.length(KNOWN) > 0)  # else it is PERSISTENT
+    is_known = seen.there(KNOWN) & (seen.length(KNOWN) > 0)
     if is_known.any():
         start, length = seen.start(KNOWN), seen.length(KNOWN)
         good &= ~is_known | _decode_evidence(octets, rows, good & is_known & is_lli, start, length, columns)
@@ -290,7 +291,7 @@ def _decode_interests(
     slow[rows[~good]] = True
     columns.put("can_be_prefix", rows, seen.there(_CAN_BE_PREFIX))
     columns.put("must_be_fresh", rows, seen.there(_MUST_BE_FRESH))
-    columns.put("is_persistent", rows, seen.there(PERSISTENT) & ~is_known)
+    columns.put("is_persistent", rows, seen.there(PERSISTENT) & (seen.length(PERSISTENT) == 0))
     columns.put_where("nonce", rows, seen.there(_NONCE), seen.number(octets, _NONCE))
     columns.put("lifetime_ns", rows, seen.number(octets, _LIFETIME, DEFAULT_LIFETIME_MS * _MS, _MS))
     columns.put_where("hop_limit", rows, seen.there(_HOP_LIMIT), seen.number(octets, _HOP_LIMIT))

@@ -59,13 +59,13 @@ class PitScan:
 
     def push(self, window: pa.Table) -> Ended:
         """Take the next window."""
+        if not len(window):
+            return self._take()
+        self._last = window["time"][-1].as_py()
         window = _without_greetings(coded(window.select(COLUMNS)))
         if self._held is not None:
             window = pa.concat_tables([self._held, window])
-        if not len(window):
-            return self._take()
         times = window["time"].to_numpy()
-        self._last = int(times[-1])
         # What else happens at the last moment may come with the next window.
         whole = int(np.searchsorted(times, self._last))
         self._held = window.slice(whole)

@@ -404,6 +404,13 @@ function read.evidence(p, _, start, stop, tree, entry, r)
     end
 end
 
+-- What the sender of an LLI has.
+function read.known(p, at, start, stop, tree, entry, r)
+    if start < stop then return read.evidence(p, at, start, stop, tree, entry, r) end
+    r[entry[4]] = "nothing"
+    if tree then tree:add(p.tvb(at, stop - at), entry[2] .. ": nothing") end
+end
+
 -- Where a grant stands: the feed's reference, and elements behind it.
 function read.standing(p, at, start, stop, tree, entry, r)
     if stop - start < 8 then malformed("a standing without a feed") end
@@ -523,7 +530,7 @@ end
 
 -- Tells whether an LLI's sender says what evidence it has.
 local function is_known(size, r, bytes)
-    return size > 0 and r["lli.credit"] and holds(evidence_of, bytes)
+    return r["lli.credit"] and (size == 0 or holds(evidence_of, bytes))
 end
 
 local INTEREST = index({
@@ -540,8 +547,8 @@ local INTEREST = index({
     { 44, "InterestSignatureInfo", "nested", "signature_info", holds = SIGNATURE_INFO },
     { 46, "InterestSignatureValue", "bytes", "signature.value" },
     { 240, "SendCredit", "number", "lli.credit", anywhere = true, heeded = is_credit },
-    { 250, "Persistent", "flag", "persistent", anywhere = true, heeded = is_empty,
-        otherwise = { 250, "Known", "evidence", "known", anywhere = true, heeded = is_known } },
+    { 250, "Persistent", "flag", "persistent", anywhere = true, heeded = is_empty },
+    { 252, "Known", "known", "known", anywhere = true, heeded = is_known },
 })
 local DATA = index({
     required = { "name", "signature_info", "signature.value" },
@@ -615,9 +622,8 @@ function walk(p, start, stop, tree, entries, r)
             (entry[3] ~= "name" and entry.anywhere and not seen[kind]) or
             (entry[3] ~= "name" and not entry.anywhere and
                 (entry.rank > last or (entry.repeated and entry.rank == last))))
-        if fits and entry.heeded and not entry.heeded(after - first, r) then
-            entry = entry.otherwise
-            fits = entry and entry.heeded(after - first, r, sub(p.s, first + 1, after))
+        if fits and entry.heeded and not entry.heeded(after - first, r, sub(p.s, first + 1, after)) then
+            fits = false
             seen[kind] = true
         end
         if fits then

@@ -138,9 +138,25 @@ class Source(Tlv):
         return source_text(x) + (" signed" if x.proof else "")
 
 
-def source_text(evidence: Evidence) -> str:
-    """Return evidence in a few characters."""
-    return f"({evidence.number}, {evidence.hops})"
+class Known(Source):
+    """Evidence that is held; () if that is none."""
+
+    def decode(self, value: bytes) -> Any:  # noqa: D102
+        return super().decode(value) if value else ()
+
+    def encode(self, value: Any) -> bytes:  # noqa: D102
+        return super().encode(value) if value else b""
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:  # noqa: D102
+        return super().any2i(pkt, x) if x else x
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
+        return source_text(x)
+
+
+def source_text(evidence: Evidence | tuple[()]) -> str:
+    """Return evidence, or that there is none, in a few characters."""
+    return f"({evidence.number}, {evidence.hops})" if isinstance(evidence, Evidence) else "nothing"
 
 
 class Leading(Field[Any, Any]):

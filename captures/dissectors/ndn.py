@@ -12,10 +12,10 @@ from captures.dissectors.fields import (
     Fixed,
     Flag,
     Ignored,
+    Known,
     Name,
     Names,
     Number,
-    Source,
     Text,
     Tlv,
 )
@@ -178,26 +178,19 @@ class Interest(Named):
         Nested("signature_info", SignatureInfo, 44),
         Tlv("signature_value", _INTEREST_SIGNATURE_VALUE),
         Number("send_credit", SEND_CREDIT, anywhere=True),
-        Source("known", KNOWN, anywhere=True),
+        Known("known", KNOWN, anywhere=True),
         Flag("persistent", PERSISTENT, anywhere=True),
         Ignored(),
     )
 
     @classmethod
-    def field_of(cls, kind: int, value: bytes) -> tuple[int, Tlv | None]:
-        """Return the field for an element; two share a type, and one of them is empty."""
-        rank, field = super().field_of(kind, value)
-        if kind == KNOWN and value:
-            known = cls.fields_desc[rank - 1]
-            return rank - 1, getattr(known, "fld", known)
-        return rank, field
-
-    @classmethod
     def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
-        """Tell what forwarders heed: a number in the Interest for an item, evidence behind that, and an empty
-        `persistent`."""
+        """Tell what forwarders heed: a number in the Interest for an item, evidence or nothing behind that,
+        and an empty `persistent`."""
         if field.kind == PERSISTENT:
-            return not value or ("send_credit" in fields and _is_evidence(value))
+            return not value
+        if field.kind == KNOWN:
+            return "send_credit" in fields and (not value or _is_evidence(value))
         return len(value) in (1, 2, 4, 8) and is_item_name(from_uri(fields["name"]))
 
     @classmethod

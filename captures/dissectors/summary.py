@@ -315,8 +315,8 @@ def _plain(packet: Packet, names: dict[str, str]) -> Iterator[tuple[str, Any]]:
                 yield name, each
 
 
-def _source(evidence: Evidence | None) -> Iterator[tuple[str, Any]]:
-    if evidence is not None:
+def _source(evidence: Evidence | tuple[()] | None) -> Iterator[tuple[str, Any]]:
+    if evidence:
         for attribute, name in _SOURCE.items():
             yield name, getattr(evidence, attribute)
         if evidence.proof:

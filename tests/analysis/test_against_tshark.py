@@ -168,8 +168,6 @@ def network(said: Row, kind: str) -> Row:
     elif asks:
         row["lifetime_ns"] = 4_000_000_000 if row["lifetime_ns"] is None else row["lifetime_ns"]
         row["signature_type"] = None
-    else:
-        row["feed"] = None  # a FeedState's
     return row if asks else row | dict.fromkeys(FLAGS)
 
 
@@ -227,7 +225,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
 def test_two_runs(runs):
     """They hold what there is to compare."""
     rows = [row for each in runs.values() for row in each]
-    assert {row["kind"] for row in rows} == {"interest", "lli", "data", "nack", "idle", "fragment"}
+    assert {row["kind"] for row in rows} == {"interest", "lli", "data", "nack", "idle", "hello", "fragment"}
     for column in {*FRAME, *LINK, *NETWORK} - {"vlan", "pit_token", "interface", "direction"}:
         told = {row[column] for row in rows}
         assert told - {None}, column
