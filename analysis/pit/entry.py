@@ -28,7 +28,6 @@ class Message(NamedTuple):
     is_persistent: bool | None = None
     feed: str | None = None
     seq: int | None = None
-    nack_reason: int | None = None
     evidence: bytes | None = None
     feed_first: int | None = None
     hello: bytes | None = None

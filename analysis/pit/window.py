@@ -13,7 +13,7 @@ from analysis.pit.model import FORK, PitModel
 from analysis.pit.vector import MOST_LIFETIME, MOST_ROWS, Rows
 from captures.records import Flags, Ints
 
-COLUMNS = ("frame", *(name for name in Message._fields if name != "nack_reason"))
+COLUMNS = ("frame", *Message._fields)
 """The columns of packets that are needed."""
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
