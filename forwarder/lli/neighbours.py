@@ -30,6 +30,8 @@ AMPLIFICATION: Final = 3
 
 _RETRIES: Final = 8
 """The part of a lifetime after which a renewal that was in vain is tried again."""
+_LAST: Final = 4
+"""The last part of a lifetime, in which each feed renews for itself if all together have not."""
 _GIVEN_UP: Final = 190
 """Hellos to a neighbour that is dead, until it is left alone: ten minutes of them."""
 
@@ -136,6 +138,7 @@ class News:
         forgotten: feeds of which it knows nothing any more, as it has started anew.
         dropped: feeds that it has granted, and knows nothing of any more.
         renewed: feeds that it has granted, for another lifetime.
+        left_alone: feeds that it was asked for, and that no Hello renews: one or another is spent each time.
         proven: it receives what is sent to it.
     """
 
@@ -144,6 +147,7 @@ class News:
         self.forgotten: list[FeedEntry] = []
         self.dropped: list[FeedEntry] = []
         self.renewed: list[FeedEntry] = []
+        self.left_alone: list[FeedEntry] = []
         self.proven = False
 
 
@@ -343,7 +347,7 @@ class Neighbours:
             is_renewed = hello.held is not None and hello.held == neighbour.pending_held
             if hello.held is not None and not is_renewed:
                 neighbour.checks.update(dict.fromkeys(neighbour.held))
-            self._replied(neighbour, now, is_renewed=is_renewed)
+            news.left_alone = self._replied(neighbour, now, is_renewed=is_renewed)
         if hello.number is not None or unknown:
             reply = Hello(self._instance, None, hello.number, None, held, tuple(unknown), tuple(states))
             self._say(neighbour, reply)
@@ -363,7 +367,9 @@ class Neighbours:
                 states.append(mine)
         return states
 
-    def _replied(self, neighbour: Neighbour, now: int, *, is_renewed: bool) -> None:
+    def _replied(self, neighbour: Neighbour, now: int, *, is_renewed: bool) -> list[FeedEntry]:
+        """Take in a reply; return the feeds that must renew for themselves."""
+        left_alone = []
         if neighbour.tries == 0:
             neighbour.rtt.sample(now - neighbour.pending_since)
         neighbour.pending = None
@@ -377,9 +383,12 @@ class Neighbours:
                 if holder is not None and holder.is_fed:
                     if is_renewed:
                         holder.renewed(now)
+                    elif holder.expiry - now <= holder.granted_ms * MS // _LAST:
+                        left_alone.append(entry)
                     pause = holder.granted_ms * MS // (2 if is_renewed else _RETRIES)
                     neighbour.renew_at = min(neighbour.renew_at, now + pause)
             neighbour.renews = False
+        return left_alone
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""

@@ -193,6 +193,11 @@ class FeedTable:
                 granted.expiry = max(granted.expiry, now + granted.lifetime)
                 self._upstreams.ask(entry, now)
                 touched[entry.feed] = entry
+        for entry in news.left_alone:
+            holder = entry.holder(face)
+            if holder is not None:
+                holder.renew_alone()
+                touched[entry.feed] = entry
         for entry in news.dropped:
             entry.ranges.drop(face)
             touched[entry.feed] = entry

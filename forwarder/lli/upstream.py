@@ -166,6 +166,7 @@ class Upstream:
         is_watched: Hellos watch the link: they show that it lives, and what was lost last.
         is_certain: it speaks this protocol, and goes on answering as long as its face is there.
         is_fed: the upstream has offered evidence that is of use, so that Hellos renew the lifetime, too.
+        renews_alone: they do not: the LLI is repeated.
         offered: evidence that the upstream has offered, None if it knows of no source.
         known_sent: evidence that the last LLI has named.
         wants_check: the upstream is to be asked by a Hello whether anything was lost.
@@ -188,6 +189,7 @@ class Upstream:
         self.known_tip = 0
         self.window = Window()
         self.is_watched = self.is_certain = self.is_fed = False
+        self.renews_alone = False
         self.offered: Evidence | None = None
         self.known_sent: Evidence | None = None
         self.wants_check = False
@@ -445,6 +447,12 @@ class Upstream:
         """Note that the upstream has prolonged what was asked, as if it had been asked again."""
         self.expiry = max(self.expiry, now + self.granted_ms * MS)
         self._sent_at = now
+        self.renews_alone = False
+
+    def renew_alone(self) -> None:
+        """Note that no Hello renews what was asked."""
+        self.renews_alone = True
+        self._schedule()
 
     def forgotten(self) -> None:
         """Note that the upstream has forgotten what was asked: it is to be asked again."""
@@ -622,7 +630,8 @@ class Upstream:
 
     def _refresh_at(self) -> int:
         """When to repeat the LLI to outlive it: half a lifetime before the end, for there may be losses."""
-        if self.next > self.limit or (self.is_watched and self.is_fed and self.head <= self.limit):
+        hellos_renew = self.is_watched and self.is_fed and not self.renews_alone and self.head <= self.limit
+        if self.next > self.limit or hellos_renew:
             return NEVER
         if self.until - self.expiry < max(self.granted_ms * MS // _LEAST_GAIN, MS):
             return NEVER  # nodes that wait for each other would repeat it ever more often

@@ -484,6 +484,22 @@ def test_what_is_agreed_on_then_is_renewed_in_time() -> None:
     assert sum(len(news.renewed) for news in link.b.news) >= 2
 
 
+def test_where_one_feed_is_always_spent_each_renews_for_itself() -> None:
+    link = Link(2)
+    link.b.entry(1).ranges.drop(LINK)  # and granted anew, and spent again
+    link.b.core.index(link.b.entry(1))
+    link.wait(LIFETIME_MS * MS * 6 // 8 - S)
+    assert not any(news.left_alone for news in link.a.news)
+    link.wait(7 * S)
+    assert {entry.feed for news in link.a.news for entry in news.left_alone} == {feed(0), feed(1)}
+    upstream = link.a.entry(0).upstream
+    upstream.is_watched = True
+    upstream.answered(0, 8, link.now)
+    assert upstream.deadline > link.now
+    upstream.renew_alone()
+    assert [lli.first for lli in upstream.wake(link.now)] == [1]
+
+
 def test_who_does_not_agree_tells_all() -> None:
     link = Link(50)
     link.a.ask(50, 8, 0)  # the LLI is lost
