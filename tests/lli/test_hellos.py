@@ -494,8 +494,9 @@ def test_where_one_feed_is_always_spent_each_renews_for_itself() -> None:
     assert {entry.feed for news in link.a.news for entry in news.left_alone} == {feed(0), feed(1)}
     upstream = link.a.entry(0).upstream
     upstream.is_watched = True
-    upstream.answered(0, 8, link.now)
-    assert upstream.deadline > link.now
+    upstream.answered(0, 8, DELAY)
+    upstream.wake(link.now)
+    assert upstream.deadline > link.now, "a Hello is to renew it"
     upstream.renew_alone()
     assert [lli.first for lli in upstream.wake(link.now)] == [1]
 
