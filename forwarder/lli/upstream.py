@@ -169,6 +169,7 @@ class Upstream:
         renews_alone: they do not: the LLI is repeated.
         offered: evidence that the upstream has offered, None if it knows of no source.
         known_sent: evidence that the last LLI has named.
+        is_corrected: it was named anew, as an offer was of no use.
         wants_check: the upstream is to be asked by a Hello whether anything was lost.
         deadline: when to call wake(), ns.
     """
@@ -192,6 +193,7 @@ class Upstream:
         self.renews_alone = False
         self.offered: Evidence | None = None
         self.known_sent: Evidence | None = None
+        self.is_corrected = False
         self.wants_check = False
         self._is_checked = False  # nothing was lost, as the upstream has said since the last item
         self.deadline = NEVER

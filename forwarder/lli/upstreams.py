@@ -189,7 +189,12 @@ class Upstreams:
             elif evidence.onward.beats(known):
                 self._improve(entry, evidence.onward, now)
         elif not evidence.beats(known):
-            if holder.known_sent != entry.needed():  # it may not know that this is of no use any more
+            if holder.known_sent == entry.needed():
+                return  # it knows that this is of no use
+            if entry.is_fed and holder.is_corrected:
+                self.leave(entry, face, now)  # what is newer comes sooner from the upstream: it goes on so
+            else:
+                holder.is_corrected = True
                 self._send_llis(entry, face, holder.demand(now), now)
         elif not entry.is_fed or is_first_signed or self._is_cheaper(entry, face):
             self._adopt(entry, face, evidence, now)

@@ -178,7 +178,7 @@ BOUNDS = [
     ),
     Bound(
         "answers to evidence of no use",
-        line(Upstreams, "offered", "holder.known_sent != entry.needed()", "True"),
+        line(Upstreams, "offered", "holder.known_sent == entry.needed()", "False"),
         test_upstreams.test_what_is_of_no_use_is_said_to_be,
     ),
     Bound(

@@ -369,6 +369,23 @@ def test_a_cheaper_hop_with_better_evidence_takes_over() -> None:
     assert relay.entry().face == UP
 
 
+def test_a_cheaper_hop_that_hears_of_each_number_later_is_left() -> None:
+    relay = Relay(route=False)
+    relay.core.fib.add(LOGS, C, cost=10)
+    relay.lli(A, 1, 8)
+    relay.source(C, Evidence(1, 1), limit=8)
+    relay.wait(0)
+    relay.core.fib.add(LOGS, UP)
+    relay.wait(0)
+    relay.source(UP, Evidence(1, 2), limit=1)
+    relay.source(C, Evidence(2, 1), limit=8)
+    assert relay.source(UP, Evidence(2, 2), limit=1) == ["1 lli 1+1"], "it may not know"
+    relay.source(C, Evidence(3, 1), limit=8)
+    assert relay.source(UP, Evidence(3, 2), limit=1) == ["1 lli 1+0"]
+    assert relay.entry().face == C
+    assert relay.entry().scouts == {}
+
+
 def test_a_dearer_hop_is_not_asked_and_does_not_take_over() -> None:
     relay = Relay()
     relay.lli(A, 1, 8)

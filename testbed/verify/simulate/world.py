@@ -315,13 +315,21 @@ class _World(VirtualTime):
         published = min(device.published for device in self._publishers[index])
         if not reader.subscribed or reader.delivery.is_done(published):
             return False
-        if self._has_quotas and reader.last_error is not None:
+        if self._has_quotas and reader.last_error is not None and self._is_anyone_full():
             return False
         if self._has_legacy and self.story.feeds[index].fork is not None:
             return False  # a proof does not cross a forwarder that nobody has asked for it
         if self._reached_from(node, index).isdisjoint(self.story.feeds[index].devices):
             return False
         return not self._is_shut_out(name, unheard=True)
+
+    def _is_anyone_full(self) -> bool:
+        """Tell whether some node has no place for another feed now."""
+        tables = {name: place.host.forwarder.feeds for name, place in self._places.items()}
+        return any(
+            table is not None and len(table) >= self._specs[name].cache_feeds
+            for name, table in tables.items()
+        )
 
     def _reached_from(self, node: str, feed: int) -> set[str]:
         """Return the nodes that a node's Interests for a feed get to, since all is well."""
