@@ -104,7 +104,7 @@ def idle_packet() -> bytes:
 def hello_packet() -> bytes:
     """Build a relay's question whether all is as it stands here: items 2 to 8 granted, none has come."""
     have = hellos.Standing(hellos.reference(FEED), 2, 8, evidences.Evidence(1, 1))
-    return hellos.make_hello(hellos.Hello(0xC0FFEE, 7, held=hellos.membership([have]), haves=(have,)))
+    return hellos.make_hello(hellos.Hello(7, held=hellos.membership([have]), haves=(have,)))
 
 
 def nack_packet() -> bytes:
@@ -269,7 +269,6 @@ _ELEMENTS: dict[int, tuple[str, str | None]] = {  # None: holds elements
     lp._FIRST: ("First", _NUMBER),
     lp._EVIDENCE: ("Evidence", _EVIDENCE),
     lp.HELLO: ("Hello", None),
-    hellos.INSTANCE: ("Instance", _BYTES),
     hellos.NUMBER: ("Number", _NUMBER),
     hellos.REPLY: ("Reply", _NUMBER),
     hellos.GRANTED: ("Granted", _BYTES),
@@ -372,9 +371,8 @@ def registry() -> str:
             lp.HELLO,
             "Hello",
             "LpPacket",
-            "Instance [Number] [Reply] [Granted] [Held] Have* State* [Forgotten]",
+            "[Number] [Reply] [Granted] [Held] Have* State* [Forgotten]",
         ),
-        (hellos.INSTANCE, "Instance", "Hello", "4 bytes"),
         (hellos.NUMBER, "Number", "Hello", "NonNegativeInteger"),
         (hellos.REPLY, "Reply", "Hello", "NonNegativeInteger"),
         (hellos.GRANTED, "Granted", "Hello", "8 bytes: digest"),

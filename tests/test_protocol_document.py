@@ -51,7 +51,7 @@ def test_states_events_modes_and_constants_exist() -> None:
 
 def test_type_numbers_in_prose_are_registered() -> None:
     known = set(re.findall(r"0x[0-9A-F]+", GENERATE["registry"]()))
-    assert len(known) == 23
+    assert len(known) == 22
     assert set(re.findall(r"0x[0-9A-Fa-f]+", PROSE)) <= known
 
 

@@ -90,7 +90,6 @@ field("feed.first", "uint64", "First: oldest item that the sender can push")
 field("evidence.number", "uint64", "Evidence of a source: number")
 field("evidence.hops", "uint8", "Evidence of a source: hops")
 field("evidence.signature", "bytes", "Signature of the number")
-field("hello.instance", "uint32", "Instance", base.HEX)
 field("hello.number", "uint64", "Number, to be replied to")
 field("hello.reply", "uint64", "Number of the Hello that is replied to")
 field("hello.granted", "bytes", "Digest of what the receiver has granted")
@@ -455,6 +454,7 @@ end
 function read.nested(p, at, start, stop, tree, entry, r)
     local below = tree and tree:add(p.tvb(at, stop - at), entry[2])
     walk(p, start, stop, below, entry.holds, r)
+    r[entry[4]] = true
 end
 
 function read.skipped() end
@@ -572,8 +572,6 @@ local STANDING = index({
     { 180, "Evidence", "evidence", "known" },
 })
 local HELLO = index({
-    required = { "hello.instance" },
-    { 160, "Instance", "fixed", "hello.instance", size = 4 },
     { 162, "Number", "number", "hello.number" },
     { 164, "Reply", "number", "hello.reply" },
     { 166, "Granted", "digest", "hello.granted" },
@@ -932,12 +930,12 @@ local function packet(p, pinfo, start, stop, tree)
         words[#words + 1] = line
     end
     sort = is_nack and "Nack" or inner
-        or (r["hello.instance"] and "Hello" or r["feed.tip"] and "FeedState" or r["lp.ack"] and "Ack" or "Idle")
+        or (r.hello and "Hello" or r["feed.tip"] and "FeedState" or r["lp.ack"] and "Ack" or "Idle")
     local is_state = sort == "FeedState"
-    local says = r["feed.tip"] or r["hello.instance"]
+    local says = r["feed.tip"] or r.hello
     if not (is_piece or has_fragment or says or is_nack) then words[#words + 1] = sort end
     if r["feed.tip"] then words[#words + 1] = state_line(r, is_state) end
-    if r["hello.instance"] then
+    if r.hello then
         words[#words + 1] = sort == "Hello" and hello_line(r) or "[" .. hello_line(r) .. "]"
     end
     local mark = r["lp.congestion_mark"]

@@ -1,16 +1,15 @@
 """Hello, what two neighbours tell each other of all feeds of their link, as a Scapy layer."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from captures.dissectors.element import Element, Nested, shown_if_set
-from captures.dissectors.fields import Fixed, Flag, Ignored, Leading, Number, Repeated, Source, Tlv
+from captures.dissectors.fields import Flag, Ignored, Leading, Number, Repeated, Source, Tlv
 from forwarder.wire.hello import (
     EVIDENCE,
     FORGOTTEN,
     GRANTED,
     HAVE,
     HELD,
-    INSTANCE,
     LIMIT,
     NEXT,
     NUMBER,
@@ -61,9 +60,7 @@ class Hello(Element):
 
     TYPE = HELLO
     name = "Hello"
-    REQUIRED: ClassVar[tuple[str, ...]] = ("instance",)
     fields_desc = shown_if_set(
-        Fixed("instance", INSTANCE, 4, 0),
         Number("number", NUMBER),
         Number("reply", REPLY),
         _digest("granted", GRANTED),

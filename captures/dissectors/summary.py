@@ -280,7 +280,6 @@ _STATE = {
     "first": "ndn.feed.first",
 }
 _HELLO = {
-    "instance": "ndn.hello.instance",
     "number": "ndn.hello.number",
     "reply": "ndn.hello.reply",
     "granted": "ndn.hello.granted",
@@ -368,7 +367,6 @@ def _network(packet: Interest | Data) -> Fields:
 
 _HEXADECIMAL = {
     "ndn.nonce": 8,
-    "ndn.hello.instance": 8,
     "ndn.lp.sequence": 16,
     "ndn.lp.ack": 16,
     "ndn.lp.tx_sequence": 16,

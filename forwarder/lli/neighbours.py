@@ -58,7 +58,6 @@ class Neighbour:
         self.is_aware = self.is_certain = self.is_dead = self.listens = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
-        self.instance: int | None = None
         self.heard_at = 0
         self.packets = 0  # that had come in when they were counted last
         self.sent_at = 0
@@ -135,7 +134,6 @@ class News:
 
     Attributes:
         states: what the neighbour says of feeds that it was asked for.
-        forgotten: feeds of which it knows nothing any more, as it has started anew.
         dropped: feeds that it has granted, and knows nothing of any more.
         renewed: feeds that it has granted, for another lifetime.
         left_alone: feeds that it was asked for, and that no Hello renews: one or another is spent each time.
@@ -144,7 +142,6 @@ class News:
 
     def __init__(self) -> None:
         self.states: list[tuple[FeedEntry, Standing]] = []
-        self.forgotten: list[FeedEntry] = []
         self.dropped: list[FeedEntry] = []
         self.renewed: list[FeedEntry] = []
         self.left_alone: list[FeedEntry] = []
@@ -157,7 +154,7 @@ class Neighbours:
     Args:
         send: called with (face, packet) for everything that goes out.
         faces: all of the forwarder's.
-        draw: returns 32 random bits: what tells this process from others at the same address, and challenges.
+        draw: returns 32 random bits, for challenges.
         counters: hellos_in, hellos_out, deaths.
     """
 
@@ -171,7 +168,6 @@ class Neighbours:
         self._send = send
         self._faces = faces
         self._draw = draw
-        self._instance = draw()
         self._counters = counters
         self._neighbours: dict[int, Neighbour] = {}
         self._timers: Timers[Neighbour] = Timers()
@@ -236,7 +232,7 @@ class Neighbours:
             return False
         neighbour.is_dead = False
         # Few of the Hellos that have said so will have come through.
-        self._say(neighbour, Hello(self._instance, is_forgotten=True))
+        self._say(neighbour, Hello(is_forgotten=True))
         self._schedule(neighbour)
         return True
 
@@ -284,7 +280,7 @@ class Neighbours:
         neighbour = self.of(face)
         if neighbour.challenge is None:
             neighbour.challenge = self._draw()
-        self._say(neighbour, Hello(self._instance, neighbour.challenge))
+        self._say(neighbour, Hello(neighbour.challenge))
 
     def listens(self, face: int) -> None:
         """Take note that the sender of an LLI, perhaps behind a legacy forwarder, understands Hellos."""
@@ -302,7 +298,7 @@ class Neighbours:
     def notify(self, face: int, entry: FeedEntry) -> bool:
         """Tell a neighbour how a feed stands here, surely; return False if it would not understand."""
         neighbour = self.of(face)
-        if not neighbour.is_aware or neighbour.instance is None:
+        if not neighbour.is_aware:
             return False
         neighbour.notices[entry.reference] = None
         self._schedule(neighbour)
@@ -313,10 +309,6 @@ class Neighbours:
         self._counters["hellos_in"] += 1
         self.speaks(face)
         neighbour, news = self.of(face), News()
-        is_new = neighbour.instance is not None and neighbour.instance != hello.instance
-        neighbour.instance = hello.instance
-        if is_new:
-            news.forgotten = list(neighbour.held.values())
         if hello.is_forgotten:
             news.dropped = list(neighbour.granted.values())
         unknown = []
@@ -335,7 +327,9 @@ class Neighbours:
             else:
                 neighbour.notices.update(dict.fromkeys(neighbour.granted))
         is_agreed = hello.granted is None or hello.granted == digest(neighbour.asked())
-        if not is_agreed:
+        if not is_agreed and not neighbour.held:
+            self._say(neighbour, Hello(is_forgotten=True))  # this node has started anew
+        elif not is_agreed:
             neighbour.checks.update(dict.fromkeys(neighbour.held))
             neighbour.renew_at = min(neighbour.renew_at, now)
         if hello.reply is not None and hello.reply == neighbour.challenge:
@@ -349,7 +343,7 @@ class Neighbours:
                 neighbour.checks.update(dict.fromkeys(neighbour.held))
             news.left_alone = self._replied(neighbour, now, is_renewed=is_renewed)
         if hello.number is not None or unknown:
-            reply = Hello(self._instance, None, hello.number, None, held, tuple(unknown), tuple(states))
+            reply = Hello(None, hello.number, None, held, tuple(unknown), tuple(states))
             self._say(neighbour, reply)
         self._schedule(neighbour)
         return news
@@ -445,9 +439,7 @@ class Neighbours:
                 return False
         if neighbour.granted and now >= neighbour.sent_at + HELLO:
             neighbour.sent_at = now
-            self._say(
-                neighbour, Hello(self._instance, neighbour.challenge, granted=digest(neighbour.grants()))
-            )
+            self._say(neighbour, Hello(neighbour.challenge, granted=digest(neighbour.grants())))
         return False
 
     def _give_up(self, neighbour: Neighbour) -> None:
@@ -470,9 +462,7 @@ class Neighbours:
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
         states = tuple(map(neighbour.news, neighbour.pending_notices))
         held = neighbour.pending_held = membership(neighbour.asked()) if neighbour.renews else None
-        hello = Hello(
-            self._instance, neighbour.number, None, None, held, haves, states, is_forgotten=is_dying
-        )
+        hello = Hello(neighbour.number, None, None, held, haves, states, is_forgotten=is_dying)
         self._say(neighbour, hello)
 
     def _say(self, neighbour: Neighbour, hello: Hello) -> None:

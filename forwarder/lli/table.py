@@ -201,9 +201,6 @@ class FeedTable:
         for entry in news.dropped:
             entry.ranges.drop(face)
             touched[entry.feed] = entry
-        for entry in news.forgotten:
-            self._upstreams.forgotten(entry, face, now)
-            touched[entry.feed] = entry
         for entry, standing in news.states:
             self._on_standing(entry, face, standing, now)
             touched[entry.feed] = entry

@@ -90,15 +90,28 @@ class Upstreams:
             up = entry.upstream
             limit = min(last, up.next - 1 + self._reach(entry, last), LAST_ITEM)
             until = entry.ranges.last_expiry()
-            lease = until
             if entry.is_fed:
-                # A node with a source asks for as long as it is asked; nodes without one may wait for each
-                # other.
+                # A node with a source asks for as long as it is asked.
                 lease = max(until, now + entry.ranges.longest_lifetime())
+            else:
+                lease = self._waits_until(entry, entry.face, until)
             self._send_llis(entry, entry.face, up.want(limit, lease, now), now)
             for face, scout in list(entry.scouts.items()):
                 scout.skip(up.next)
-                self._send_llis(entry, face, scout.want(min(limit, up.next), until, now), now)
+                until_then = self._waits_until(entry, face, until)
+                self._send_llis(entry, face, scout.want(min(limit, up.next), until_then, now), now)
+
+    def _waits_until(self, entry: FeedEntry, face: int | None, until: int) -> int:
+        """Return until when a node without a source asks a next hop that may wait for this node.
+
+        A lifetime counts from the arrival of its LLI: if each asked for all that is left, they would keep each
+        other for ever.
+        """
+        holder = None if face is None else entry.holder(face)
+        if face is None or holder is None:
+            return until
+        unknown = INITIAL_TIMEOUT if holder.state is State.PULLING else 0
+        return until - (self._neighbours.of(face).rtt.smoothed or unknown)
 
     def _reach(self, entry: FeedEntry, last: int) -> int:
         """Return how many items may be under way.
@@ -150,7 +163,7 @@ class Upstreams:
         """Return when a feed that somebody has credit for wants wake(), ns."""
         deadlines = [entry.demand_at]
         if entry.ranges.last_expiry() - now >= MS:  # else no lifetime is left
-            deadlines += [holder.deadline for _, holder in entry.holders()]
+            deadlines += [h.deadline for _, h in entry.holders() if h.until - now >= MS]
         if not entry.is_fed:
             if not entry.has_scouted:
                 deadlines.append(entry.unfed_since + FIRST_SEARCH)
@@ -255,14 +268,6 @@ class Upstreams:
             self._scout(entry, now)
         self.ask(entry, now)
 
-    def forgotten(self, entry: FeedEntry, face: int, now: int) -> None:
-        """Take note that a next hop knows nothing any more of what was asked of it."""
-        holder = entry.holder(face)
-        if holder is not None:
-            self.offered(entry, face, None, now)
-            holder.forgotten()
-            self.ask(entry, now)
-
     def end(self, entry: FeedEntry, now: int) -> None:
         """Want nothing more of a feed, and tell all who have been asked."""
         for face, holder in list(entry.holders()):
@@ -287,12 +292,7 @@ class Upstreams:
         entry.muted.clear()
         entry.turn = None
         if not entry.is_fed and face in entry.scouts:
-            before, holder = entry.face, entry.upstream
-            entry.upstream = entry.scouts.pop(face)
-            entry.face = face
-            if before is not None:
-                entry.scouts[before] = holder
-            entry.has_moved = True
+            self._go_on_with(entry, face)
 
     def demand_if_needed(self, entry: FeedEntry, now: int) -> None:
         """Ask for newer evidence, if a downstream has what this node's does not beat."""
@@ -370,7 +370,8 @@ class Upstreams:
             scout = entry.scouts[face] = self._new_holder(face, entry.upstream.next)
             entry.has_moved = True
             until = entry.ranges.last_expiry()
-            self._send_llis(entry, face, scout.want(entry.upstream.next, until, now), now)
+            wanted = scout.want(entry.upstream.next, self._waits_until(entry, face, until), now)
+            self._send_llis(entry, face, wanted, now)
 
     def _call_back(self, entry: FeedEntry, now: int) -> None:
         """End all scouts."""
@@ -385,6 +386,8 @@ class Upstreams:
         """
         is_first_time = face not in entry.muted
         entry.muted.add(face)
+        if not entry.is_fed and face in entry.scouts and entry.face not in entry.muted:
+            self._go_on_with(entry, face)
         others = [hop for hop in self._hops(entry) if hop in entry.muted and hop != face]
         if face == entry.face and (is_first_time or not others):
             entry.upstream.assume_legacy()
@@ -392,6 +395,15 @@ class Upstreams:
         if face == entry.face:
             entry.turn = face
         self.leave(entry, face, now)
+
+    def _go_on_with(self, entry: FeedEntry, face: int) -> None:
+        """Let a scout and the next hop that is granted the credit change places."""
+        before, holder = entry.face, entry.upstream
+        entry.upstream = entry.scouts.pop(face)
+        entry.face = face
+        if before is not None:
+            entry.scouts[before] = holder
+        entry.has_moved = True
 
     def _find_way(self, entry: FeedEntry, now: int) -> bool:
         """Settle on a next hop to be granted the credit; return whether an LLI may go there."""

@@ -13,7 +13,6 @@ from forwarder.wire.evidence import Evidence, decode_evidence, encode_evidence
 from forwarder.wire.lp import HELLO, LP_PACKET
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, nni, read_header, read_nni
 
-INSTANCE: Final = 0xA0
 NUMBER: Final = 0xA2
 REPLY: Final = 0xA4
 GRANTED: Final = 0xA6
@@ -26,7 +25,6 @@ LIMIT: Final = 0xB2
 EVIDENCE: Final = 0xB4
 
 REFERENCE_BYTES: Final = 8
-_INSTANCE_BYTES: Final = 4
 MOST_STANDINGS: Final = 40
 """In one Hello: some 1000 bytes, which fit into a frame."""
 
@@ -51,7 +49,6 @@ class Hello(NamedTuple):
     """A Hello.
 
     Attributes:
-        instance: of the sender's process, 32 bits: another one has forgotten all.
         number: to be replied to; None if no reply is wanted.
         reply: the number of the Hello that is replied to; None if none is.
         granted: digest of what the receiver has granted the sender, see digest(); None if absent.
@@ -59,10 +56,9 @@ class Hello(NamedTuple):
             absent.
         haves: grants of the sender, to be compared.
         states: grants of the receiver, as they stand at the sender.
-        is_forgotten: the sender has given up all that it has granted the receiver, who seemed dead.
+        is_forgotten: the sender has given up all that it has granted the receiver, or knows of nothing.
     """
 
-    instance: int
     number: int | None = None
     reply: int | None = None
     granted: bytes | None = None
@@ -104,7 +100,7 @@ def encode(standing: Standing) -> bytes:
 
 def make_hello(hello: Hello) -> bytes:
     """Build the LpPacket."""
-    fields = [element(INSTANCE, hello.instance.to_bytes(_INSTANCE_BYTES, "big"))]
+    fields = []
     if hello.number is not None:
         fields.append(element(NUMBER, nni(hello.number)))
     if hello.reply is not None:
@@ -122,7 +118,6 @@ def make_hello(hello: Hello) -> bytes:
 
 def parse_hello(value: bytes) -> Hello:
     """Parse the field; raise MalformedPacket. Elements stand in the order of their types."""
-    instance: int | None = None
     number = reply = granted = held = None
     is_forgotten = False
     haves: list[Standing] = []
@@ -135,11 +130,7 @@ def parse_hello(value: bytes) -> Hello:
             continue
         last = kind
         inner = value[start:at]
-        if kind == INSTANCE:
-            if len(inner) != _INSTANCE_BYTES:
-                raise MalformedPacket(f"Instance of {len(inner)} bytes")
-            instance = int.from_bytes(inner, "big")
-        elif kind == NUMBER:
+        if kind == NUMBER:
             number = read_nni(inner)
         elif kind == REPLY:
             reply = read_nni(inner)
@@ -153,12 +144,10 @@ def parse_hello(value: bytes) -> Hello:
                 raise MalformedPacket(f"a Hello with more than {MOST_STANDINGS} standings")
         else:
             is_forgotten = True
-    if instance is None:
-        raise MalformedPacket("a Hello without Instance")
-    return Hello(instance, number, reply, granted, held, tuple(haves), tuple(states), is_forgotten)
+    return Hello(number, reply, granted, held, tuple(haves), tuple(states), is_forgotten)
 
 
-_KINDS: Final = (INSTANCE, NUMBER, REPLY, GRANTED, HELD, HAVE, STATE, FORGOTTEN)
+_KINDS: Final = (NUMBER, REPLY, GRANTED, HELD, HAVE, STATE, FORGOTTEN)
 
 
 def _digest(inner: bytes) -> bytes:

@@ -23,7 +23,7 @@ def data(time, way, interface, name="/a/b"):
 
 
 def nack(time, way, interface, name="/a/b", *, nonce=1, reason=150, **fields):
-    message = interest(time, way, interface, name, nonce=nonce, nack_reason=reason, **fields)
+    message = interest(time, way, interface, name, nonce=nonce, **fields)
     return message._replace(kind="nack")
 
 
@@ -536,13 +536,13 @@ def test_each_downstream_has_its_range():
 
 def test_an_lli_refused_takes_its_range():
     asked = lli(0, "in", "i", 1, 2, nonce=1)
-    refused = asked._replace(kind="nack", direction="out", nack_reason=150)
+    refused = asked._replace(kind="nack", direction="out")
     assert spans(asked, refused) == [(FEED, 0, 0)]
 
 
 def test_an_lli_refused_upstream_ends_what_a_local_application_asked():
     asked = lli(0, "out", "u", 1, 2, nonce=1)
-    refused = asked._replace(time=5, kind="nack", direction="in", nack_reason=150)
+    refused = asked._replace(time=5, kind="nack", direction="in")
     assert spans(asked, refused) == [(FEED, 0, 5)]
     assert spans(asked, refused._replace(nonce=2)) == [(FEED, 0, 1000)]
     assert spans(asked, refused._replace(interface="v")) == [(FEED, 0, 1000)]
@@ -550,7 +550,7 @@ def test_an_lli_refused_upstream_ends_what_a_local_application_asked():
 
 def test_an_upstream_that_refuses_or_is_cut_off_does_not_count_any_more():
     asked = lli(0, "in", "i", 1, 2, nonce=1), lli(0, "out", "u", 1, 2, nonce=1)
-    refused = asked[1]._replace(time=5, kind="nack", direction="in", nack_reason=150)
+    refused = asked[1]._replace(time=5, kind="nack", direction="in")
     for lost in (refused, Message(5, "u", "", "link-down", "", 0)):
         assert sizes(*asked, lost) == [(0, FEED_LENGTH + 56), (5, FEED_LENGTH + 28), (1000, 0)]
 
@@ -624,7 +624,7 @@ def test_where_a_feed_begins_is_told_once():
 
 
 def hello(time, way, interface, **fields):
-    value = parse_lp(make_hello(Hello(1, **fields))).hello
+    value = parse_lp(make_hello(Hello(**fields))).hello
     return Message(time, interface, way, "hello", "", 0, hello=value)
 
 

@@ -113,9 +113,9 @@ hellos = packet(
     name=st.none(),
     name_length=st.none(),
     hello=st.just(b"\xa0")
-    | st.builds(
-        Hello, st.just(1), numbers, numbers, digests, digests, few, few, st.sampled_from([0, 0, 0, 1])
-    ).map(hello_value),
+    | st.builds(Hello, numbers, numbers, digests, digests, few, few, st.sampled_from([0, 0, 0, 1])).map(
+        hello_value
+    ),
 )
 feed_packets = st.one_of(*6 * (of_one_feed,), states, states, hellos)
 item_interests = st.builds(

@@ -13,7 +13,6 @@ from forwarder.wire.hello import (
     GRANTED,
     HAVE,
     HELD,
-    INSTANCE,
     LIMIT,
     MOST_STANDINGS,
     NEXT,
@@ -45,7 +44,6 @@ STANDINGS = st.builds(
 SEVERAL = st.lists(STANDINGS, max_size=4).map(tuple)
 HELLOS = st.builds(
     Hello,
-    st.integers(0, (1 << 32) - 1),
     st.none() | NNI,
     st.none() | NNI,
     st.none() | REFERENCES,
@@ -54,8 +52,6 @@ HELLOS = st.builds(
     SEVERAL,
     st.booleans(),
 )
-WHO = element(INSTANCE, b"abcd")
-WHO_NUMBER = int.from_bytes(b"abcd", "big")
 REF = b"12345678"
 
 
@@ -68,7 +64,6 @@ def value_of(hello: Hello) -> bytes:
 
 def test_the_bytes() -> None:
     hello = Hello(
-        0x01020304,
         5,
         6,
         b"GGGGGGGG",
@@ -78,8 +73,8 @@ def test_the_bytes() -> None:
         is_forgotten=True,
     )
     assert make_hello(hello) == bytes.fromhex(
-        "6445 fd0378 41"
-        "a004 01020304 a20105 a40106 a608 4747474747474747 a808 4848484848484848"
+        "643f fd0378 3b"
+        "a20105 a40106 a608 4747474747474747 a808 4848484848484848"
         "aa08 6861766546454544 ac13 7374617446454544 b00107 b202012c b4020102 ae00".replace(" ", "")
     )
     assert parse_hello(value_of(hello)) == hello
@@ -95,36 +90,31 @@ def test_a_full_one_fits_into_a_frame() -> None:
     states = tuple(
         Standing(reference(bytes((n,))), 1 << 20, 1 << 20, evidence) for n in range(MOST_STANDINGS)
     )
-    assert len(make_hello(Hello(1, 1 << 20, None, None, bytes(8), (), states))) <= 1280
+    assert len(make_hello(Hello(1 << 20, None, None, bytes(8), (), states))) <= 1280
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        b"",
-        element(NUMBER, b"\1"),
-        element(INSTANCE, b"abc"),
-        element(INSTANCE, b"abcde"),
-        WHO + element(NUMBER, b""),
-        WHO + element(NUMBER, b"\1\2\3"),
-        WHO + element(REPLY, bytes(9)),
-        WHO + element(GRANTED, bytes(7)),
-        WHO + element(GRANTED, bytes(9)),
-        WHO + element(HELD, b""),
-        WHO + element(HAVE, REF[:7]),
-        WHO + element(STATE, b""),
-        WHO + element(STATE, REF + element(NEXT, b"\1")),
-        WHO + element(HAVE, REF + element(LIMIT, b"\1")),
-        WHO + element(STATE, REF + element(NEXT, b"\1\2\3") + element(LIMIT, b"\1")),
-        WHO + element(STATE, REF + element(EVIDENCE, b"\1")),
-        WHO + element(STATE, REF + element(EVIDENCE, bytes((MOST_HOPS, 1)))),
-        WHO + element(STATE, REF + element(LIMIT, b"\1") + element(NEXT, b"\1")),
-        WHO + element(STATE, REF + element(0x81, b"")),
-        WHO + element(0xAF, b""),
-        WHO + element(0x0F, b""),
-        WHO[:-1],
-        WHO + b"\xa2",
-        WHO + b"\xa2\xff",
+        element(NUMBER, b""),
+        element(NUMBER, b"\1\2\3"),
+        element(REPLY, bytes(9)),
+        element(GRANTED, bytes(7)),
+        element(GRANTED, bytes(9)),
+        element(HELD, b""),
+        element(HAVE, REF[:7]),
+        element(STATE, b""),
+        element(STATE, REF + element(NEXT, b"\1")),
+        element(HAVE, REF + element(LIMIT, b"\1")),
+        element(STATE, REF + element(NEXT, b"\1\2\3") + element(LIMIT, b"\1")),
+        element(STATE, REF + element(EVIDENCE, b"\1")),
+        element(STATE, REF + element(EVIDENCE, bytes((MOST_HOPS, 1)))),
+        element(STATE, REF + element(LIMIT, b"\1") + element(NEXT, b"\1")),
+        element(STATE, REF + element(0x81, b"")),
+        element(0xAF, b""),
+        element(0x0F, b""),
+        b"\xa2",
+        b"\xa2\xff",
     ],
     ids=lambda value: value.hex()[:24] or "empty",
 )
@@ -135,19 +125,18 @@ def test_what_is_malformed(value: bytes) -> None:
 
 def test_what_later_versions_add_is_ignored() -> None:
     later = element(0xB6, b"later")
-    assert parse_hello(WHO + later + element(NUMBER, b"\1") + later).number == 1
+    assert parse_hello(later + element(NUMBER, b"\1") + later).number == 1
     standing = element(STATE, REF + later + element(NEXT, b"\1") + element(LIMIT, b"\2") + later)
-    assert parse_hello(WHO + standing).states == (Standing(REF, 1, 2),)
+    assert parse_hello(standing).states == (Standing(REF, 1, 2),)
 
 
 def test_what_is_out_of_order_or_repeated_is_ignored() -> None:
     """NDN packet format 0.3, "Considerations for Evolvability": all types are even."""
-    assert parse_hello(WHO + element(REPLY, b"\1") + element(NUMBER, b"\2")) == Hello(WHO_NUMBER, None, 1)
-    assert parse_hello(WHO + element(NUMBER, b"\1") + element(NUMBER, b"\2")).number == 1
-    assert parse_hello(WHO + element(INSTANCE, b"dcba")).instance == WHO_NUMBER
-    assert parse_hello(WHO + element(STATE, REF) + element(HAVE, REF)).haves == ()
+    assert parse_hello(element(REPLY, b"\1") + element(NUMBER, b"\2")) == Hello(None, 1)
+    assert parse_hello(element(NUMBER, b"\1") + element(NUMBER, b"\2")).number == 1
+    assert parse_hello(element(STATE, REF) + element(HAVE, REF)).haves == ()
     twice = element(NEXT, b"\1") + element(NEXT, b"\7") + element(LIMIT, b"\2")
-    assert parse_hello(WHO + element(STATE, REF + twice)).states == (Standing(REF, 1, 2),)
+    assert parse_hello(element(STATE, REF + twice)).states == (Standing(REF, 1, 2),)
 
 
 @given(HELLOS, st.integers(0, 400), st.binary(max_size=4), st.integers(0, 4))
@@ -158,7 +147,7 @@ def test_an_altered_one_is_a_hello_or_malformed(hello: Hello, at: int, put: byte
     is_hello_or_malformed(bytes(value))
 
 
-@given(st.binary(max_size=60).map(lambda rest: WHO + rest) | st.binary(max_size=60))
+@given(st.binary(max_size=60) | st.binary(max_size=60))
 def test_any_bytes_are_a_hello_or_malformed(value: bytes) -> None:
     is_hello_or_malformed(value)
 
@@ -168,7 +157,6 @@ def is_hello_or_malformed(value: bytes) -> None:
         hello = parse_hello(value)
     except MalformedPacket:
         return
-    assert 0 <= hello.instance < 1 << 32
     assert parse_hello(value_of(hello)) == hello
     for standing in (*hello.haves, *hello.states):
         assert len(standing.reference) == REFERENCE_BYTES

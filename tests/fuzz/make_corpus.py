@@ -50,7 +50,7 @@ from testbed.verify.simulate.feeds import items_of
 from testbed.verify.simulate.story import FORGERIES, MISCHIEF
 
 HELLO = Hello(
-    *(7, 1, 2, bytes(8), bytes(8)),
+    *(1, 2, bytes(8), bytes(8)),
     haves=(Standing(reference(OWN_NAME)), Standing(reference(RELAYED_NAME), 2, 9)),
     states=(Standing(reference(RELAYED_NAME), 2, 9, Evidence(2, 3)), Standing(bytes(8), 1, 2)),
 )
@@ -143,7 +143,7 @@ def from_builders() -> dict[str, bytes]:
         "feed-state-evidence": make_feed_state(OWN_NAME, tip=7, limit=9, evidence=Evidence(4, 1, bytes(64))),
         "pushed-evidence": make_lp(data, tip=7, limit=9, evidence=Evidence(300, 1)),
         "hello": make_hello(HELLO),
-        "hello-quiet": make_hello(Hello(7, granted=bytes(8))),
+        "hello-quiet": make_hello(Hello(granted=bytes(8))),
         **{f"fragment-{number}": frame for number, frame in enumerate(fragments)},
     }
 
@@ -197,7 +197,7 @@ def for_node() -> dict[str, bytes]:
             Event(1, 1, make_feed_state(RELAYED_NAME, tip=0, limit=8, evidence=Evidence(1, 0))),
             Event(1, 1, make_hello(HELLO)),
             Event(WAKE, 0),
-            Event(1, 1, make_hello(HELLO._replace(instance=8))),
+            Event(1, 1, make_hello(HELLO._replace(is_forgotten=True))),
         ],
         "proof": [Event(1, 0, make_data(fork_name(RELAYED_NAME, 3), proof))],
         "cut": [Event(CUT, 1), Event(NOTHING, 8), Event(CUT, 1), Event(CUT, 0), Event(WAKE, 0)],

@@ -52,7 +52,6 @@ class Relay:
         self.offers: list[tuple[int, Evidence | None]] = []
         self.known: list[tuple[int, Evidence | None]] = []
         self.mute: set[int] = set()
-        self.instances = {face: 1000 + face for face in (UP, A, B, C)}
 
     def lli(
         self,
@@ -127,7 +126,7 @@ class Relay:
             hello = parse_hello(header.hello)
             self.hellos.append((face, hello))
             if hello.number is not None and face not in self.mute:
-                reply = Hello(self.instances[face], None, hello.number, held=hello.held)
+                reply = Hello(None, hello.number, held=hello.held)
                 self.core.receive(face, make_hello(reply), self.now)
             return
         if header.tip is not None:

@@ -36,26 +36,24 @@ def feed(n: int) -> bytes:
 class End:
     """One end of the link."""
 
-    def __init__(self, instance: int) -> None:
+    def __init__(self) -> None:
         self.counters: Counter[str] = Counter()
         self.faces = {LINK: Face(LINK), LOCAL: Face(LOCAL, local=True)}
-        self.instance = instance
         self.outputs: list[bytes] = []
         self.sent: list[tuple[int, Hello]] = []
         self.news: list[News] = []
         self.deaths: list[int] = []
         self.entries: dict[int, FeedEntry] = {}
-        self.core = self._new(instance)
+        self.core = self._new()
 
-    def _new(self, instance: int) -> Neighbours:
+    def _new(self) -> Neighbours:
         return Neighbours(
-            lambda face, packet: self.outputs.append(packet), self.faces, lambda: instance, self.counters
+            lambda face, packet: self.outputs.append(packet), self.faces, lambda: 7, self.counters
         )
 
     def restart(self) -> None:
         """Forget everything."""
-        self.instance += 1
-        self.core, self.entries = self._new(self.instance), {}
+        self.core, self.entries = self._new(), {}
 
     @property
     def other(self) -> Neighbour:
@@ -100,13 +98,16 @@ class End:
         for entry, standing in news.states:
             if standing.next is not None:
                 entry.upstream.skip(standing.next)
+        for entry in news.dropped:
+            entry.ranges.drop(LINK)
+            self.core.index(entry)
 
 
 class Link:
     """Virtual time, and both ends."""
 
     def __init__(self, feeds: int = 1, credit: int = 8) -> None:
-        self.a, self.b = End(100), End(200)
+        self.a, self.b = End(), End()
         self.now = 0
         self.drops: Callable[[End, Hello], bool] = lambda sender, hello: False
         self._queue: list[tuple[int, int, End, bytes]] = []
@@ -165,7 +166,7 @@ def test_who_has_granted_something_and_has_nothing_to_send_says_so_every_three_s
     link = Link()
     link.wait(10 * S)
     assert [at for at, _ in link.b.sent] == [HELLO, 2 * HELLO, 3 * HELLO]
-    assert all(hello == Hello(200, granted=link.b.sent[0][1].granted) for hello in hellos(link.b))
+    assert all(hello == Hello(granted=link.b.sent[0][1].granted) for hello in hellos(link.b))
     assert link.a.sent == []
 
 
@@ -278,9 +279,9 @@ def test_only_the_reply_to_the_newest_hello_counts() -> None:
     link.wait(8 * S)
     number = link.a.other.number
     assert number > 1
-    link.a.core.on_hello(LINK, Hello(200, reply=number - 1), link.now)
+    link.a.core.on_hello(LINK, Hello(reply=number - 1), link.now)
     assert link.a.other.pending == number
-    link.a.core.on_hello(LINK, Hello(200, reply=number), link.now)
+    link.a.core.on_hello(LINK, Hello(reply=number), link.now)
     assert link.a.other.pending is None
 
 
@@ -301,7 +302,7 @@ def test_only_a_first_try_measures_the_round_trip() -> None:
 
 
 def test_who_has_never_shown_that_he_knows_hellos_gets_none() -> None:
-    end = End(1)
+    end = End()
     end.ask(0, 8, 0)
     end.grant(1, 8, 0)
     end.core.check(LINK, end.entry(0))
@@ -312,7 +313,7 @@ def test_who_has_never_shown_that_he_knows_hellos_gets_none() -> None:
 
 
 def test_applications_get_none() -> None:
-    end = End(1)
+    end = End()
     end.core.speaks(LOCAL)
     end.ask(0, 8, 0, LOCAL)
     end.core.check(LOCAL, end.entry(0))
@@ -322,7 +323,7 @@ def test_applications_get_none() -> None:
 
 def test_a_downstream_that_listens_hears_that_this_node_lives() -> None:
     """It may be beyond a legacy forwarder, and has said nothing but LLIs."""
-    end = End(1)
+    end = End()
     end.grant(0, 8, 0)
     assert end.core.next_deadline() is None
     end.core.listens(LINK)
@@ -331,7 +332,7 @@ def test_a_downstream_that_listens_hears_that_this_node_lives() -> None:
 
 
 def test_a_holder_of_one_that_shows_to_know_them_is_watched() -> None:
-    end = End(1)
+    end = End()
     end.ask(0, 8, 0)
     assert not end.entry(0).upstream.is_watched
     end.core.speaks(LINK)
@@ -504,7 +505,7 @@ def test_where_one_feed_is_always_spent_each_renews_for_itself() -> None:
 def test_who_does_not_agree_tells_all() -> None:
     link = Link(50)
     link.a.ask(50, 8, 0)  # the LLI is lost
-    link.b.core.on_hello(LINK, Hello(100, 1, held=bytes(8)), 0)
+    link.b.core.on_hello(LINK, Hello(1, held=bytes(8)), 0)
     link.wait(S)
     assert max(len(hello.states) for hello in hellos(link.b)) == MOST_STANDINGS
     assert len(states(link.a)) >= 50
@@ -584,25 +585,6 @@ def test_who_follows_and_does_not_reply_is_given_up_not_dead() -> None:
 # Restarts, and those who seemed dead.
 
 
-def test_another_instance_has_forgotten_all() -> None:
-    link = introduced(3)
-    link.b.restart()
-    link.b.core.speaks(LINK)
-    link.a.core.check(LINK, link.a.entry(0))
-    link.wait(S)
-    forgotten = [entry.feed for news in link.a.news for entry in news.forgotten]
-    assert forgotten == [feed(n) for n in range(3)]
-    assert link.b.other.instance == 100
-
-
-def test_a_first_hello_and_the_same_instance_are_no_restart() -> None:
-    end = End(1)
-    end.ask(0, 8, 0)
-    for _ in range(2):
-        assert end.core.on_hello(LINK, Hello(7), 0).forgotten == []
-    assert end.core.on_hello(LINK, Hello(8), 0).forgotten == [end.entry(0)]
-
-
 def test_who_was_taken_for_dead_learns_that_its_grants_are_given_up() -> None:
     link = Link(3)
     link.cut(link.b)
@@ -622,7 +604,7 @@ def test_a_face_that_is_forgotten_is_a_stranger() -> None:
 
 
 def test_how_many_feeds_a_neighbour_follows() -> None:
-    end = End(1)
+    end = End()
     assert end.core.follows(LINK) == 0
     for n in range(5):
         end.grant(n, 8, 0)
@@ -633,7 +615,7 @@ def test_how_many_feeds_a_neighbour_follows() -> None:
 
 
 def test_a_new_entry_takes_the_place_of_one_that_has_ended() -> None:
-    end = End(1)
+    end = End()
     end.ask(0, 8, 0)
     before = end.entries.pop(0)
     end.ask(0, 8, 0)
@@ -645,3 +627,21 @@ def test_a_new_entry_takes_the_place_of_one_that_has_ended() -> None:
 def test_hellos_are_counted() -> None:
     link = introduced(1)
     assert (link.a.counters["hellos_out"], link.a.counters["hellos_in"]) == (1, 1)
+
+
+def test_who_has_started_anew_and_holds_nothing_says_so() -> None:
+    link = Link(3)
+    link.a.restart()
+    link.a.core.speaks(LINK)
+    link.wait(HELLO + S)
+    assert [hello.is_forgotten for hello in hellos(link.a)] == [True]
+    assert [entry.feed for news in link.b.news for entry in news.dropped] == [feed(n) for n in range(3)]
+
+
+def test_who_has_started_anew_gets_rid_of_what_it_held_before() -> None:
+    link = Link(3)
+    link.a.restart()
+    link.a.core.speaks(LINK)
+    link.a.ask(1, 8, link.now)
+    link.wait(HELLO + S)
+    assert {entry.feed for news in link.b.news for entry in news.dropped} == {feed(0), feed(2)}

@@ -515,20 +515,9 @@ def test_the_dead_are_no_next_hops_until_they_speak() -> None:
     assert relay.counters["deaths"] == 1
 
 
-def test_a_neighbour_that_has_started_anew_is_asked_again() -> None:
-    relay = subscribed()
-    relay.give(UP, make_hello(Hello(1000 + UP)))
-    relay.wait(100 * MS)
-    relay.instances[UP] = 999
-    sent = relay.give(UP, make_hello(Hello(999)))
-    assert sent == ["1 lli 1+8"]
-    relay.source(UP, Evidence(2, 0), limit=8)
-    assert relay.entry().is_fed
-
-
 def test_a_standing_that_is_gone_is_asked_for_again() -> None:
     relay = subscribed()
-    gone = Hello(1000 + UP, states=(Standing(reference(NAME)),))
+    gone = Hello(states=(Standing(reference(NAME)),))
     assert relay.give(UP, make_hello(gone)) == ["1 lli 1+8"]
     assert relay.entry().is_fed, "a range that is used up says nothing about the source"
 
@@ -536,9 +525,9 @@ def test_a_standing_that_is_gone_is_asked_for_again() -> None:
 def test_a_notice_takes_the_source_and_gives_it_back() -> None:
     relay = subscribed()
     ref = reference(NAME)
-    relay.give(UP, make_hello(Hello(1000 + UP, 1, states=(Standing(ref, 1, 8),))))
+    relay.give(UP, make_hello(Hello(1, states=(Standing(ref, 1, 8),))))
     assert not relay.entry().is_fed
-    relay.give(UP, make_hello(Hello(1000 + UP, 2, states=(Standing(ref, 1, 8, Evidence(2, 4)),))))
+    relay.give(UP, make_hello(Hello(2, states=(Standing(ref, 1, 8, Evidence(2, 4)),))))
     assert (relay.entry().is_fed, relay.entry().evidence) == (True, Evidence(2, 5))
 
 
@@ -647,7 +636,7 @@ def test_a_leap_is_not_believed() -> None:
 def test_a_proof_in_a_notice_counts() -> None:
     relay = fed(signed(5))
     standing = Standing(reference(NAME), 1, 8, signed(6))
-    relay.give(UP, make_hello(Hello(1000 + UP, 1, states=(standing,))))
+    relay.give(UP, make_hello(Hello(1, states=(standing,))))
     assert relay.entry().evidence == signed(6, 1)
 
 

@@ -164,10 +164,7 @@ def read_hello(value: bytes) -> Fields:
                 last = kind
                 found.append((kind, part))
     known = _recognise(found, _HELLO)
-    if 0xA0 not in known:
-        raise Invalid("no Instance")
     return {
-        "instance": _exactly(4, known[0xA0]),
         "number": number(known[0xA2]) if 0xA2 in known else None,
         "reply": number(known[0xA4]) if 0xA4 in known else None,
         "granted": _digest(known.get(0xA6)),
@@ -178,7 +175,7 @@ def read_hello(value: bytes) -> Fields:
     }
 
 
-_HELLO = (0xA0, 0xA2, 0xA4, 0xA6, 0xA8, 0xAE)
+_HELLO = (0xA2, 0xA4, 0xA6, 0xA8, 0xAE)
 
 
 def _digest(value: bytes | None) -> bytes | None:

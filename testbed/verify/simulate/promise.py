@@ -7,7 +7,8 @@ PLAIN_NS holds for any network in which nothing below takes part:
 - a forwarder without room for another feed refuses, and is asked again after pauses that double (QUOTA_NS);
 - a link that stays dead: nobody may have been told, so that its neighbour is asked until all tries were in
   vain (SILENT_NS);
-- an application that takes its time, and a link that does: as long as they need for all items (`pace`).
+- an application that takes its time or grants little at a time, and a link that takes its time: as long as
+  they need for all items (`_pace`).
 """
 
 from typing import NamedTuple
@@ -46,13 +47,15 @@ def promise(story: Story) -> Promise:
 
 
 def _pace(story: Story) -> int:
-    """Return how long applications and links need for all items, at their own pace, ns."""
+    """Return how long all items need at the pace of applications, of their credit and of links, ns."""
     applications = max((MAX_ITEMS * each.pause // each.batch for each in story.subscribers), default=0)
     items = MAX_ITEMS * len(story.feeds)
     links = max(
         (items * 8 * _BYTES * 1000 // link.rate_kbit for link in story.links if link.rate_kbit), default=0
     )
-    return applications * US + links * US
+    longest = sorted(link.delay for link in story.links)[1 - len(story.nodes) :]
+    credits = max((MAX_ITEMS // each.credit for each in story.subscribers), default=0)
+    return (applications + links + credits * 2 * sum(longest)) * US
 
 
 _BYTES = 1000

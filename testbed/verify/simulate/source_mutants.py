@@ -49,14 +49,6 @@ def _granting_end_unmoved(original: Any) -> Callable[..., Any]:
     return on_hello
 
 
-def _instance_unread(original: Any) -> Callable[..., Any]:
-    def on_hello(self: Neighbours, face: int, *rest: Any) -> News:
-        self.of(face).instance = None
-        return original(self, face, *rest)  # type: ignore[no-any-return]
-
-    return on_hello
-
-
 def _death_untold(original: Any) -> Callable[..., Any]:
     def wake(self: Neighbours, now: int) -> list[Neighbour]:
         original(self, now)
@@ -102,12 +94,11 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "haves not compared": (Patch(Neighbours, "_compare", returns([])),),
     "checks not made": (Patch(Neighbours, "check", returns(None)),),
     "renewals that the holder alone believes": (Patch(Neighbours, "on_hello", _granting_end_unmoved),),
-    "restart unnoticed": (Patch(Neighbours, "on_hello", _instance_unread),),
     "death not told": (Patch(Neighbours, "wake", _death_untold),),
     "silence unnoticed": (Patch(Neighbours, "wake", _always_heard),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
-    "what was forgotten not asked for": (Patch(Upstreams, "forgotten", returns(None)),),
+    "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),
     "who pushes not gone on with": (Patch(Upstreams, "delivered", returns(None)),),
     "routes' changes unheard": (Patch(FeedTable, "routes_changed", returns(None)),),
     "has_it missing": (Patch(Downstreams, "has_it", returns(None)),),

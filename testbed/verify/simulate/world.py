@@ -234,7 +234,8 @@ class _World(VirtualTime):
             self.run(self.now + lifetime)
             shortest = min(wanted.lifetime_ms for wanted in story.subscribers)
             check_quiet(self._llis - before, lifetime // SECOND_NS, shortest)
-            lifetime = lifetime if story.dead else 0  # relays without a source may wait for each other
+            may_wait = story.dead or self._has_quotas  # relays without a source, for each other
+            lifetime = lifetime if may_wait else 0
         for name, (_, reader) in self._readers.items():
             if reader.subscribed:
                 self._do("cancel", (name,))

@@ -67,7 +67,6 @@ capacity = 256
 _PATIENCE_S = 20.0
 _ANSWER_S = 10.0
 _LIFETIME_MS = 2000
-_INSTANCE = 1  # connections know nothing that they could forget
 _PUBLISHING_NS = 200_000_000
 _PAUSE_S = 0.02
 
@@ -216,7 +215,7 @@ class Connection:
         while (frame := self.receive(until - time.monotonic())) is not None:
             lp = parse_lp(frame)
             if lp.hello is not None and (number := parse_hello(lp.hello).number) is not None:
-                self.send(make_hello(Hello(_INSTANCE, reply=number)))  # what is sent here arrives
+                self.send(make_hello(Hello(reply=number)))  # what is sent here arrives
             if is_it(lp):
                 return frame
         return None

@@ -172,7 +172,6 @@ standings = st.lists(
     max_size=3,
 )
 hellos = given_fields(
-    instance=st.integers(0, (1 << 32) - 1),
     number=maybe(numbers),
     reply=maybe(numbers),
     granted=maybe(references),
@@ -255,10 +254,9 @@ EXAMPLES = {
     "FeedState /ssb/logs/..%1D%1E%1F tip 4 limit 8 evidence (7, 2)": LpPacket(
         feed_state=FeedState(feed=FEED, tip=4, limit=8, evidence=(7, 2, bytes(64)))
     ),
-    "Hello granted 060708": LpPacket(hello=Hello(instance=1, granted=bytes(range(1, 9)))),
+    "Hello granted 060708": LpPacket(hello=Hello(granted=bytes(range(1, 9)))),
     "Hello no. 7 held 060708 2 haves state 060708 items 5..64 (7, 2)": LpPacket(
         hello=Hello(
-            instance=1,
             number=7,
             held=bytes(range(1, 9)),
             have=[Standing(reference=bytes(8), next=1, limit=1), Standing(reference=bytes(8))],
@@ -266,7 +264,7 @@ EXAMPLES = {
         )
     ),
     "Hello to no. 7 have 060708 none forgotten": LpPacket(
-        hello=Hello(instance=1, reply=7, have=[Standing(reference=bytes(range(1, 9)))], forgotten=True)
+        hello=Hello(reply=7, have=[Standing(reference=bytes(range(1, 9)))], forgotten=True)
     ),
     "Data /ssb/logs/..%1D%1E%1F/seq=2 native item 3 bytes [tip 2 limit 8]": LpPacket(
         feed_state=FeedState(tip=2, limit=8)
