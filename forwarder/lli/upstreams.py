@@ -104,8 +104,8 @@ class Upstreams:
     def _waits_until(self, entry: FeedEntry, face: int | None, until: int) -> int:
         """Return until when a node without a source asks a next hop that may wait for this node.
 
-        A lifetime counts from the arrival of its LLI: if each asked for all that is left, they would keep each
-        other for ever.
+        A lifetime counts from the arrival of its LLI: if each asked for all that is left, they would keep
+        each other for ever.
         """
         holder = None if face is None else entry.holder(face)
         if face is None or holder is None:

@@ -90,7 +90,7 @@ def read_interest(wire: bytes) -> Fields:
         raise Invalid("an Interest is 5, and has a Name that is not empty")
     granted = [value for kind, value in found[1:] if kind == 240]
     order = (33, 18, 30, 10, 12, 34, 36, 44, 46)
-    known = _recognise([pair for pair in found[1:] if pair[0] not in (240, 250)], order)
+    known = _recognise([pair for pair in found[1:] if pair[0] not in (240, 252)], order)
     hint = elements_of(known.get(30, b""))
     _recognise([pair for pair in hint if pair[0] != 7], ())
     for flag in (33, 18):
@@ -129,7 +129,7 @@ def _known(found: list[tuple[int, bytes]]) -> tuple[int, int, bytes] | None:
     """The first evidence after SendCredit that is well formed."""
     kinds = [kind for kind, _ in found]
     for kind, value in found[kinds.index(240) :]:
-        if kind == 250:
+        if kind == 252:
             try:
                 return evidence(value)
             except Invalid:

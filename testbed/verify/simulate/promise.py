@@ -54,8 +54,8 @@ def _pace(story: Story) -> int:
         (items * 8 * _BYTES * 1000 // link.rate_kbit for link in story.links if link.rate_kbit), default=0
     )
     longest = sorted(link.delay for link in story.links)[1 - len(story.nodes) :]
-    credits = max((MAX_ITEMS // each.credit for each in story.subscribers), default=0)
-    return (applications + links + credits * 2 * sum(longest)) * US
+    rounds = max((MAX_ITEMS // each.credit for each in story.subscribers), default=0)
+    return (applications + links + rounds * 2 * sum(longest)) * US
 
 
 _BYTES = 1000
