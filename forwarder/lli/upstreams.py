@@ -149,7 +149,9 @@ class Upstreams:
             if not entry.has_scouted and since >= FIRST_SEARCH:
                 self._scout(entry, now)
             if not entry.is_waiting and since >= (GRACE if entry.has_been_fed else WAITING):
-                self._wait(entry, now)
+                self._wait(entry)
+            if entry.is_waiting and entry.face not in entry.muted:
+                self._pull_from_silent(entry)
         elif now >= entry.scouts_until:
             self._call_back(entry, now)
         if now >= entry.demand_at:
@@ -321,7 +323,7 @@ class Upstreams:
         entry.demanded, entry.demand_at = None, NEVER
         self._scout(entry, now)
 
-    def _wait(self, entry: FeedEntry, now: int) -> None:
+    def _wait(self, entry: FeedEntry) -> None:
         """Tell downstreams that no source has been found."""
         entry.is_waiting = True
         self._counters["waits"] += 1
@@ -386,8 +388,6 @@ class Upstreams:
         """
         is_first_time = face not in entry.muted
         entry.muted.add(face)
-        if not entry.is_fed and face in entry.scouts and entry.face not in entry.muted:
-            self._go_on_with(entry, face)
         others = [hop for hop in self._hops(entry) if hop in entry.muted and hop != face]
         if face == entry.face and (is_first_time or not others):
             entry.upstream.assume_legacy()
@@ -395,6 +395,14 @@ class Upstreams:
         if face == entry.face:
             entry.turn = face
         self.leave(entry, face, now)
+
+    def _pull_from_silent(self, entry: FeedEntry) -> None:
+        """Pull from a next hop that keeps silent, where those that speak know no source."""
+        face = self._next_silent(entry)
+        if face is not None:
+            entry.scouts[face] = self._new_holder(face, entry.upstream.next)
+            self._go_on_with(entry, face)
+            entry.upstream.assume_legacy()
 
     def _go_on_with(self, entry: FeedEntry, face: int) -> None:
         """Let a scout and the next hop that is granted the credit change places."""
@@ -428,16 +436,24 @@ class Upstreams:
 
         The cheapest; of those that keep silent, the next in turn.
         """
-        hops = [face for face in self._hops(entry) if face not in entry.refused]
-        hops.sort(key=lambda face: face in entry.ranges)  # who asks here probably knows nothing better
-        silent = [face for face in hops if face in entry.muted]
-        speaking = [face for face in hops if face not in entry.muted]
-        if entry.turn is not None and silent:
-            before = silent.index(entry.turn) if entry.turn in silent else -1
-            return silent[(before + 1) % len(silent)]
+        silent = self._next_silent(entry)
+        if entry.turn is not None and silent is not None:
+            return silent
+        speaking = [face for face in self._willing(entry) if face not in entry.muted]
         if entry.last_face in speaking:
             return entry.last_face
-        return next(iter(speaking or silent), None)
+        return speaking[0] if speaking else silent
+
+    def _next_silent(self, entry: FeedEntry) -> int | None:
+        """Return the next hop in turn of those that keep silent."""
+        silent = [face for face in self._willing(entry) if face in entry.muted]
+        before = silent.index(entry.turn) if entry.turn in silent else -1
+        return silent[(before + 1) % len(silent)] if silent else None
+
+    def _willing(self, entry: FeedEntry) -> list[int]:
+        """Return the next hops that have not refused; those that ask here probably know nothing better."""
+        hops = [face for face in self._hops(entry) if face not in entry.refused]
+        return sorted(hops, key=lambda face: face in entry.ranges)
 
     def _new_holder(self, face: int, first: int) -> Upstream:
         neighbour = self._neighbours.of(face)
