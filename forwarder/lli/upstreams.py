@@ -97,6 +97,9 @@ class Upstreams:
                 lease = self._waits_until(entry, entry.face, until)
             self._send_llis(entry, entry.face, up.want(limit, lease, now), now)
             for face, scout in list(entry.scouts.items()):
+                if scout.head > up.next:  # nobody wanted what lies before, when it was sent
+                    self._send_llis(entry, face, scout.rewind(up.next, 1, now), now)
+                    continue
                 scout.skip(up.next)
                 until_then = self._waits_until(entry, face, until)
                 self._send_llis(entry, face, scout.want(min(limit, up.next), until_then, now), now)
@@ -531,13 +534,10 @@ class Upstreams:
                 self._send_llis(entry, entry.face, [again], now)
 
     def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
-        """Tell whether the upstream is to begin again at an item.
-
-        One that is pulled from is not: what follows may come from its cache, and look like life.
-        """
+        """Tell whether the upstream is to begin again at an item."""
         if self._recovery is not Recovery.GO_BACK_N or first < entry.upstream_first:
             return False
-        return self._find_way(entry, now) and entry.upstream.state is not State.PULLING
+        return self._find_way(entry, now)
 
     def _give_up_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
         """Tell every downstream that asks for what nobody has where the feed begins here.

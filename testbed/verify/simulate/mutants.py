@@ -182,13 +182,6 @@ def _met_twice(original: Any) -> Callable[..., Any]:
     return grant
 
 
-def _dropped_silently(original: Any) -> Callable[..., Any]:
-    def refuse(self: Downstreams, entry: FeedEntry, face: int, *_: Any) -> None:
-        entry.ranges.drop(face)
-
-    return refuse
-
-
 def _never_again(original: Any) -> Callable[..., Any]:
     def ready(self: Range, get: Callable[[int], Data | None]) -> Any:
         data = get(self.next) if self.next <= self.limit else None
@@ -295,7 +288,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "producer's grants kept": (Patch(Producer, "wake", returns(None)),),
     "past not fetched": (Patch(Backfill, "want", returns([])),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
-    "refused without a word": (Patch(Downstreams, "refuse", _dropped_silently),),
+    "refused without a word": (Patch(Downstreams, "send_nack", returns(None)),),
     "duplicate LLI heeded": (Patch(Ranges, "is_repeated", returns(result=False)),),
     "nothing sent again": (Patch(Range, "ready", _never_again),),
     "stray Nack believed": (Patch(FeedEntry, "has_sent", returns(result=True)),),
