@@ -12,7 +12,7 @@ from unittest.mock import patch
 from forwarder.feedcache import cache, fork, items, resequencer
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
-from forwarder.lli import consumer, estimates, forks
+from forwarder.lli import consumer, forks
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.consumer import Consumer
 from forwarder.lli.credit import FixedCredit
@@ -21,7 +21,7 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.table import FeedTable
-from forwarder.lli.upstream import NEVER, Recovery, Upstream
+from forwarder.lli.upstream import NEVER, Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest
@@ -164,10 +164,6 @@ def _entry_kept(original: Any) -> Callable[..., Any]:
     return settle
 
 
-def _cheapest_first(original: Any) -> Callable[..., Any]:
-    return lambda self, name, hops: hops
-
-
 def _met_twice(original: Any) -> Callable[..., Any]:
     def grant(self: Ranges, face: int, *rest: Any) -> Any:
         granted = self.get(face)
@@ -215,13 +211,6 @@ def _nonce_made_up(original: Any) -> Callable[..., Any]:
     return lambda self, nonce: original(self, nonce ^ 1)
 
 
-def _fork_unsaid(original: Any) -> Callable[..., Any]:
-    def stop_after(self: Upstream, last: int, *, is_known: bool) -> None:
-        original(self, last, is_known=True)
-
-    return stop_after
-
-
 def _in_step(original: Any) -> Callable[..., Any]:
     def wait(self: Consumer, error: str, now: int) -> None:
         refusals = self._refusals
@@ -229,14 +218,6 @@ def _in_step(original: Any) -> Callable[..., Any]:
         self._retry_at = now + min(250_000_000 << min(refusals, 10), consumer.MAX_RETRY)
 
     return wait
-
-
-def _pulled_back(original: Any) -> Callable[..., Any]:
-    def can_go_back(self: Upstreams, entry: FeedEntry, first: int, now: int) -> bool:
-        is_asked_for = self._recovery is Recovery.GO_BACK_N and first >= entry.upstream_first
-        return is_asked_for and self._find_way(entry, now)
-
-    return can_go_back
 
 
 def _backfilled_once(original: Any) -> Callable[..., Any]:
@@ -267,7 +248,6 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         Patch(forks, "open_fork", _proof_believed),
         Patch(consumer, "open_fork", _proof_believed),
     ),
-    "producer not told of a fork": (Patch(Upstream, "stop_after", _fork_unsaid),),
     "proof not propagated": (Patch(Downstreams, "send_proof", returns(None)),),
     "cancel not passed upstream": (Patch(Upstream, "cancel", _and_forget([])),),
     "gap ignored": (Patch(Upstream, "arrived", _gap_unnoticed),),
@@ -286,6 +266,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "untaken items granted again": (Patch(FixedCredit, "limit", _untaken_granted),),
     "entry kept without ranges": (Patch(FeedTable, "_settle", _entry_kept),),
     "producer's grants kept": (Patch(Producer, "wake", returns(None)),),
+    "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
     "past not fetched": (Patch(Backfill, "want", returns([])),),
     "wish met twice": (Patch(Ranges, "grant", _met_twice),),
     "refused without a word": (Patch(Downstreams, "send_nack", returns(None)),),
@@ -301,18 +282,14 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "cancel for all": (Patch(Ranges, "drop", _for_all),),
     "nonce made up": (Patch(FeedEntry, "sends", _nonce_made_up),),
     "begun too late": (Patch(Consumer, "_new_upstream", _one_further),),
-    "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
-    "refused in step": (Patch(Consumer, "_wait", _in_step),),
-    "pulled back": (Patch(Upstreams, "_can_go_back", _pulled_back),),
-    "ambiguous answers believed": (Patch(estimates, "_MOST_AMBIGUOUS", lambda _: NEVER),),
     "idle answer ignored": (Patch(FeedTable, "on_state", returns(None)),),
 }
 """Bugs by name."""
 
 
 COSTLY: dict[str, tuple[Patch, ...]] = {
-    "repair to the cheapest hop": (Patch(FeedTable, "ordered", _cheapest_first),),
-    "backfill not repeated": (Patch(Backfill, "wake", _backfilled_once),),
+    "probes never rarer": (Patch(Upstream, "_patience", returns(50_000_000)),),
+    "refused in step": (Patch(Consumer, "_wait", _in_step),),
 }
 """Bugs that break no invariant, since other retries make up for them. They cost time or packets."""
 

@@ -89,11 +89,9 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "demand not met": (Patch(Producer, "_issued", _first_number),),
     "scouts not sent": (Patch(Upstreams, "_send_scout", returns(None)),),
     "waiting not told": (Patch(Downstreams, "tell", returns(None)),),
-    "notice not repeated": (Patch(Neighbours, "_ask", _said_once),),
     "digest not compared": (Patch(neighbours, "digest", returns(bytes(8))),),
     "haves not compared": (Patch(Neighbours, "_compare", returns([])),),
     "checks not made": (Patch(Neighbours, "check", returns(None)),),
-    "renewals that the holder alone believes": (Patch(Neighbours, "on_hello", _granting_end_unmoved),),
     "death not told": (Patch(Neighbours, "wake", _death_untold),),
     "silence unnoticed": (Patch(Neighbours, "wake", _always_heard),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
@@ -101,7 +99,14 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),
     "who pushes not gone on with": (Patch(Upstreams, "delivered", returns(None)),),
     "routes' changes unheard": (Patch(FeedTable, "routes_changed", returns(None)),),
+}
+"""Bugs by name."""
+
+
+SOURCE_COSTLY: dict[str, tuple[Patch, ...]] = {
+    "notice not repeated": (Patch(Neighbours, "_ask", _said_once),),
+    "renewals that the holder alone believes": (Patch(Neighbours, "on_hello", _granting_end_unmoved),),
     "has_it missing": (Patch(Downstreams, "has_it", returns(None)),),
     "silent hops not pulled from": (Patch(Upstream, "assume_legacy", returns(None)),),
 }
-"""Bugs by name."""
+"""As COSTLY."""
