@@ -5,7 +5,7 @@ from random import Random
 from typing import NamedTuple
 
 from forwarder.feedcache.items import Item
-from forwarder.lli.consumer import Consumer
+from forwarder.lli.consumer import STATES, Consumer
 from forwarder.lli.producer import Producer
 from forwarder.lli.upstream import Recovery
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name, native_content, split_item
@@ -109,7 +109,8 @@ class Reader:
         self.wanted = wanted
         self.subscribed = False
         self.held = 0
-        self.last_error: str | None = None  # None once an item has come since
+        self._last_error: str | None = None  # None once an item has come since
+        self._is_waiting = False
         self.delivery = delivery(0)
         self._feed = feed
         self._make_delivery = delivery
@@ -206,7 +207,10 @@ class Reader:
             self._next_take = now + wanted.pause * US if items else None
         consumer.wake(now)
         for error in consumer.take_errors():
-            self.last_error = None if error == "resumed" else error
+            if error in STATES:
+                self._is_waiting = error == "waiting"
+            else:
+                self._last_error = error
             self._report(now, f"is told: {error}")
         if consumer.error is not None and self._next_take is None:
             self.delivery.failed(consumer.error)
@@ -217,8 +221,13 @@ class Reader:
         for item in items:
             self.delivery.got(item)
             self.held = item.seq
-            self.last_error = None if self.last_error != "waiting" else self.last_error
+            self._last_error = None
             self._report(now, f"gets item {item.seq}")
+
+    @property
+    def last_error(self) -> str | None:
+        """What the application knows to be wrong, None if nothing."""
+        return self._last_error or ("waiting" if self._is_waiting else None)
 
     def _checked(self, packets: list[bytes]) -> list[bytes]:
         """Check that no more is asked for than a step and a half beyond what the application has taken."""
