@@ -77,7 +77,6 @@ class Feeds:
         self._subscriptions: dict[bytes, Subscription] = {}
         self._feeds: dict[bytes, Feed] = {}
         self._alarms: dict[_Owner, asyncio.TimerHandle] = {}
-        self._instance = SystemRandom().getrandbits(32)
 
     def subscribe(
         self,
@@ -163,7 +162,7 @@ class Feeds:
         """Repeat the number of a Hello: the forwarder learns that what it sends here arrives."""
         number = parse_hello(value).number
         if number is not None and self._face.running:
-            self._face.send(make_hello(Hello(self._instance, reply=number)))
+            self._face.send(make_hello(Hello(reply=number)))
 
     def _owner(self, header: LpPacket) -> "tuple[Subscription | None, Feed | None]":
         kind = header.fragment[0] if header.fragment else None

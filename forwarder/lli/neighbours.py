@@ -328,7 +328,8 @@ class Neighbours:
                 neighbour.notices.update(dict.fromkeys(neighbour.granted))
         is_agreed = hello.granted is None or hello.granted == digest(neighbour.asked())
         if not is_agreed and not neighbour.held:
-            self._say(neighbour, Hello(is_forgotten=True))  # this node has started anew
+            # Nothing else would tell it, and it would push until the lifetimes end.
+            self._say(neighbour, Hello(is_forgotten=True))
         elif not is_agreed:
             neighbour.checks.update(dict.fromkeys(neighbour.held))
             neighbour.renew_at = min(neighbour.renew_at, now)

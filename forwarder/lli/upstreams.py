@@ -324,7 +324,8 @@ class Upstreams:
         entry.is_fed = entry.upstream.is_fed = False
         entry.unfed_since = now
         entry.demanded, entry.demand_at = None, NEVER
-        self._scout(entry, now)
+        if entry.ranges:  # the last one may have gone by the same packet, or with the same face
+            self._scout(entry, now)
 
     def _wait(self, entry: FeedEntry) -> None:
         """Tell downstreams that no source has been found."""

@@ -1,4 +1,4 @@
-"""What a publisher does with Interests that have waited while it was busy."""
+"""What a publisher does with Interests that have waited while it was busy; what a client says to Hellos."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,6 +8,7 @@ from pathlib import Path
 from feednet import Feeds, Log
 from feednet.client import without_repeats
 from forwarder.wire.feed import feed_name, item_name, split_item
+from forwarder.wire.hello import Hello, make_hello
 from forwarder.wire.lp import open_data
 from forwarder.wire.packet import Interest, make_interest, parse_interest
 
@@ -81,5 +82,17 @@ def test_an_impatient_forwarder_gets_everything_once(tmp_path: Path) -> None:
             opened = [data for packet in app.face.sent if (data := open_data(packet)) is not None]
             assert [split_item(data.name) for data, _ in opened] == [(log.name, n) for n in range(1, 65)]
             feed.close()
+
+    asyncio.run(story())
+
+
+def test_a_forwarder_that_asks_whether_its_packets_arrive_is_told_so_and_no_more() -> None:
+    async def story() -> None:
+        app = FakeApp()
+        Feeds(app)
+        assert app.face.callback is not None
+        for hello in (Hello(7), Hello(reply=8), Hello(granted=bytes(8))):
+            await app.face.callback(100, make_hello(hello))
+        assert app.face.sent == [make_hello(Hello(reply=7))], "a number would want a reply"
 
     asyncio.run(story())

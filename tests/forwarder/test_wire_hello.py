@@ -85,6 +85,11 @@ def test_a_hello_reads_as_it_was_written(hello: Hello) -> None:
     assert parse_hello(value_of(hello)) == hello
 
 
+def test_nothing_in_it_is_mandatory() -> None:
+    assert value_of(Hello()) == b""
+    assert parse_hello(b"") == Hello()
+
+
 def test_a_full_one_fits_into_a_frame() -> None:
     evidence = Evidence(1 << 20, 3)
     states = tuple(

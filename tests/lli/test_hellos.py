@@ -17,7 +17,7 @@ from forwarder.lli.neighbours import _GIVEN_UP, _SLACK, HELLO, Neighbour, Neighb
 from forwarder.lli.upstream import MAX_TRIES, Upstream
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import feed_name, item_name
-from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, parse_hello, reference
+from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, parse_hello, reference
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import make_interest, parse_interest
 
@@ -632,16 +632,69 @@ def test_hellos_are_counted() -> None:
 def test_who_has_started_anew_and_holds_nothing_says_so() -> None:
     link = Link(3)
     link.a.restart()
-    link.a.core.speaks(LINK)
-    link.wait(HELLO + S)
-    assert [hello.is_forgotten for hello in hellos(link.a)] == [True]
+    link.wait(10 * S)
+    assert hellos(link.a) == [Hello(is_forgotten=True)]
     assert [entry.feed for news in link.b.news for entry in news.dropped] == [feed(n) for n in range(3)]
+    assert len(link.b.sent) == 1, "and is told of no grants any more"
+
+
+def test_who_holds_nothing_says_so_once_each_time_that_it_is_told_of_grants() -> None:
+    link = Link(3)
+    link.a.restart()
+    link.cut(link.a)
+    link.wait(3 * HELLO + S)
+    assert hellos(link.a) == [Hello(is_forgotten=True)] * 3
+    assert [at - DELAY for at, _ in link.a.sent] == [at for at, _ in link.b.sent]
+    link.heal()
+    link.wait(HELLO)
+    assert link.b.other.grants() == []
+
+
+def test_who_holds_nothing_and_is_told_of_nothing_says_nothing() -> None:
+    end = End()
+    for hello in (Hello(granted=digest([])), Hello(), Hello(is_forgotten=True)):
+        end.core.on_hello(LINK, hello, 0)
+    assert end.outputs == []
 
 
 def test_who_has_started_anew_gets_rid_of_what_it_held_before() -> None:
     link = Link(3)
     link.a.restart()
-    link.a.core.speaks(LINK)
     link.a.ask(1, 8, link.now)
     link.wait(HELLO + S)
     assert {entry.feed for news in link.b.news for entry in news.dropped} == {feed(0), feed(2)}
+    assert [standing.reference for standing in link.b.other.grants()] == [reference(feed(1))]
+    held, others, same = hellos(link.a)
+    assert held.held is not None
+    assert set(others.haves) == {Standing(reference(feed(0))), Standing(reference(feed(2)))}
+    assert same.haves == held.haves == (link.a.other.have(reference(feed(1))),)
+    assert link.a.sent[-1][0] == link.b.sent[0][0] + 3 * DELAY, (
+        "a round trip after the first Granted has come"
+    )
+
+
+def test_who_has_started_anew_and_has_used_up_what_it_holds_gets_rid_of_the_rest() -> None:
+    link = Link(3)
+    link.a.restart()
+    link.a.ask(1, 8, link.now)
+    link.a.entry(1).upstream.skip(9)
+    link.wait(HELLO + S)
+    assert link.a.other.asked() == link.b.other.grants() == []
+
+
+def test_an_upstream_that_has_started_anew_is_found_out() -> None:
+    link = introduced(3)
+    link.b.restart()
+    link.wait(5 * S)
+    gone = {entry.feed for news in link.a.news for entry, state in news.states if state.next is None}
+    assert gone == {feed(n) for n in range(3)}
+
+
+def test_an_upstream_that_has_started_anew_and_grants_something_else_is_found_out() -> None:
+    link = introduced(3)
+    link.b.restart()
+    link.b.grant(1, 8, link.now)
+    link.b.core.listens(LINK)
+    link.wait(HELLO + S)
+    gone = {entry.feed for news in link.a.news for entry, state in news.states if state.next is None}
+    assert gone == {feed(0), feed(2)}

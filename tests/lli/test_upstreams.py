@@ -531,6 +531,16 @@ def test_a_notice_takes_the_source_and_gives_it_back() -> None:
     assert (relay.entry().is_fed, relay.entry().evidence) == (True, Evidence(2, 5))
 
 
+def test_an_upstream_that_is_the_only_downstream_may_leave_and_lose_its_source_in_one_hello() -> None:
+    relay = fed()
+    relay.lli(UP, 1, 8)
+    relay.lli(A, 1, 0)
+    standing = Standing(reference(NAME), 1, 8)
+    relay.give(UP, make_hello(Hello(states=(standing,), is_forgotten=True)))
+    assert relay.core.feeds is not None
+    assert len(relay.core.feeds) == 0
+
+
 # Those that cannot push.
 
 

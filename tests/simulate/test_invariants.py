@@ -9,6 +9,7 @@ from forwarder.feedcache.items import open_item
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.wire.feed import item_name
+from forwarder.wire.hello import Hello, Standing, reference
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import make_interest
 from testbed.verify.simulate.feeds import items_of, name_of
@@ -107,6 +108,22 @@ def test_time_and_cancellation_end_grants() -> None:
     assert link.may_send(1, now=2000 * MS)
     link.grant(lli(1, 0, 4), now=2000 * MS)
     assert link.sendable(now=2000 * MS) == []
+
+
+@pytest.mark.parametrize(
+    "hello", [Hello(is_forgotten=True), Hello(haves=(Standing(reference(FEED)),))], ids=["forgotten", "have"]
+)
+def test_a_hello_ends_grants_as_a_cancellation_does(hello: Hello) -> None:
+    link = Link()
+    link.grant(lli(1, 4, 1))
+    link.grant(interest(9, 2))
+    for other in (Hello(), Hello(haves=(Standing(b"another."), Standing(reference(FEED), 1, 4)))):
+        link.grant(Frame("hello", hello=other))
+    assert link.may_send(1)
+    link.grant(Frame("hello", hello=hello))
+    assert link.sendable() == [9]
+    link.grant(lli(1, 4, 1))
+    assert link.sendable() == [1, 2, 3, 4], "a copy that comes later grants anew"
 
 
 def test_a_classic_interest_grants_its_item_and_so_does_any_at_a_legacy_node() -> None:

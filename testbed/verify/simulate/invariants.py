@@ -22,7 +22,7 @@ from forwarder.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.feedcache.items import Item
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.wire.hello import Hello
+from forwarder.wire.hello import Hello, reference
 from testbed.verify.simulate.frames import Frame
 
 MS_NS = 1_000_000
@@ -82,7 +82,8 @@ class Grants:
     make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the
     grants that it finds, and lasts as long as those that are open; one that lies apart from a range that is
     still open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed,
-    and so does a Nack that is sent; a Hello with the digest of all that it has granted prolongs that, if
+    and so does a Nack that is sent, a Hello that says Forgotten (of all feeds), or that has nothing but the
+    feed's reference in a Have; a Hello with the digest of all that it has granted prolongs that, if
     the reply has the same digest; the duplicate of the newest LLI grants nothing while its lifetime lasts
     and its range is open.
     """
@@ -143,6 +144,11 @@ class Grants:
     def _hello(self, node: str, peer: str, hello: Hello) -> None:
         if hello.held is not None and hello.reply is None:
             self._held[node, peer] = hello.held
+        gone = {have.reference for have in hello.haves if have.next is None}
+        for (granting, asking, feed), grants in self._grants.items():
+            is_gone = hello.is_forgotten or reference(feed) in gone
+            if (granting, asking) == (node, peer) and is_gone:
+                grants[:] = [grant for grant in grants if grant.classic]
 
     def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
         """Prolong all that `peer` has granted `node`, if both agree on it."""

@@ -254,6 +254,7 @@ EXAMPLES = {
     "FeedState /ssb/logs/..%1D%1E%1F tip 4 limit 8 evidence (7, 2)": LpPacket(
         feed_state=FeedState(feed=FEED, tip=4, limit=8, evidence=(7, 2, bytes(64)))
     ),
+    "Hello": LpPacket(hello=Hello()),
     "Hello granted 060708": LpPacket(hello=Hello(granted=bytes(range(1, 9)))),
     "Hello no. 7 held 060708 2 haves state 060708 items 5..64 (7, 2)": LpPacket(
         hello=Hello(
