@@ -58,8 +58,7 @@ class Neighbour:
         self.is_aware = self.is_certain = self.is_dead = self.listens = False
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
-        self.heard_at = 0
-        self.packets = 0  # that had come in when they were counted last
+        self.agreed_at = 0  # when it last showed that it knows of what it was asked for
         self.sent_at = 0
         self.number = 0
         self.pending: int | None = None  # the number of a Hello that is to be replied to
@@ -85,7 +84,7 @@ class Neighbour:
         if self.checks or self.notices:
             return 0
         if self.held:
-            due = min(due, self.heard_at + HELLO + _SLACK + self.rtt.timeout(), self.renew_at)
+            due = min(due, self.agreed_at + HELLO + _SLACK + self.rtt.timeout(), self.renew_at)
         return due
 
     def asked(self) -> list[Standing]:
@@ -227,14 +226,25 @@ class Neighbours:
         neighbour = self._neighbours.get(face)
         if neighbour is None:
             return False
-        neighbour.heard_at = now
+        if not neighbour.held:
+            neighbour.agreed_at = now
         if not neighbour.is_dead:
             return False
         neighbour.is_dead = False
+        neighbour.tries = 1  # as many as it had are not in vain any more; the reply is no measure
         # Few of the Hellos that have said so will have come through.
         self._say(neighbour, Hello(is_forgotten=True))
         self._schedule(neighbour)
         return True
+
+    def agrees(self, face: int, now: int) -> None:
+        """Take note that a neighbour knows of what it was asked for, as its Hellos and answers to LLIs show.
+
+        Other packets do not: who has started anew, and forgotten all, may send them.
+        """
+        neighbour = self.of(face)
+        neighbour.agreed_at = now
+        self._schedule(neighbour)
 
     def speaks(self, face: int) -> None:
         """Take note that a neighbour knows this protocol."""
@@ -309,6 +319,8 @@ class Neighbours:
         self._counters["hellos_in"] += 1
         self.speaks(face)
         neighbour, news = self.of(face), News()
+        if hello.granted is not None or hello.reply is not None:
+            neighbour.agreed_at = now
         if hello.is_forgotten:
             news.dropped = list(neighbour.granted.values())
         unknown = []
@@ -424,14 +436,7 @@ class Neighbours:
                 self._counters["deaths"] += 1
             return is_dying
         if neighbour.pending is None and neighbour.is_aware:
-            face = self._faces[neighbour.face]
-            packets = face.in_interests + face.in_data + face.in_nacks
-            if packets != neighbour.packets:
-                neighbour.packets = packets
-                is_silent = False
-                neighbour.heard_at = max(neighbour.heard_at, now - HELLO // 2)
-            else:
-                is_silent = now >= neighbour.heard_at + HELLO + _SLACK + neighbour.rtt.timeout()
+            is_silent = now >= neighbour.agreed_at + HELLO + _SLACK + neighbour.rtt.timeout()
             is_due = neighbour.checks or neighbour.notices or now >= neighbour.renew_at
             is_silent = is_silent and bool(neighbour.held)
             if is_due or is_silent:

@@ -165,6 +165,7 @@ class FeedTable:
         if entry is None or holder is None or state.feed_state is None:
             return
         self._neighbours.speaks(face)
+        self._neighbours.agrees(face, now)
         self.counters["states_in"] += 1
         holder.answered(*state.feed_state, now)
         self._upstreams.offered(entry, face, state.evidence, now)
@@ -338,6 +339,7 @@ class FeedTable:
         if state is None or holder is None or header is None:
             return
         self._neighbours.speaks(face)
+        self._neighbours.agrees(face, now)
         holder.answered(*state, now)
         if header.evidence is not None:
             self._upstreams.offered(entry, face, header.evidence, now)

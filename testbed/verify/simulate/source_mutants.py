@@ -60,7 +60,7 @@ def _death_untold(original: Any) -> Callable[..., Any]:
 def _always_heard(original: Any) -> Callable[..., Any]:
     def wake(self: Neighbours, now: int) -> list[Neighbour]:
         for neighbour in self._neighbours.values():
-            neighbour.heard_at = now
+            neighbour.agreed_at = now
         return original(self, now)  # type: ignore[no-any-return]
 
     return wake
