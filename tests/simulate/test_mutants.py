@@ -37,6 +37,7 @@ CAUGHT_BY = {
     "refused without a word": 200110,
     "signature unchecked": 267,
     "stray Nack believed": "loop-in-step-with-probes",
+    "waiting not told": 600109,
     "what was forgotten not asked for": 200006,
     "wish met twice": "pulled-from-a-dead-hop",
 }
@@ -49,6 +50,7 @@ COSTS = {
     "refused in step": 201398,
     "renewals that the holder alone believes": "answers-after-the-time-out",
     "silent hops not pulled from": 200778,
+    "who pushes not gone on with": "pulled-by-entries-of-one-item",
 }
 """Where a bug that breaks nothing costs a second, or half as many frames again."""
 

@@ -97,7 +97,6 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
     "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
     "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),
-    "who pushes not gone on with": (Patch(Upstreams, "delivered", returns(None)),),
     "routes' changes unheard": (Patch(FeedTable, "routes_changed", returns(None)),),
 }
 """Bugs by name."""
@@ -108,5 +107,6 @@ SOURCE_COSTLY: dict[str, tuple[Patch, ...]] = {
     "renewals that the holder alone believes": (Patch(Neighbours, "on_hello", _granting_end_unmoved),),
     "has_it missing": (Patch(Downstreams, "has_it", returns(None)),),
     "silent hops not pulled from": (Patch(Upstream, "assume_legacy", returns(None)),),
+    "who pushes not gone on with": (Patch(Upstreams, "delivered", returns(None)),),
 }
 """As COSTLY."""
