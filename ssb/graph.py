@@ -62,7 +62,7 @@ class Graph:
         self._distances: dict[str, int] = {origin: 0}
         self._dirty: set[str] = set()
         self._replicated = {origin}
-        self._told: set[str] = set()
+        self._changed = {origin}  # feeds that are replicated and were not when that was told, or the reverse
 
     def read(self, message: Message) -> None:
         """Take a message into account; does nothing if it is not of type `contact`, or is encrypted."""
@@ -100,7 +100,11 @@ class Graph:
             self._stated[author][about] = relation, sequence
             self._about[about][author] = relation
         self._distances = self._search(self.origin, self.max_hops)
-        self._replicated = {feed for feed, distance in self._distances.items() if distance >= 0}
+        before, self._replicated = (
+            self._replicated,
+            {feed for feed, distance in self._distances.items() if distance >= 0},
+        )
+        self._changed ^= before ^ self._replicated
 
     def blocks(self) -> Iterator[tuple[str, str]]:
         """Yield who blocks whom: author and feed."""
@@ -137,9 +141,8 @@ class Graph:
     def take_changes(self) -> Changes:
         """How the set of replicated feeds differs from that at the last call; at first from no feeds."""
         self._settle()
-        changes = Changes(frozenset(self._replicated - self._told), frozenset(self._told - self._replicated))
-        self._told = set(self._replicated)
-        return changes
+        changed, self._changed = self._changed, set()
+        return Changes(frozenset(changed & self._replicated), frozenset(changed - self._replicated))
 
     def hops(self, origin: str | None = None, max_hops: int | None = None) -> dict[str, int]:
         """The distance of each feed in reach, which is at most `max_hops` (by default the graph's own).
@@ -188,10 +191,9 @@ class Graph:
                     del self._distances[feed]
                 else:
                     self._distances[feed] = found
-                if found is not None and found >= 0:
-                    self._replicated.add(feed)
-                else:
-                    self._replicated.discard(feed)
+                if (found is not None and found >= 0) != (feed in self._replicated):
+                    self._replicated ^= {feed}
+                    self._changed ^= {feed}
                 if self._leads_on(before) or self._leads_on(found):
                     self._dirty.update(self._stated.get(feed, ()))
 

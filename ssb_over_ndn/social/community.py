@@ -39,7 +39,10 @@ class Community:
         self._carried: dict[str, None] = {}
         self._waiting: dict[str, None] = {}
         self._said: defaultdict[str, list[Message]] = defaultdict(list)  # author -> messages of type contact
-        self._told: frozenset[str] = frozenset()
+        self._moved: dict[str, Graph] = {}  # graphs on which something was read
+        self._changed: set[str] = (
+            set()
+        )  # feeds that are carried and were not when that was told, or the reverse
 
     def __contains__(self, user: str) -> bool:
         return user in self._graphs
@@ -65,6 +68,7 @@ class Community:
     def detach(self, user: str) -> None:
         """Serve a user no more."""
         graph = self._graphs.pop(user, None)
+        self._moved.pop(user, None)
         if graph is not None:
             changes = graph.take_changes()
             for feed in sorted((graph.replicated() - changes.added) | changes.removed):
@@ -82,8 +86,9 @@ class Community:
             self.counters["statements"] += 1
             return
         said.append(message)
-        for graph in self._graphs.values():
+        for user, graph in self._graphs.items():
             graph.read(message)
+            self._moved[user] = graph
 
     def carries(self, feed: str) -> bool:
         """Whether a feed is carried."""
@@ -103,15 +108,16 @@ class Community:
 
     def take_changes(self) -> Changes:
         """How the set of carried feeds differs from that at the last call; at first from no feeds."""
-        for graph in self._graphs.values():
+        for graph in self._moved.values():
             self._take(graph)
-        now = frozenset(self._carried)
-        changes = Changes(now - self._told, self._told - now)
+        self._moved.clear()
+        changed, self._changed = self._changed, set()
+        removed = frozenset(feed for feed in changed if feed not in self._carried)
+        changes = Changes(frozenset(changed) - removed, removed)
         for feed in changes.removed:
             self._said.pop(feed, None)  # it is read again, if the feed comes back
             for graph in self._graphs.values():
                 graph.forget(feed)
-        self._told = now
         return changes
 
     def _take(self, graph: Graph) -> None:
@@ -126,6 +132,7 @@ class Community:
     def _enter(self, feed: str) -> None:
         if len(self._carried) < self._most_feeds:
             self._carried[feed] = None
+            self._changed ^= {feed}
         else:
             self.counters["feeds"] += 1
             self._waiting[feed] = None
@@ -138,6 +145,7 @@ class Community:
         self._waiting.pop(feed, None)
         if feed in self._carried:
             del self._carried[feed]
+            self._changed ^= {feed}
             if self._waiting:
                 waiting = next(iter(self._waiting))
                 del self._waiting[waiting]

@@ -311,8 +311,8 @@ CASES: Final = (
     Case("Blobs wanted", _blobs),
     Case("Gateway: an Interest for each home", _gateway),
     Case("Demand: peers leave together", _departed),
-    Case("Keeper: each user publishes", _keeper, divided=8),
+    Case("Keeper: each user publishes", _keeper),
     Case("Scheduler: peers known, all places taken", _scheduler),
     Case("EBT: deadlines and backlogs of connections", _ebt, divided=8),
-    Case("Participant: contracts in force", _participant, divided=4),
+    Case("Participant: contracts in force", _participant),
 )
