@@ -401,6 +401,7 @@ def test_a_unix_socket_that_is_read_slowly_carries_marks(
             for number in range(400):
                 name = from_uri(f"/big/{number}")
                 await loop.sock_sendall(client, make_interest(name, nonce=number))
+                await until(lambda asked=number + 1: world.records[max(world.records)].out_interests == asked)
                 await loop.sock_sendall(producer, make_data(name, bytes(8000)))
                 await asyncio.sleep(0.001)
             packets, marks = await read_all(client, 400)
