@@ -62,7 +62,7 @@ class Graph:
         self._distances: dict[str, int] = {origin: 0}
         self._dirty: set[str] = set()
         self._replicated = {origin}
-        self._changed = {origin}  # feeds that are replicated and were not when that was told, or the reverse
+        self._changed = {origin}  # feeds whose being replicated is not as it was told
 
     def read(self, message: Message) -> None:
         """Take a message into account; does nothing if it is not of type `contact`, or is encrypted."""
@@ -100,11 +100,9 @@ class Graph:
             self._stated[author][about] = relation, sequence
             self._about[about][author] = relation
         self._distances = self._search(self.origin, self.max_hops)
-        before, self._replicated = (
-            self._replicated,
-            {feed for feed, distance in self._distances.items() if distance >= 0},
-        )
-        self._changed ^= before ^ self._replicated
+        replicated = {feed for feed, distance in self._distances.items() if distance >= 0}
+        self._changed ^= self._replicated ^ replicated
+        self._replicated = replicated
 
     def blocks(self) -> Iterator[tuple[str, str]]:
         """Yield who blocks whom: author and feed."""

@@ -149,10 +149,12 @@ class Storage:
                 return "full"
             log = _Log(parts[0])
         reason = log.put(parts[1], data)
-        if not reason and author not in self._logs:
+        if reason:
+            return reason
+        if author not in self._logs:
             self._logs[author] = log
             items = log.items
             self._servers.add(author, FeedServer(parts[0], log.get, lambda: len(items)))
-        for seq, item in () if reason else log.take():
+        for seq, item in log.take():
             self._servers.appended(author, seq, item, now)
-        return reason
+        return ""

@@ -40,9 +40,7 @@ class Community:
         self._waiting: dict[str, None] = {}
         self._said: defaultdict[str, list[Message]] = defaultdict(list)  # author -> messages of type contact
         self._moved: dict[str, Graph] = {}  # graphs on which something was read
-        self._changed: set[str] = (
-            set()
-        )  # feeds that are carried and were not when that was told, or the reverse
+        self._changed: set[str] = set()  # feeds whose being carried is not as it was told
 
     def __contains__(self, user: str) -> bool:
         return user in self._graphs
@@ -112,8 +110,8 @@ class Community:
             self._take(graph)
         self._moved.clear()
         changed, self._changed = self._changed, set()
-        removed = frozenset(feed for feed in changed if feed not in self._carried)
-        changes = Changes(frozenset(changed) - removed, removed)
+        carried = self._carried.keys()
+        changes = Changes(frozenset(changed & carried), frozenset(changed - carried))
         for feed in changes.removed:
             self._said.pop(feed, None)  # it is read again, if the feed comes back
             for graph in self._graphs.values():
