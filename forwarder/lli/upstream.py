@@ -225,7 +225,7 @@ class Upstream:
         self._longest_gap = self._recent_gap = IDLE_PROBE // 2  # between items, ns: for long, and of late
         self._losses = 0  # items that must come without a loss until the path counts as one that loses none
         self._idle_probes = 0
-        self._is_pushing = False  # when the last item came, the upstream held more
+        self._is_pushing = False  # the upstream held more when the last item came; nothing was asked since
         self._pace = 0  # smoothed time between items that come one after the other, ns
 
     @property
@@ -524,6 +524,7 @@ class Upstream:
         if self.known_tip > self.limit:  # it is the credit that slows the upstream down, and it is too much
             self.congested(now)
         self._repaired.update(dict.fromkeys(due, now))
+        self._is_pushing = False  # what comes next comes late as it was lost
         self._losses = _LOSSES_REMEMBERED
         again = now + self._rtt.timeout(self._tries)
         lifetime_ms = self._lifetime_ms(now)
@@ -571,6 +572,7 @@ class Upstream:
             return []
         self._sample = not again and not self._unanswered  # else it could answer the one before (Karn)
         self._asked_at = self._sent_at = self._quiet_since = now
+        self._is_pushing = False
         self.granted_ms = lifetime_ms
         if self._begun_at < 0:
             self._begun_at = now
