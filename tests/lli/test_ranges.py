@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forwarder.lli.ranges import MOST_AGAIN, LAST_ITEM, Ranges
+from forwarder.lli.ranges import LAST_ITEM, MOST_AGAIN, Ranges
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
