@@ -1,27 +1,27 @@
 """What joins a Host with an event loop: whose turn it is, what is sent where, when to wake.
 
 Sockets are read with add_reader and drained in bursts, which costs less than half of what asyncio's
-protocols do. A burst has an end, and a face whose bursts cost more processor time than a turn has sits out
-turns until it has made up for it (deficit round robin, Shreedhar and Varghese 1995): what costs the forwarder
-much comes no sooner than what costs it little.
+protocols do. Faces that compete share the processor's time, whatever their frames cost (start-time fair
+queueing, Goyal, Vin and Cheng 1996): a burst ends with its turn, each face's clock runs by the time that its
+bursts have cost, and a face whose clock is ahead of another's that competes lets that one go first.
 """
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from forwarder.host import Host
 
 BURST = 32
 """Most frames that a face has taken in before others get their turn."""
-TURN = 1_000_000
-"""Processor time of a face's turn, ns: a burst of cheap frames."""
-MOST_DEBT = 1_000_000_000
-"""Processor time that a face makes up for at most, ns."""
+TURN = 500_000
+"""Time after which a burst ends, and by which a face's clock may be ahead of another's, ns."""
 BATCH = 16
 """Frames that are taken in before what comes of them is sent, unless the host puts work off for a burst."""
+
+NEVER: Final = 1 << 63
 
 
 class Transport(Protocol):
@@ -120,32 +120,41 @@ class Driver:
         self.waiting = 0
         self._alarm = Alarm(loop, self.clock, self._wake)
         self._is_poked = False
-        self._debts: dict[int, int] = {}
+        self._turn_ends = NEVER
+        self._clocks: dict[int, int] = {}  # face -> when its next turn starts by its own clock, ns
+        self._round: dict[int, int] = {}  # faces that compete in this round -> their clocks
+        self._least = 0  # of the round before; where the clock of a face that was idle goes on
 
     def reader(
         self, face: int, read: Callable[[], None], again: Callable[[], object] | None = None
     ) -> Callable[[], None]:
         """Return what takes in a burst of a face, by `read`, if it is its turn.
 
-        `again` is called if it is not.
+        `again` is called if it is not. The event loop calls each face that has something to read once a round.
         """
+        clocks = self._clocks
 
         def turn() -> None:
-            debt = self._debts.get(face, 0)
-            if debt >= TURN:
-                self._debts[face] = debt - TURN
+            if face in self._round:
+                self._least = min(self._round.values())
+                self._round.clear()
+            start = max(clocks.get(face, 0), self._least)
+            self._round[face] = start
+            if start > self._least + TURN:
                 if again is not None:
                     again()
                 return
             begun = time.thread_time_ns()
+            self._turn_ends = self.clock() + TURN
             read()
-            self._debts[face] = min(max(debt + time.thread_time_ns() - begun - TURN, 0), MOST_DEBT)
+            self._turn_ends = NEVER
+            self._round[face] = clocks[face] = start + time.thread_time_ns() - begun
 
         return turn
 
     def detach(self, face: int) -> Transport | None:
         """Forget a face that goes; return its transport."""
-        self._debts.pop(face, None)
+        self._clocks.pop(face, None)
         return self.transports.pop(face, None)
 
     def start(self) -> None:
@@ -169,6 +178,10 @@ class Driver:
         for transport in list(self.transports.values()):
             transport.close()
         self.transports.clear()
+
+    def is_turn_over(self) -> bool:
+        """Tell whether the burst that is being taken in has lasted long enough."""
+        return self.clock() >= self._turn_ends
 
     def receive(self, face: int, frames: Iterable[bytes], sender: Hashable = None) -> None:
         """Take in frames of a face, and send what comes of them."""

@@ -105,15 +105,17 @@ class UdpTransport:
                 since = 0
                 if face not in transports:
                     break
+            if driver.is_turn_over():
+                break
         driver.flush()
 
     def _on_runs(self) -> None:
+        """Take in runs until there are none, or BURST frames: a turn does not end within a run."""
         self._driver.receive(self._face, self._take_runs())
 
     def _take_runs(self) -> Iterator[bytes]:
-        """Yield frames until there are none, or BURST at least: a run is taken whole."""
         taken = 0
-        while taken < BURST:
+        while taken < BURST and not self._driver.is_turn_over():
             try:
                 frames = receive_batch(self._socket)
             except BlockingIOError:
