@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from testbed.verify.simulate.exhaust import EXCHANGES, GRIDS, WAYS, cover, cover_outages, outages, schedules
-from testbed.verify.simulate.mutants import COSTLY, mutated
+from testbed.verify.simulate.mutants import MUTANTS, mutated
 from testbed.verify.simulate.world import SECOND_NS, play
 
 FRAMES = 8
