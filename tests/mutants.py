@@ -5,8 +5,8 @@ The tests that catch them are called as they are; that they pass without a mutan
 
 import inspect
 import textwrap
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
@@ -31,14 +31,16 @@ def value(module: Any, name: str, without: int = ENDLESS) -> AbstractContextMana
     return patch.object(module, name, without)
 
 
-def line(owner: type, name: str, before: str, after: str) -> AbstractContextManager[Any]:
+@contextmanager
+def line(owner: type, name: str, before: str, after: str) -> Iterator[None]:
     """Let a method read otherwise in one place."""
     function = inspect.getattr_static(owner, name)
     source = textwrap.dedent(inspect.getsource(function))
     assert source.count(before) == 1, f"{owner.__name__}.{name} does not read {before!r} once"
     made: dict[str, Any] = {}
     exec(source.replace(before, after), function.__globals__, made)
-    return patch.object(owner, name, made[name])
+    with patch.object(owner, name, made[name]):
+        yield
 
 
 def check(bound: Bound) -> None:

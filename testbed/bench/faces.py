@@ -17,6 +17,8 @@ from forwarder.faces.driver import Driver
 from forwarder.faces.segmentation import receive_batch, receive_runs, send_batch
 from forwarder.faces.system import Faces
 from forwarder.wire.feed import item_name
+from forwarder.wire.hello import Hello, make_hello, parse_hello
+from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 from testbed.bench.load import WINDOW, BenchError, Exchanges, Feed, bare_host
@@ -136,6 +138,7 @@ def carry_push(passage: Passage, feed: Feed) -> Usage:
                     send_credit=len(feed.items),
                 )
             )
+            _prove(sock)
             passage.used()  # it has come in by now
         for first in range(0, len(feed.items), WINDOW):
             items = feed.items[first : first + WINDOW]
@@ -143,9 +146,26 @@ def carry_push(passage: Passage, feed: Feed) -> Usage:
                 passage.far.send(item)
             for sock in downstreams:
                 for item in items:
-                    if not sock.recv(_DATAGRAM).endswith(item):  # there may be a header before it
-                        raise BenchError("push over UDP: something else came than the next item")
+                    frame = sock.recv(_DATAGRAM)
+                    while not frame.endswith(item):  # there may be a header before it
+                        if _hello(frame) is None:
+                            raise BenchError("push over UDP: something else came than the next item")
+                        frame = sock.recv(_DATAGRAM)
         return passage.used().since(before)
+
+
+def _prove(sock: socket.socket) -> None:
+    """Answer the challenge to a new neighbour, which is pushed nothing before."""
+    while True:
+        hello = _hello(sock.recv(_DATAGRAM))
+        if hello is not None and hello.number is not None:
+            sock.send(make_hello(Hello(reply=hello.number)))
+            return
+
+
+def _hello(frame: bytes) -> Hello | None:
+    header = parse_lp(frame)
+    return parse_hello(header.hello) if header.hello is not None else None
 
 
 def _take(sock: socket.socket, size: int) -> None:

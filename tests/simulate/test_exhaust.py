@@ -5,7 +5,7 @@ from math import comb
 import pytest
 
 from testbed.verify.simulate.exhaust import EXCHANGES, GRIDS, WAYS, cover, cover_outages, outages, schedules
-from testbed.verify.simulate.mutants import COSTLY, mutated
+from testbed.verify.simulate.mutants import MUTANTS, mutated
 from testbed.verify.simulate.world import SECOND_NS, play
 
 FRAMES = 8
@@ -58,7 +58,7 @@ def recoveries(name: str) -> list[int]:
 def test_a_bug_that_others_make_good_costs_time() -> None:
     name = "a late joiner, the past is beyond a legacy forwarder"
     without = recoveries(name)
-    with mutated("backfill not repeated", COSTLY):
+    with mutated("backfill not repeated", MUTANTS):
         slower = recoveries(name)
     assert len(slower) == len(without)
     assert sum(slower) > 1.2 * sum(without)

@@ -81,7 +81,7 @@ BAD = [
     ('publisher = "nobody"' + GOOD, r"publisher 'nobody' is not a node; there are pub, r1, s1"),
     ('subscribers = ["s9"]' + GOOD, r"subscriber 's9' is not a node; there are pub, r1, s1"),
     ('subscribers = ["pub"]' + GOOD, r"subscriber 'pub' is the publisher"),
-    (GOOD + "[parameters.lli]\ncredit = 0", r"\[parameters\.lli\] credit: .*at least 1 \(got 0\)"),
+    (GOOD + "[parameters.lli]\ncredit = -1", r"\[parameters\.lli\] credit: .*at least 0 \(got -1\)"),
     (
         GOOD + "[parameters.lli]\ncredi = 1",
         r"lli\] credi: lli has no parameter credi; did you mean credit\? there are ",
