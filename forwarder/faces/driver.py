@@ -17,7 +17,9 @@ from forwarder.host import Host
 BURST = 32
 """Most frames that a face has taken in before others get their turn."""
 TURN = 500_000
-"""Time after which a burst ends, and by which a face's clock may be ahead of another's, ns."""
+"""Time after which a burst ends if faces compete, and by which a clock may be ahead of another's, ns."""
+_COMPETING = 20_000_000
+"""How long faces count as competing since two of them have last had something to read at a time, ns."""
 BATCH = 16
 """Frames that are taken in before what comes of them is sent, unless the host puts work off for a burst."""
 
@@ -101,6 +103,7 @@ class Driver:
         waiting: bytes that wait for neighbours on streams to read.
         drops: frames, connections and neighbours that were turned away, by reason.
         batch: see BATCH.
+        turn_ends: when the burst that is being taken in is to end, ns.
     """
 
     def __init__(
@@ -115,28 +118,31 @@ class Driver:
         self.loop = loop
         self.clock = clock or steady_clock()
         self.batch = batch
+        self.turn_ends = NEVER
         self.transports: dict[int, Transport] = {}
         self.drops: Counter[str] = Counter()
         self.waiting = 0
         self._alarm = Alarm(loop, self.clock, self._wake)
         self._is_poked = False
-        self._turn_ends = NEVER
         self._clocks: dict[int, int] = {}  # face -> when its next turn starts by its own clock, ns
         self._round: dict[int, int] = {}  # faces that compete in this round -> their clocks
+        self._competing_until = 0
         self._least = 0  # of the round before; where the clock of a face that was idle goes on
 
     def reader(
         self, face: int, read: Callable[[], None], again: Callable[[], object] | None = None
     ) -> Callable[[], None]:
-        """Return what takes in a burst of a face, by `read`, if it is its turn.
+        """Return what takes in a burst of a face, by `read`, if it is its turn; else it calls `again`.
 
-        `again` is called if it is not. The event loop calls each face that has something to read once a round.
+        The event loop calls each face that has something to read once a round.
         """
         clocks = self._clocks
 
         def turn() -> None:
             if face in self._round:
                 self._least = min(self._round.values())
+                if len(self._round) > 1:
+                    self._competing_until = self.clock() + _COMPETING
                 self._round.clear()
             start = max(clocks.get(face, 0), self._least)
             self._round[face] = start
@@ -145,9 +151,10 @@ class Driver:
                     again()
                 return
             begun = time.thread_time_ns()
-            self._turn_ends = self.clock() + TURN
+            now = self.clock()
+            self.turn_ends = now + TURN if now < self._competing_until else NEVER
             read()
-            self._turn_ends = NEVER
+            self.turn_ends = NEVER
             self._round[face] = clocks[face] = start + time.thread_time_ns() - begun
 
         return turn
@@ -179,23 +186,27 @@ class Driver:
             transport.close()
         self.transports.clear()
 
-    def is_turn_over(self) -> bool:
-        """Tell whether the burst that is being taken in has lasted long enough."""
-        return self.clock() >= self._turn_ends
+    def receive(self, face: int, frames: Iterable[bytes], sender: Hashable = None, ends: int = NEVER) -> int:
+        """Take in frames of a face, and send what comes of them; return how many.
 
-    def receive(self, face: int, frames: Iterable[bytes], sender: Hashable = None) -> None:
-        """Take in frames of a face, and send what comes of them."""
+        At least one, and none after `ends`, ns.
+        """
         receive, clock, transports = self.host.receive, self.clock, self.transports
-        since = 0
+        taken = since = 0
         for frame in frames:
             if face not in transports:
                 break  # closed on the way
-            receive(face, frame, sender, clock())
+            now = clock()
+            if now >= ends and taken:
+                break
+            receive(face, frame, sender, now)
+            taken += 1
             since += 1
             if since >= self.batch and not self.host.is_deferring:
                 self.send()
                 since = 0
         self.flush()
+        return taken
 
     def flush(self) -> None:
         """Send what the host has put out, and set its alarm."""

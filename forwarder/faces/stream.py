@@ -11,7 +11,7 @@ import socket
 import struct
 import termios
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 
 from forwarder.faces.driver import BURST, Driver
@@ -197,11 +197,10 @@ class StreamTransport:
             self._driver.drops["bad framing"] += 1
             self._end(f"not a packet on the stream: {error}")
             return
-        left = iter(frames)
-        self._driver.receive(self._face, self._in_turn(left))
+        taken = self._driver.receive(self._face, frames, ends=self._driver.turn_ends)
         if self._has_ended():
             return
-        later = list(left)
+        later = frames[taken:]
         self._rest = self._rest[at - sum(map(len, later)) :]
         has_more = bool(self._rest) and (bool(later) or len(frames) == BURST)
         if has_more != self._is_paused:
@@ -212,12 +211,6 @@ class StreamTransport:
                 self._driver.loop.add_reader(self._socket, self._read)
         if has_more:
             self._deliver_soon()
-
-    def _in_turn(self, frames: Iterator[bytes]) -> Iterator[bytes]:
-        for frame in frames:
-            yield frame
-            if self._driver.is_turn_over():
-                return
 
     def _deliver_soon(self) -> None:
         self._driver.loop.call_soon(self._deliver_rest)

@@ -89,8 +89,10 @@ class UdpTransport:
     def _on_readable(self) -> None:
         driver, face, recv = self._driver, self._face, self._socket.recv
         receive, clock, transports = driver.host.receive, driver.clock, driver.transports
-        since = 0
+        since, now, ends = 0, 0, driver.turn_ends
         for _ in range(BURST):
+            if now >= ends:
+                break
             try:
                 frame = recv(_LARGEST)
             except BlockingIOError:
@@ -98,15 +100,14 @@ class UdpTransport:
             except OSError as error:
                 self._on_error(error)
                 continue
-            receive(face, frame, None, clock())
+            now = clock()
+            receive(face, frame, None, now)
             since += 1
             if since >= driver.batch and not driver.host.is_deferring:
                 driver.send()
                 since = 0
                 if face not in transports:
                     break
-            if driver.is_turn_over():
-                break
         driver.flush()
 
     def _on_runs(self) -> None:
@@ -115,7 +116,8 @@ class UdpTransport:
 
     def _take_runs(self) -> Iterator[bytes]:
         taken = 0
-        while taken < BURST and not self._driver.is_turn_over():
+        clock, ends = self._driver.clock, self._driver.turn_ends
+        while taken < BURST and clock() < ends:
             try:
                 frames = receive_batch(self._socket)
             except BlockingIOError:
