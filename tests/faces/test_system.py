@@ -377,6 +377,7 @@ def test_nothing_is_lost_on_a_unix_socket_whose_reader_lives(
             names = [from_uri(f"/big/{number}") for number in range(window)]
             asked = b"".join(make_interest(name, nonce=nonce) for nonce, name in enumerate(names))
             await loop.sock_sendall(client, asked)
+            await until(lambda: world.records[max(world.records)].out_interests == window)
             await loop.sock_sendall(producer, b"".join(make_data(name, bytes(8000)) for name in names))
             transport = world.faces.driver.transports[min(world.records)]
             await until(lambda: world.records[max(world.records)].in_data == window)
