@@ -1,6 +1,6 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
-# make test-slow  tests of a minute or more, and of Spark's workers: our TCP beside Linux's, a cluster, the README's commands
+# make test-slow  tests of a minute or more, and of Spark's workers: our TCP beside Linux's, a cluster, the documents' commands
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
 # make fuzz   look for inputs that break the codec, a node, its management, an SSB peer, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
@@ -77,7 +77,7 @@ bench-analysis: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.bench.analysis
 
 docs: $(STAMPS)/docs
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "site/index.html"
 
 pictures: $(STAMPS)/dev

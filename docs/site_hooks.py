@@ -1,4 +1,4 @@
-"""Hooks of MkDocs (mkdocs.yml): what makes a site of documents that are written for readers of the repository."""
+"""Hooks of MkDocs (mkdocs.yml): they make a site of documents that are written for the repository, too."""
 
 import re
 from pathlib import Path

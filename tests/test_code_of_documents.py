@@ -156,7 +156,9 @@ def merged(more: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(("program", "items"), [(PROGRAM, 3 * 60), (FIRST, 8 * 40)], ids=["experiments.md", "README.md"])
+@pytest.mark.parametrize(
+    ("program", "items"), [(PROGRAM, 3 * 60), (FIRST, 8 * 40)], ids=["experiments.md", "README.md"]
+)
 def test_an_experiment_runs(program: Block, items: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", block(program)],

@@ -46,9 +46,7 @@ def surroundings(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("document", FROM_EMPTY, ids=lambda path: path.name)
-def test_they_work_one_after_the_other(
-    document: Path, tmp_path: Path, surroundings: dict[str, str]
-) -> None:
+def test_they_work_one_after_the_other(document: Path, tmp_path: Path, surroundings: dict[str, str]) -> None:
     here = tmp_path / "empty"
     here.mkdir()
     beside = []
