@@ -1,12 +1,13 @@
 # make demo   run the fan-out scenario and write its report
 # make test   lint, types, all tests; those of the forwarder once more with it compiled
-# make test-slow  tests of a minute or more, and of Spark's workers: our TCP beside Linux's, a cluster, the README's commands
+# make test-slow  tests of a minute or more, and of Spark's workers: our TCP beside Linux's, a cluster, the documents' commands
 # make bench  how fast the forwarder is, in plain Python and compiled, as ratios within one run
 # make fuzz   look for inputs that break the codec, a node, its management, an SSB peer, or reading captures: FUZZ_SECONDS=60 for each
 # make soak   a day of traffic in virtual time, then ten minutes against a daemon
 # make bench-decode  how fast captures are decoded, against tshark and Scapy
 # make bench-analysis  how fast PIT state is told from packets, against DuckDB
-# make pictures  the pictures of the README, by Chromium
+# make docs   the documents as a site with search, site/index.html; broken links are errors
+# make pictures  the pictures of the documents, by Chromium
 #
 # Each sets up what it needs the first time: system packages (by apt when root), then a virtual
 # environment in .venv. PYTHON chooses the interpreter; FEED a feed export for the demo.
@@ -24,7 +25,7 @@ TESTS_OF_COMPILED := tests/forwarder tests/feedcache tests/lli tests/simulate te
 # Else each of the hundreds of processes that tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis pictures fuzz soak setup clean
+.PHONY: demo test test-plain test-mininet test-compiled test-slow lint bench bench-decode bench-analysis docs pictures fuzz soak setup clean
 .DEFAULT_GOAL := help
 
 help:
@@ -75,6 +76,10 @@ bench-decode: $(STAMPS)/dev
 bench-analysis: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.bench.analysis
 
+docs: $(STAMPS)/docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "site/index.html"
+
 pictures: $(STAMPS)/dev
 	@$(BIN)/python docs/pictures.py
 
@@ -107,9 +112,14 @@ $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
 	@$(call install,'.[dev]')
 	@touch $(STAMPS)/run $@
 
+$(STAMPS)/docs: $(STAMPS)/venv pyproject.toml
+	@echo "installing what makes a site of the documents"
+	@$(call install,'.[docs]')
+	@touch $@
+
 # Anew when the forwarder has changed, or when there was no compiler.
 $(STAMPS)/compiled: $(STAMPS)/dev setup.py pyproject.toml testbed/compile.sh $(shell find forwarder -name '*.py')
 	@sh testbed/compile.sh $(BIN)/python $(COMPILED) && if [ -d $(COMPILED) ]; then touch $@; fi
 
 clean:
-	rm -rf $(VENV) $(STAMPS) $(COMPILED) build *.egg-info
+	rm -rf $(VENV) $(STAMPS) $(COMPILED) build site *.egg-info

@@ -1,7 +1,7 @@
 """Make the pictures of the documents: `make pictures`. Needs Chromium.
 
-The README's are pages of runs as its commands make them, less all but some sections. docs/library.md has one
-of each scenario's report: the places of the layerings on each axis, and latencies. The names of scenarios
+Two are some sections of pages, as the commands beside them in the documents make them. docs/library.md has
+one of each scenario's report: the places of the layerings on each axis, and latencies. The names of scenarios
 as arguments make theirs only.
 """
 

@@ -1,6 +1,6 @@
 """Packets to write and read with Scapy: its layers for NDN, NDNLPv2, controlled push and tinySSB.
 
-from feednet.packets import Data, Interest, LpPacket
+`from feednet.packets import Data, Interest, LpPacket`
 """
 
 from feednet import rooms

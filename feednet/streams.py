@@ -1,6 +1,6 @@
 """Streams of packets by Spark, from captures that grow.
 
-from feednet.streams import follow_captures, spark_session
+`from feednet.streams import follow_captures, spark_session`
 """
 
 from feednet import rooms

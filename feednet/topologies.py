@@ -1,6 +1,6 @@
 """Topologies for experiments (docs/topologies.md): by number, of real networks, from files and from NetworkX.
 
-from feednet.topologies import star
+`from feednet.topologies import star`
 """
 
 from feednet import rooms

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from test_documents import DOCUMENTS, ROOT
+from test_documents import DOCUMENTS, FROM_EMPTY, ROOT
 from test_documents import blocks as lines_of
 
 from feednet import Experiment
@@ -34,7 +34,7 @@ PLANNED = dict.fromkeys(
     line
     for path in DOCUMENTS
     for line in lines_of(path)
-    if path.name != "README.md" and re.match(r"feednet (run|describe|topology) ", line)
+    if path not in FROM_EMPTY and re.match(r"feednet (run|describe|topology) ", line)
 )
 
 
@@ -55,13 +55,14 @@ def blocks() -> dict[Block, str]:
 BLOCKS = blocks()
 
 PROGRAM = ("experiments.md", "from feednet import Experiment, delivered, everything_delivered")
-DISSECTORS = ("README.md", "from scapy.all import *")
+FIRST = ("README.md", "from feednet import Experiment")
+DISSECTORS = ("captures.md", "from scapy.all import *")
 CONFIGURATION = ("strategies.md", '[[strategies]] | prefix = "/unibas"')
 METRICS = ("operating.md", "[metrics]")
 
 ELSEWHERE = {
-    ("README.md", "import asyncio"): "tests/feednet/test_readme.py",
-    ("README.md", "from feednet.streams"): "tests/analysis/test_readme_stream.py",
+    ("applications.md", "import asyncio"): "tests/feednet/test_application_page.py",
+    ("captures.md", "from feednet.streams"): "tests/analysis/test_captures_page.py",
     ("strategies.md", '"""equal-cost'): "tests/strategies/test_tutorial.py",
     ("strategies.md", "import json"): "tests/strategies/test_tutorial.py",
     ("strategies.md", "from random import Random"): "tests/strategies/test_tutorial.py",
@@ -121,7 +122,7 @@ def block(begins: Block) -> str:
 
 
 def test_every_block_is_run() -> None:
-    claimed = [*ELSEWHERE, *PARTS, PROGRAM, DISSECTORS, CONFIGURATION, METRICS]
+    claimed = [*ELSEWHERE, *PARTS, PROGRAM, FIRST, DISSECTORS, CONFIGURATION, METRICS]
     texts = [block(each) for each in claimed]
     assert sorted(texts) == sorted(BLOCKS.values())
     for place in ELSEWHERE.values():
@@ -155,9 +156,12 @@ def merged(more: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_first_experiment_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("program", "items"), [(PROGRAM, 3 * 60), (FIRST, 8 * 40)], ids=["experiments.md", "README.md"]
+)
+def test_an_experiment_runs(program: Block, items: int, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", block(PROGRAM)],
+        [sys.executable, "-c", block(program)],
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
@@ -165,10 +169,10 @@ def test_the_first_experiment_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"delivered +180\.0 +180\.0", done.stdout)
+    assert re.search(rf"delivered +{items}\.0 +{items}\.0", done.stdout)
 
 
-def test_packets_are_made_and_read_by_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packets_are_made_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Experiment("line", layerings=["lli"], workload={"items": 3}).run("runs/mine", net="emulated")
     found: dict[str, Any] = {}
@@ -194,8 +198,8 @@ def test_the_metrics_of_a_forwarder_are_configured(tmp_path: Path) -> None:
 def test_a_command_finds_all_that_it_names(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs are planned, in the emulator: a machine may have no Mininet. The README's are run by
-    tests/test_readme_commands.py."""
+    """Runs are planned, in the emulator: a machine may have no Mininet. Those of FROM_EMPTY are run
+    by tests/test_commands_of_documents.py."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "split.toml").write_text(block(("strategies.md", 'title = "Two ways')))
     (tmp_path / "equal_cost.py").write_text(block(("strategies.md", '"""equal-cost')))

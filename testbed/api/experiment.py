@@ -125,8 +125,12 @@ class Experiment:
 
         `net` is "emulated", "mininet", or "auto" for Mininet where it can run. `script` is called for each
         layering with a LiveRun, once its nodes run. Code from outside the scenario's own directory, or from a
-        bundle, is refused unless it `is_trusted` (testbed.experiment.code). `dilation`, `command`, `is_held`,
-        `progress` and `advance` are those of testbed.experiment.run.run().
+        bundle, is refused unless it `is_trusted` (testbed.experiment.code).
+
+        In Mininet, `dilation` is how many seconds of the machine a second of the run lasts, and a run that
+        `is_held` goes on after its end until it is interrupted. `command` is what a user would type for the
+        same run. `progress` is told the layering that begins, `advance` the share of it that is done, from 0
+        to 1, in the emulator only.
         """
         if not is_trusted:
             code.admit(self._read, self._path)

@@ -95,9 +95,15 @@ def test_modules_have_the_names_that_they_promise(module: str) -> None:
     assert all(hasattr(found, name) for name in found.__all__)
 
 
+def test_every_name_has_a_place_on_the_pages_of_the_library() -> None:
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md"))
+    shown = re.findall(r"^::: feednet\.(\w+)$", pages, re.MULTILINE)
+    assert sorted(shown) == sorted([*feednet.__all__, *MODULES])
+
+
 def programs() -> list[tuple[str, str]]:
     """Python of the documents that users copy; strategies run inside the forwarder and import its parts."""
-    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
     blocks = [
         (path.name, block)
         for path in documents

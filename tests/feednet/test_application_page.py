@@ -1,4 +1,4 @@
-"""The README's program does what it says."""
+"""The program of docs/applications.md does what the page says."""
 
 import os
 import re
@@ -11,9 +11,9 @@ from daemon_process import running
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_client_in_the_readme(tmp_path: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
-    (program,) = [block for block in blocks if "import feednet" in block]
+def test_the_program_publishes_and_follows(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "applications.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     with running(tmp_path) as daemon:
         env = os.environ | {
             "HOME": str(tmp_path),

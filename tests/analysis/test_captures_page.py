@@ -1,4 +1,4 @@
-"""The README's stream of a growing capture, as it stands there."""
+"""The stream of a growing capture in docs/captures.md, as it stands there."""
 
 import re
 import threading
@@ -16,7 +16,7 @@ from feednet import streams
 def test_it_writes_what_is_captured(
     jvm: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "captures.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     (code,) = (each for each in blocks if "follow_captures" in each)
     for name in ("trace.pcapng", "checkpoint", "packets"):  # Spark does not follow a change of directory
