@@ -109,10 +109,14 @@ class Neighbour:
         """Return what it has granted, of one feed."""
         entry = self.granted.get(reference)
         granted = None if entry is None else entry.ranges.get(self.face)
-        if granted is None or granted.next > granted.limit:
+        if entry is None or granted is None:
+            return Standing(reference)
+        # What lies before where the feed begins here, it has skipped.
+        first = max(granted.next, entry.told_first.get(self.face, 0))
+        if first > granted.limit:
             return Standing(reference)
         told = granted.told
-        return Standing(reference, granted.next, granted.limit, None if told is None else told.bare)
+        return Standing(reference, first, granted.limit, None if told is None else told.bare)
 
     def news(self, reference: bytes) -> Standing:
         """Return what it has granted, of one feed, with the proof of what it may not know yet."""
