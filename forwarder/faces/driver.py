@@ -137,6 +137,7 @@ class Driver:
         The event loop calls each face that has something to read once a round.
         """
         clocks = self._clocks
+        clocks[face] = 0
 
         def turn() -> None:
             if face in self._round:
@@ -155,7 +156,9 @@ class Driver:
             self.turn_ends = now + TURN if now < self._competing_until else NEVER
             read()
             self.turn_ends = NEVER
-            self._round[face] = clocks[face] = start + time.thread_time_ns() - begun
+            self._round[face] = start + time.thread_time_ns() - begun
+            if face in clocks:  # it has not gone meanwhile
+                clocks[face] = self._round[face]
 
         return turn
 
