@@ -54,9 +54,7 @@ class UdpTransport:
         if segmentation:
             receive_runs(sock)
         driver.transports[face] = self
-        driver.loop.add_reader(
-            sock, driver.reader(face, self._on_runs if segmentation else self._on_readable)
-        )
+        driver.loop.add_reader(sock, driver.reader(face, self._on_readable))
 
     def send(self, frames: list[bytes]) -> None:
         """See Transport. A full socket buffer is a full queue: a frame is lost, as on any link."""
@@ -87,39 +85,16 @@ class UdpTransport:
         self._socket.close()
 
     def _on_readable(self) -> None:
-        driver, face, recv = self._driver, self._face, self._socket.recv
-        receive, clock, transports = driver.host.receive, driver.clock, driver.transports
-        since, now, ends = 0, 0, driver.turn_ends
-        for _ in range(BURST):
-            if now >= ends:
-                break
-            try:
-                frame = recv(_LARGEST)
-            except BlockingIOError:
-                break
-            except OSError as error:
-                self._on_error(error)
-                continue
-            now = clock()
-            receive(face, frame, None, now)
-            since += 1
-            if since >= driver.batch and not driver.host.is_deferring:
-                driver.send()
-                since = 0
-                if face not in transports:
-                    break
-        driver.flush()
+        self._driver.receive(self._face, self._take())
 
-    def _on_runs(self) -> None:
-        """Take in runs until there are none, or BURST frames: a turn does not end within a run."""
-        self._driver.receive(self._face, self._take_runs())
-
-    def _take_runs(self) -> Iterator[bytes]:
+    def _take(self) -> Iterator[bytes]:
+        """Yield frames until there are none, or BURST of them, or the turn ends: a run is taken whole."""
         taken = 0
+        receive = receive_batch if self._in_runs else _receive_one
         clock, ends = self._driver.clock, self._driver.turn_ends
         while taken < BURST and clock() < ends:
             try:
-                frames = receive_batch(self._socket)
+                frames = receive(self._socket)
             except BlockingIOError:
                 return
             except OSError as error:
@@ -128,6 +103,10 @@ class UdpTransport:
                 continue
             taken += len(frames)
             yield from frames
+
+
+def _receive_one(sock: socket.socket) -> list[bytes]:
+    return [sock.recv(_LARGEST)]
 
 
 class UdpChannel:
