@@ -16,7 +16,11 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 FROM_EMPTY = [
     ROOT / name
     for name in (
-        *("README.md", "docs/first-steps.md", "docs/running.md", "docs/captures.md", "docs/simulation.md"),
+        "README.md",
+        "docs/first-steps.md",
+        "docs/running.md",
+        "docs/captures.md",
+        "docs/simulation.md",
     )
 ]
 """Documents whose commands work as they stand, one after the other from an empty directory."""
