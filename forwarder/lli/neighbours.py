@@ -59,7 +59,7 @@ class Neighbour:
         self.held: dict[bytes, FeedEntry] = {}
         self.granted: dict[bytes, FeedEntry] = {}
         self.agreed_at = 0  # when it last showed that it knows of what it was asked for
-        self.sent_at = 0
+        self.compared_at = 0  # when it was last sent the digest of what it has been granted
         self.number = 0
         self.pending: int | None = None  # the number of a Hello that is to be replied to
         self.pending_since = 0
@@ -75,7 +75,7 @@ class Neighbour:
 
     def due(self) -> int:
         """Return when it wants to be looked after, ns."""
-        due = self.sent_at + HELLO if self.granted and (self.listens or self.is_aware) else NEVER
+        due = self.compared_at + HELLO if self.granted and (self.listens or self.is_aware) else NEVER
         if not self.is_aware:
             return due
         if self.pending is not None:
@@ -447,8 +447,8 @@ class Neighbours:
                 neighbour.renews = neighbour.renews or is_silent
                 self._ask(neighbour, now)
                 return False
-        if neighbour.granted and now >= neighbour.sent_at + HELLO:
-            neighbour.sent_at = now
+        if neighbour.granted and now >= neighbour.compared_at + HELLO:
+            neighbour.compared_at = now
             self._say(neighbour, Hello(neighbour.challenge, granted=digest(neighbour.grants())))
         return False
 
@@ -467,12 +467,14 @@ class Neighbours:
         _move(neighbour.notices, neighbour.pending_notices, room - len(neighbour.pending_checks))
         neighbour.number += 1
         neighbour.pending, neighbour.pending_since = neighbour.number, now
-        neighbour.sent_at = now
         neighbour.renews = neighbour.renews or now >= neighbour.renew_at
         haves = tuple(map(neighbour.have, neighbour.pending_checks))
         states = tuple(map(neighbour.news, neighbour.pending_notices))
         held = neighbour.pending_held = membership(neighbour.asked()) if neighbour.renews else None
-        hello = Hello(neighbour.number, None, None, held, haves, states, is_forgotten=is_dying)
+        granted = None
+        if neighbour.granted and now >= neighbour.compared_at + HELLO // 2:
+            granted, neighbour.compared_at = digest(neighbour.grants()), now
+        hello = Hello(neighbour.number, None, granted, held, haves, states, is_forgotten=is_dying)
         self._say(neighbour, hello)
 
     def _say(self, neighbour: Neighbour, hello: Hello) -> None:
