@@ -69,6 +69,7 @@ class Neighbour:
         self.checks: dict[bytes, None] = {}
         self.notices: dict[bytes, None] = {}
         self.challenge: int | None = None  # what proves its address, if it is repeated
+        self.answered = 0  # bytes sent there by this protocol before it was proven
         self.renew_at = NEVER
         self.renews = False  # the pending Hello does
         self.pending_held: bytes | None = None  # what it says to hold
@@ -284,8 +285,11 @@ class Neighbours:
     def answer(self, face: int, packet: bytes) -> bool:
         """Send a face a packet; return False if its address may be made up and too much has gone there."""
         known = self._faces[face]
-        if not known.is_proven and AMPLIFICATION * known.in_bytes < known.out_bytes + len(packet):
-            return False
+        if not known.is_proven:
+            neighbour = self.of(face)
+            if AMPLIFICATION * known.in_bytes < neighbour.answered + len(packet):
+                return False
+            neighbour.answered += len(packet)
         self._send(face, packet)
         return True
 

@@ -698,3 +698,27 @@ def test_an_upstream_that_has_started_anew_and_grants_something_else_is_found_ou
     link.wait(HELLO + S)
     gone = {entry.feed for news in link.a.news for entry, state in news.states if state.next is None}
     assert gone == {feed(0), feed(2)}
+
+
+def unproven(in_bytes: int, out_bytes: int) -> End:
+    """Return an end whose neighbour may have made up its address."""
+    end = End()
+    face = end.faces[LINK]
+    face.is_proven, face.in_bytes, face.out_bytes = False, in_bytes, out_bytes
+    return end
+
+
+def test_data_that_answered_interests_does_not_keep_the_challenge_away() -> None:
+    end = unproven(in_bytes=600, out_bytes=10_000)
+    end.core.prove(LINK, 0)
+    number = parse_hello(parse_lp(end.outputs[0]).hello or b"").number
+    end.core.on_hello(LINK, Hello(reply=number), 0)
+    assert end.core.may_send(LINK)
+
+
+def test_an_address_that_may_be_made_up_gets_at_most_three_times_its_bytes() -> None:
+    end = unproven(in_bytes=100, out_bytes=0)
+    for _ in range(100):
+        end.core.prove(LINK, 0)
+    sizes = [len(packet) for packet in end.outputs]
+    assert 300 - sizes[0] < sum(sizes) <= 300
