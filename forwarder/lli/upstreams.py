@@ -561,9 +561,15 @@ class Upstreams:
         return self._neighbours.of(entry.face).is_aware
 
     def _past_hops(self, entry: FeedEntry, first: int) -> list[int]:
-        """Return the next hops that may have an item of the past."""
+        """Return the next hops that may have an item of the past.
+
+        The upstream may, even if no route leads there any more, until it has said otherwise.
+        """
+        hops = [hop.face for hop in self._next_hops(entry.feed, True) or ()]
+        if entry.is_fed and entry.face is not None and entry.face not in hops:
+            hops.append(entry.face)
         has_no_past = entry.face if first < entry.upstream_first else None
-        return [hop.face for hop in self._next_hops(entry.feed, True) or () if hop.face != has_no_past]
+        return [face for face in hops if face != has_no_past]
 
     # Packets.
 
