@@ -62,8 +62,8 @@ class Terms(NamedTuple):
         hops: how many follows lead to the feeds that are carried for a user.
         hello_ms: time between two hellos.
         serves_neighbours: the users at neighbours are served, too: this node has none of its own.
-        spreads: attachments are passed on to all, and whoever is attached anywhere is a user of every node
-            that serves neighbours: it inspects all logs, and knows the way to every user.
+        spreads: nodes that serve neighbours pass attachments on to all, and whoever is attached anywhere is a
+            user of each of them: they inspect all logs, and know the way to every user.
         keeps: logs are kept, and served; else they are inspected only, but for those of users of this node.
     """
 
@@ -355,7 +355,7 @@ class Keeper:
             if user not in self._own or now >= self._own[user].time + self._terms.hello_ms * MS:
                 self._own[user] = Attachment.sign(home.identity, now)
         attachments = [*self._own.values()]
-        if self._terms.spreads:
+        if self._terms.spreads and self._terms.serves_neighbours:  # who serves none refuses their Interests
             attachments += [place.attachment for place in self._places.values()]
             attachments = [each for each in attachments if each.time > self._spread.get(each.user, -1)]
             self._spread |= {each.user: each.time for each in attachments}
