@@ -24,9 +24,6 @@ CAUGHT_BY = {
     "Nack ignored": "lifetime-ends-before-the-search",
     "backfill not repeated": "first-believed-for-ever",
     "cancel for all": "downstream-is-the-only-way",
-    "demand not made": 1229,
-    "demand not met": 1229,
-    "demand not passed on": 1229,
     "idle answer ignored": "forgery-spoils-a-repair",
     "loop not detected": "lifetime-ends-before-the-search",
     "no second try": 2785,
@@ -44,8 +41,12 @@ CAUGHT_BY = {
 """Saved stories and seeds that are played first, as the search takes long: few stories meet these bugs, and
 one of those before is a storm of frames under them."""
 COSTS = {
+    "checks not made": 702036,
+    "demand not made": 702280,
+    "demand not met": 702280,
+    "demand not passed on": 702073,
     "has_it missing": 400098,
-    "notice not repeated": 100507,
+    "notice not repeated": 702410,
     "probes never rarer": "too-short-to-find-out-silence",
     "refused in step": 201398,
     "renewals that the holder alone believes": "answers-after-the-time-out",

@@ -84,14 +84,10 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "hops not counted": (Patch(Evidence, "onward", _no_hop_more),),
     "evidence lost with the source": (Patch(Upstreams, "_lose", _evidence_lost),),
     "evidence lost with the entry": (Patch(FeedEntry, "remember", _all_forgotten),),
-    "demand not passed on": (Patch(Upstreams, "demand_if_needed", returns(None)),),
-    "demand not made": (Patch(Upstream, "demand", returns([])),),
-    "demand not met": (Patch(Producer, "_issued", _first_number),),
     "scouts not sent": (Patch(Upstreams, "_send_scout", returns(None)),),
     "waiting not told": (Patch(Downstreams, "tell", returns(None)),),
     "digest not compared": (Patch(neighbours, "digest", returns(bytes(8))),),
     "haves not compared": (Patch(Neighbours, "_compare", returns([])),),
-    "checks not made": (Patch(Neighbours, "check", returns(None)),),
     "death not told": (Patch(Neighbours, "wake", _death_untold),),
     "silence unnoticed": (Patch(Neighbours, "wake", _always_heard),),
     "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
@@ -103,6 +99,10 @@ SOURCE_MUTANTS: dict[str, tuple[Patch, ...]] = {
 
 
 SOURCE_COSTLY: dict[str, tuple[Patch, ...]] = {
+    "demand not passed on": (Patch(Upstreams, "demand_if_needed", returns(None)),),
+    "demand not made": (Patch(Upstream, "demand", returns([])),),
+    "demand not met": (Patch(Producer, "_issued", _first_number),),
+    "checks not made": (Patch(Neighbours, "check", returns(None)),),
     "notice not repeated": (Patch(Neighbours, "_ask", _said_once),),
     "renewals that the holder alone believes": (Patch(Neighbours, "on_hello", _granting_end_unmoved),),
     "has_it missing": (Patch(Downstreams, "has_it", returns(None)),),
