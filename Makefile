@@ -71,10 +71,10 @@ soak: $(STAMPS)/dev
 	@$(BIN)/python -m testbed.verify.soak --real-minutes 10
 
 bench-decode: $(STAMPS)/dev
-	@$(BIN)/python -m testbed.bench.decode
+	@$(BIN)/python -m testbed.bench.runs.decode
 
 bench-analysis: $(STAMPS)/dev
-	@$(BIN)/python -m testbed.bench.analysis
+	@$(BIN)/python -m testbed.bench.runs.analysis
 
 docs: $(STAMPS)/docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -20,7 +20,9 @@ COMPILED = sorted(
     - {path for room in ("daemon", "faces", "management") for path in glob(f"forwarder/{room}/*.py")}
     - {"forwarder/toml_file.py"}
     # To be inherited from, or to be read, by whoever writes another one in plain Python.
-    - {"forwarder/strategy.py", *glob("forwarder/strategies/*.py")}
+    - {*glob("forwarder/strategies/*.py")}
+    # On the way of every Interest.
+    | {f"forwarder/strategies/{name}.py" for name in ("measurements", "strategy_choice", "suppression")}
 )
 """What is compiled, all together: modules of one group call each other as C functions do."""
 

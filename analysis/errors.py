@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 
-from captures.pcapng import CaptureError
+from captures.formats.pcapng import CaptureError
 
 _TRACEBACK = "Traceback (most recent call last)"
 _MENDABLE = re.compile(

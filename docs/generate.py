@@ -18,7 +18,6 @@ from types import ModuleType
 from typing import Any
 
 from forwarder import forwarder as core
-from forwarder import pacing
 from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork
@@ -36,6 +35,7 @@ from forwarder.lli import (
     upstreams,
 )
 from forwarder.lli.producer import Producer
+from forwarder.tables import pacing
 from forwarder.wire import evidence as evidences
 from forwarder.wire import feed as feeds
 from forwarder.wire import hello as hellos

@@ -9,10 +9,10 @@ from feednet.attachment import Attachment
 from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.local_peer import LocalPeer
-from ssb_over_ndn.gateway import Gateway
+from ssb_over_ndn.following.subscriptions import Subscription
+from ssb_over_ndn.gateway.gateway import Gateway
 from ssb_over_ndn.naming import BLOBS, SHA256, log_name
-from ssb_over_ndn.server import Announcer
-from ssb_over_ndn.subscriptions import Subscription
+from ssb_over_ndn.serving.server import Announcer
 
 _logger = logging.getLogger("feednet.ssb")
 

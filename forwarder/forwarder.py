@@ -16,22 +16,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Final
 
-from forwarder.content_store import ContentStore
-from forwarder.counters import Counters
-from forwarder.dead_nonces import LIFETIME as NONCE_LIFETIME
-from forwarder.dead_nonces import DeadNonces
-from forwarder.face import CONTENT_STORE_FACE, Face, LinkType
 from forwarder.feedcache.cache import FeedStore
-from forwarder.fib import Fib, NextHop
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.ranges import Range
 from forwarder.lli.table import RANGE_BYTES, FeedTable, Verdict
 from forwarder.lli.upstream import Recovery
-from forwarder.pacing import Pacer
-from forwarder.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags, tidy
 from forwarder.strategies.best_route import BestRoute
-from forwarder.strategy import Strategy
-from forwarder.strategy_choice import StrategyChoice
+from forwarder.strategies.strategy import Strategy
+from forwarder.strategies.strategy_choice import StrategyChoice
+from forwarder.tables.content_store import ContentStore
+from forwarder.tables.counters import Counters
+from forwarder.tables.dead_nonces import LIFETIME as NONCE_LIFETIME
+from forwarder.tables.dead_nonces import DeadNonces
+from forwarder.tables.face import CONTENT_STORE_FACE, Face, LinkType
+from forwarder.tables.fib import Fib, NextHop
+from forwarder.tables.pacing import Pacer
+from forwarder.tables.pit import RECORD_BYTES, InRecord, OutRecord, Pit, PitEntry, Tags, tidy
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_CACHE, NO_ROUTE, LpPacket, make_lp, parse_lp
 from forwarder.wire.name import GENERIC, PARAMETERS_DIGEST, component, components, prefix_ends
@@ -75,7 +75,7 @@ class Forwarder:
         strategy: where Interests go, one of forwarder.strategies; best-route if None. choose_strategy() sets
             another one for names of one's choice.
         cs_capacity: Data packets that the content store holds at most.
-        cs_policy: which of them goes first, one of forwarder.eviction.POLICIES.
+        cs_policy: which of them goes first, one of forwarder.tables.eviction.POLICIES.
         pit_capacity: Interests pending at most; what would be more is refused (Nack Congestion).
         controlled_push: False makes this a forwarder that has never heard of LLIs.
         feed_store: bounds of the verified feed cache.
@@ -203,23 +203,23 @@ class Forwarder:
             self.feeds.remove_face(face, now)
 
     def announce(self, face: int, announcement: bytes, now: int) -> None:
-        """Make a route from a prefix announcement that came in; see forwarder.strategy.Node."""
+        """Make a route from a prefix announcement that came in; see strategy.Node."""
         if self.on_announcement is not None:
             self.on_announcement(face, announcement, now)
 
     def withdraw(self, face: int, name: bytes, now: int) -> None:
-        """Forget the learnt route of a name to a face; see forwarder.strategy.Node."""
+        """Forget the learnt route of a name to a face; see strategy.Node."""
         if self.on_withdrawal is not None:
             self.on_withdrawal(face, name, now)
 
     def neighbours(self, entry: PitEntry, face: int) -> list[int]:
-        """Return the faces to the network that an Interest may be flooded to; see forwarder.strategy.Node."""
+        """Return the faces to the network that an Interest may be flooded to; see strategy.Node."""
         origin = self.faces[face]
         others = [out for out in self.faces.values() if out.is_up and not out.is_local]
         return [out.number for out in others if self._may_go(entry, origin, out.number, entry.name)]
 
     def find_announcement(self, name: bytes, now: int) -> bytes | None:
-        """Return what an application has announced for a name; see forwarder.strategy.Node."""
+        """Return what an application has announced for a name; see strategy.Node."""
         return None if self.announcement_of is None else self.announcement_of(name, now)
 
     def receive(self, face: int, packet: bytes, now: int, header: LpPacket | None = None) -> None:
@@ -343,7 +343,7 @@ class Forwarder:
         self._send(face, wire)
 
     def _feed_hops(self, feed: bytes, past: bool) -> Sequence[NextHop] | None:
-        """Return the next hops that a feed may come from; see forwarder.strategy.Strategy.feed_hops."""
+        """Return the next hops that a feed may come from; see Strategy.feed_hops."""
         hops = self.fib.lookup(feed)
         strategy = self.strategies.find(feed, prefix_ends(feed))
         return strategy.feed_hops(feed, hops, past=past) if strategy.LEADS_FEEDS else hops

@@ -8,10 +8,10 @@ the forwarder takes no time and no wire.
 from collections.abc import Hashable
 from typing import Protocol
 
-from forwarder.face import Face, LinkType
 from forwarder.forwarder import Forwarder
-from forwarder.link import LinkService
-from forwarder.pacing import Pacer
+from forwarder.links.link import LinkService
+from forwarder.tables.face import Face, LinkType
+from forwarder.tables.pacing import Pacer
 from forwarder.timers import Timers
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.packet import LARGEST_PACKET
@@ -43,8 +43,8 @@ class Host:
 
     Args:
         forwarder: the core.
-        first_face: number of the first face; a forwarder that others talk to leaves forwarder.face.FIRST_FACE
-            and above to them.
+        first_face: number of the first face; a forwarder that others talk to leaves
+            forwarder.tables.face.FIRST_FACE and above to them.
     """
 
     def __init__(self, forwarder: Forwarder, first_face: int = 1) -> None:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from forwarder.framing import LARGEST_FRAME, cut
+from forwarder.links.framing import LARGEST_FRAME, cut
 from forwarder.wire.tlv import MalformedPacket
 from ndn_over_ssb.contract import Terms
 from ssb.keys import Identity, InvalidRef, decode_base64, encode_base64, parse_feed

@@ -21,7 +21,7 @@ settings.load_profile("shared-machine")
 ROOT = Path(__file__).parents[1]
 PLAIN = (
     *("forwarder.daemon.", "forwarder.faces.", "forwarder.management."),
-    *("forwarder.strategies.", "forwarder.strategy.", "forwarder.toml_file"),
+    *("forwarder.strategies.", "forwarder.strategies.strategy.", "forwarder.toml_file"),
 )
 """Never compiled; setup.py says why."""
 

@@ -8,7 +8,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
-from captures.pcapng import Direction, Interface, Writer
+from captures.formats.pcapng import Direction, Interface, Writer
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 

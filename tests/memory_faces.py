@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from random import Random
 
-from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
-from forwarder.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.forwarder import Forwarder
 from forwarder.management import Authorisation, Management
+from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
+from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.packet import Data, parse_data
 

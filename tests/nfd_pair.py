@@ -10,8 +10,8 @@ from nfd_process import App, Nfd, command
 
 from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
-from forwarder.face import Persistency
-from forwarder.face_system import CONGESTION_MARKING, RELIABILITY
+from forwarder.tables.face import Persistency
+from forwarder.tables.face_system import CONGESTION_MARKING, RELIABILITY
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from patience import PATIENCE_S
 
 from forwarder.daemon.datasets import Client
-from forwarder.framing import cut
+from forwarder.links.framing import cut
 from forwarder.management.parameters import ControlParameters
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import from_uri
-from testbed.layerings.other_forwarder import managed_client
+from testbed.layerings.nodes.other_forwarder import managed_client
 
 WHY_NOT = next((f"{name} is not on PATH" for name in ("nfd", "nfdc") if shutil.which(name) is None), None)
 

@@ -1,7 +1,8 @@
-"""A second, careful reader of pcapng, block by block, which what captures.blocks reads is held against.
+"""A second, careful reader of pcapng, block by block, which what captures.formats.blocks reads is held
+against.
 
 Where a file is damaged it gives all that can be read up to there, and then raises CaptureError with the file
-and the byte. Interface descriptions are read by captures.pcapng.
+and the byte. Interface descriptions are read by captures.formats.pcapng.
 
 Source: draft-ietf-opsawg-pcapng, "PCAP Now Generic (pcapng) Capture File Format"; sections below are its own.
 """
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from captures.pcapng import CaptureError, Direction, Interface, Source, read_options, read_source
+from captures.formats.pcapng import CaptureError, Direction, Interface, Source, read_options, read_source
 
 _SECTION_HEADER = 0x0A0D0D0A  # reads the same in both byte orders (section 4.1)
 _INTERFACE_DESCRIPTION = 1

@@ -16,7 +16,7 @@ def holds_in_slower_time(
     the run, the more seconds of the machine a second of the run lasts. What is wrong otherwise stays wrong.
 
     Args:
-        judge: runs something at a dilation (captures.clock), and returns what does not hold.
+        judge: runs something at a dilation (captures.network.clock), and returns what does not hold.
         dilations: the dilations that are tried.
     """
     for dilation in dilations:

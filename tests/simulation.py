@@ -11,16 +11,16 @@ from typing import Any
 import pcapng_oracle
 from datagrams import parse_udp
 
-from captures.pcapng import Direction, Writer
-from forwarder.link import LinkService
+from captures.formats.pcapng import Direction, Writer
+from forwarder.links.link import LinkService
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
 from ssb.generate import generate_feed
 from ssb.message import Message
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.files import capture_interfaces
-from testbed.layerings.node import Node
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.node import Node
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline
 from testbed.scenario.workload import load

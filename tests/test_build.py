@@ -12,7 +12,7 @@ pytest.importorskip("setuptools", minversion="77", reason="too old to read pypro
 ROOT = Path(__file__).parents[1]
 PLAIN = (
     *("forwarder/daemon/", "forwarder/faces/", "forwarder/management/"),
-    *("forwarder/strategies/", "forwarder/strategy.py", "forwarder/toml_file.py"),
+    *("forwarder/strategies/", "forwarder/strategies/strategy.py", "forwarder/toml_file.py"),
 )
 DESCRIBE = """
 import setuptools, sys

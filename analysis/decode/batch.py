@@ -22,7 +22,8 @@ from analysis.decode.protocols.registry import TCP_OTHER, UDP_OTHER, tcp_ports, 
 from analysis.decode.reference import NDN_PORTS, decode_frame
 from analysis.decode.schema import COLUMNS
 from analysis.decode.tlv_batch import Octets, headers
-from captures.layers import (
+from captures.formats.records import Flags, Ints, Records
+from captures.layers.layers import (
     ETHERNET,
     EXTENSIONS,
     FAMILIES,
@@ -49,7 +50,6 @@ from captures.layers import (
     Ports,
     mac,
 )
-from captures.records import Flags, Ints, Records
 
 DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("protocol") :])
 """The columns that a frame itself says: those of decode_frame()."""

@@ -13,15 +13,15 @@ import pyarrow as pa
 
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.reader import COOKED, Reading, among, is_loopback
-from captures.files import read_piece
-from captures.layers import is_group
-from captures.pcapng import Direction
+from captures.formats.files import read_piece
+from captures.formats.pcapng import Direction
+from captures.layers.layers import is_group
 
 NEARLY_ALL = 0.95
 """The share of frames that an address has to take part in."""
 
 WINDOWS = 4
-"""How much of a capture is looked at, in windows of captures.records: from all over it if it has pieces."""
+"""Windows (captures.formats.records) of a capture that are looked at, from all over it if it has pieces."""
 
 _Pairs = Counter[tuple[str, str]]
 
@@ -30,7 +30,7 @@ def infer(readings: Sequence[Reading]) -> dict[str, dict[str, str]]:
     """Return by capture (its path) and interface the address of the node that captured, where it shows.
 
     That is the unicast address that takes part in NEARLY_ALL frames with NDN that are of unknown direction,
-    and in more than any other does. Raises OSError and captures.pcapng.CaptureError.
+    and in more than any other does. Raises OSError and captures.formats.pcapng.CaptureError.
     """
     seen: dict[tuple[str, str], _Pairs] = defaultdict(Counter)
     of: dict[str, list[Reading]] = defaultdict(list)

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from analysis.decode.schema import COLUMNS
-from captures.records import Flags, Ints
+from captures.formats.records import Flags, Ints
 
 _ARROW = {"string": pa.string(), "binary": pa.binary()}
 _TYPES = {column.name: column.type for column in COLUMNS}

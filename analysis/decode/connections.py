@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from analysis.decode.protocols.protocol import Ends
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.decode.schema import Column
-from captures.streams import ACK, FIN, RST, SYN, Chunk, Segment, Stream
+from captures.layers.streams import ACK, FIN, RST, SYN, Chunk, Segment, Stream
 
 CONNECTIONS = (
     Column("layering", "string", "", "the layering; of captures, their run"),
@@ -93,8 +93,9 @@ class Row(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """The next bytes of a stream as seen at a place: `at`, `length` as in captures.streams.Chunk; frame and
-    time of the segment with which they were there; bytes of headers of the segment that they came in."""
+    """The next bytes of a stream as seen at a place: `at`, `length` as in captures.layers.streams.Chunk;
+    frame and time of the segment with which they were there; bytes of headers of the segment that they came
+    in."""
 
     at: int
     length: int

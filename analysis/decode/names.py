@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from analysis.decode.reference import LARGEST
 from analysis.decode.tlv_batch import Octets, headers, is_nni, numbers
-from captures.records import Ints
+from captures.formats.records import Ints
 from forwarder.wire.feed import KEY_BYTES, LAST_ITEM, item_name, split_item
 from forwarder.wire.name import (
     BYTE_OFFSET,

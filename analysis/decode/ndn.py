@@ -16,7 +16,7 @@ from analysis.decode.columns import Columns
 from analysis.decode.names import distinct, read_names
 from analysis.decode.reference import payload_bytes
 from analysis.decode.tlv_batch import NNI, Grammar, Octets, headers, is_nni, numbers
-from captures.records import Flags, Ints
+from captures.formats.records import Flags, Ints
 from forwarder.wire.evidence import MOST_HOPS
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
 from forwarder.wire.lp import FEED_STATE, LP_PACKET

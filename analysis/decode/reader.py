@@ -22,10 +22,10 @@ from analysis.decode.protocols.registry import TCP_OTHER
 from analysis.decode.reference import NDN_PORTS, fitting, node_of
 from analysis.decode.schema import PACKETS
 from analysis.decode.tlv_batch import Octets
-from captures.files import Piece, read_piece
-from captures.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
-from captures.pcapng import CaptureError, Direction, Interface
-from captures.records import Damage, Flags, Ints, Records, Window
+from captures.formats.files import Piece, read_piece
+from captures.formats.pcapng import CaptureError, Direction, Interface
+from captures.formats.records import Damage, Flags, Ints, Records, Window
+from captures.layers.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
 
 NodeRule = Literal["auto", "interface", "file", "address"]
 """Which node captured a frame. "interface": what comes before -eth in the interface's name; "file": the
@@ -109,7 +109,7 @@ class Findings:
 
 
 def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
-    """Raise CaptureError if a capture is damaged; `damages` are captures.records.Damage."""
+    """Raise CaptureError if a capture is damaged; `damages` are captures.formats.records.Damage."""
     for offset, _, reason in damages:
         raise CaptureError(path, offset, reason)
 
@@ -127,7 +127,7 @@ def read_packets(
 
     A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
     capture. A frame whose stamp is negative, or not before LATEST, has the time of the frame before it.
-    Raises OSError, and captures.pcapng.CaptureError for a file that is no capture.
+    Raises OSError, and captures.formats.pcapng.CaptureError for a file that is no capture.
     """
     number = reading.piece.first
     for window, interfaces in read_piece(reading.piece, findings.damages, findings.key_logs):

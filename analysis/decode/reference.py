@@ -16,8 +16,8 @@ from typing import NamedTuple, TypeAlias
 
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import PROTOCOLS, TCP_OTHER, protocol_of
-from captures.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
-from captures.old_format import OLD_FORMAT, is_old, modern
+from captures.layers.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
+from captures.layers.old_format import OLD_FORMAT, is_old, modern
 from forwarder.wire.evidence import Evidence, encode_evidence
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
 from forwarder.wire.hello import parse_hello

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from captures.records import Flags, Ints
+from captures.formats.records import Flags, Ints
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 

@@ -13,11 +13,11 @@ from itertools import chain
 from operator import add, itemgetter
 from typing import Any, NamedTuple
 
+from analysis.columns.values import ALL
 from analysis.decode.schema import MESSAGES, NOTICES
 from analysis.pit.entry import Message, State
 from analysis.pit.model import PitModel
-from analysis.tables.values import ALL
-from captures.reassembly import Reassembler
+from captures.layers.reassembly import Reassembler
 
 SLICE_NS = 50_000_000
 MOST_SLICES = 240

@@ -25,8 +25,8 @@ from analysis.errors import AnalysisError, reason
 from analysis.live.batch import counts, messages
 from analysis.live.capture import NEEDED, Break, LiveCapture
 from analysis.spark.stream_source import Offset, follow_captures
-from captures.growing import START, Growing
-from captures.pcapng import CaptureError, Direction, Interface, Writer
+from captures.formats.growing import START, Growing
+from captures.formats.pcapng import CaptureError, Direction, Interface, Writer
 
 BATCH_BYTES = 8 << 20
 """Bytes of captures in a batch, so that the page goes on while a large one is caught up with, in bounded

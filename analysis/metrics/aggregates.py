@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from analysis.columns.samples import without_tails
+from analysis.columns.values import ALL, HELD
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
-from analysis.tables.samples import without_tails
-from analysis.tables.values import ALL, HELD
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
 """By layering: what each name comes to; None, or not there, where it is not defined."""
@@ -46,7 +46,7 @@ def events_totals(events: pa.Table, feeds: pa.Table, faults: pa.Table) -> Totals
 
     `events` is the events of the applications: layering, event, feed, seq; `feeds` is
     analysis.run.context.FEEDS, of which cross traffic does not count; `faults` is
-    analysis.metrics.delivery.faults.
+    analysis.metrics.run.delivery.faults.
     """
     own = {(row["layering"], row["feed"]) for row in feeds.to_pylist() if not row["cross"]}
     published = events.filter(pc.equal(events["event"], "published"))
@@ -64,7 +64,7 @@ def events_totals(events: pa.Table, feeds: pa.Table, faults: pa.Table) -> Totals
 
 def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Table) -> Totals:
     """Return deliveries and the metrics of latency, tails only of enough samples, from
-    analysis.tables.latency.quantiles, analysis.metrics.delivery.first_items and .recovery."""
+    analysis.tables.latency.quantiles, analysis.metrics.run.delivery.first_items and .recovery."""
     totals: dict[str, dict[str, Any]] = defaultdict(dict)
     for row in quantiles.to_pylist():
         if row["node"] == ALL:
@@ -78,8 +78,7 @@ def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Tabl
 
 
 def keeping_up_totals(subscribers: pa.Table) -> Totals:
-    """Return fell_behind and cut_off, how many subscribers of analysis.metrics.saturation.KEEPING_UP did or
-    were."""
+    """Return fell_behind and cut_off, how many subscribers of saturation.KEEPING_UP did or were."""
     return {
         layering: {name: sum(row[name] for row in rows) for name in ("fell_behind", "cut_off")}
         for layering, rows in by_layering(subscribers).items()
@@ -88,7 +87,7 @@ def keeping_up_totals(subscribers: pa.Table) -> Totals:
 
 def held_totals(name: str, summary: pa.Table) -> Totals:
     """Return what nodes and the network hold as the metrics `<name>_entries_mean` and so on, from
-    analysis.pit.levels.SUMMARY."""
+    analysis.pit.windows.levels.SUMMARY."""
     totals: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(summary).items():
         nodes = [row for row in rows if row["node"] != ALL]
@@ -105,8 +104,8 @@ def held_totals(name: str, summary: pa.Table) -> Totals:
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
-    """Return the other metrics of PITs, from analysis.pit.levels.SUMMARY and
-    analysis.metrics.lower_bounds.feeds_at."""
+    """Return the other metrics of PITs, from analysis.pit.windows.levels.SUMMARY and
+    analysis.metrics.run.lower_bounds.feeds_at."""
     feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
     totals: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(pit_summary).items():
@@ -230,7 +229,8 @@ def busiest(uses: pa.Table) -> Totals:
 def fairness(flows: pa.Table) -> Totals:
     """Return throughput (mean of its flows, kbit/s) and fairness: Jain's index, 1 if all are equal.
 
-    `flows` is analysis.metrics.bottleneck.flows. Of a layering with fewer than two flows both are undefined.
+    `flows` is analysis.metrics.run.bottleneck.flows. Of a layering with fewer than two flows both are
+    undefined.
     """
     totals = {}
     for layering, rows in by_layering(flows).items():
@@ -248,7 +248,7 @@ def jain(values: Sequence[float]) -> float | None:
 
 def queue_totals(samples: pa.Table) -> Totals:
     """Return queue_p50, queue_p99, queue_max (bytes): over time, of the longest of some queues of
-    analysis.metrics.bottleneck.QUEUE."""
+    analysis.metrics.run.bottleneck.QUEUE."""
     totals = {}
     for layering, rows in by_layering(samples).items():
         queues: defaultdict[str, Rows] = defaultdict(list)

@@ -211,7 +211,7 @@ those of entries that have lasted and ended, shares those of entries that have e
 that renews is counted at both ends of its link. Control messages are what a protocol declares so
 (analysis/decode/protocols): of NDN, Interests, LLIs, Nacks, Hellos, and frames with FeedStates or
 acknowledgements alone; what TCP itself adds is in frames and bytes. What finds feeds is explained in
-analysis/metrics/moves.py. What has no meaning in a run (recovery, where nothing
+analysis/metrics/run/moves.py. What has no meaning in a run (recovery, where nothing
 failed) is null for all of its layerings."""
 
 

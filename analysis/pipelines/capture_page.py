@@ -16,9 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.errors import AnalysisError, reason
 from analysis.files import Rows, write_whole
-from analysis.metrics import capture_aggregates, capture_names
-from analysis.pit import levels
+from analysis.metrics.captures import aggregates as capture_aggregates
+from analysis.metrics.captures import names as capture_names
 from analysis.pit.entry import State
+from analysis.pit.windows import levels
 from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import askers, counted, natural
 from analysis.report.capture.findings import Figures, figures

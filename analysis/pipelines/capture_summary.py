@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.report.capture.findings import Figures
 from analysis.spark.to_parquet import Report
-from captures.files import fingerprint
+from captures.formats.files import fingerprint
 
 _SUMS = ("frames", "gaps", "skipped", "connections")
 

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.schema import MESSAGES
-from analysis.pit import files
+from analysis.pit.windows import files
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame
 from analysis.spark.parallel import in_parallel

@@ -20,10 +20,10 @@ from analysis.report.capture.findings import Figures
 from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
 from analysis.spark.parquet import BY, at_least_empty, directories
 from analysis.spark.to_parquet import Report, extract
-from captures.files import EMPTY_FILE, cut
-from captures.key_log import Secrets
-from captures.layers import Ports
-from captures.pcapng import CaptureError
+from captures.formats.files import EMPTY_FILE, cut
+from captures.formats.key_log import Secrets
+from captures.formats.pcapng import CaptureError
+from captures.layers.layers import Ports
 
 REPORT = "report.html"
 SUMMARY = "summary.json"

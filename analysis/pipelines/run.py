@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from analysis.columns.values import ALL, HELD
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
@@ -31,16 +32,18 @@ from analysis.decode.reader import strictly
 from analysis.decode.schema import MESSAGES
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
-from analysis.metrics import aggregates, bottleneck, delivery, logs, moves, replication, standing, state, tiny
-from analysis.metrics.duplicates import copies
-from analysis.metrics.in_flight import in_flight
-from analysis.metrics.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
+from analysis.metrics import aggregates
 from analysis.metrics.registry import compare, measure
-from analysis.metrics.saturation import keeping_up
-from analysis.pit import files, levels
+from analysis.metrics.run import bottleneck, delivery, logs, moves, replication, state, tiny
+from analysis.metrics.run import held_state as standing
+from analysis.metrics.run.duplicates import copies
+from analysis.metrics.run.in_flight import in_flight
+from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
+from analysis.metrics.run.saturation import keeping_up
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
-from analysis.pit.validation import samples, truth, truth_summary
+from analysis.pit.windows import files, levels
+from analysis.pit.windows.validation import samples, truth, truth_summary
 from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
@@ -57,7 +60,6 @@ from analysis.tables.overhead import overhead, traffic
 from analysis.tables.packet_tables import tell
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import CONNECTIONS, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
-from analysis.tables.values import ALL, HELD
 
 IN_FLIGHT_NS = 1_000_000
 """Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
@@ -206,7 +208,7 @@ class Prepared(NamedTuple):
         return settle(table, self.tables / f"{name}.parquet", here=self.here)
 
     def of_pits(self, name: str, schema: StructType) -> DataFrame:
-        """Return a table that analysis.pit.files.scan has written."""
+        """Return a table that analysis.pit.windows.files.scan has written."""
         return read_parquet(self.packets.sparkSession, self.pit / name, schema)
 
     def frame(self, table: pa.Table) -> DataFrame:

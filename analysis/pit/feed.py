@@ -8,7 +8,7 @@ import numpy as np
 from analysis.decode.schema import FOREVER
 from analysis.pit.entry import Entry, Ledger, Message
 from analysis.pit.hellos import Change
-from captures.records import Flags, Ints
+from captures.formats.records import Flags, Ints
 from forwarder.wire.hello import reference
 from forwarder.wire.name import from_uri
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from captures.records import Flags, Ints
+from captures.formats.records import Flags, Ints
 
 CAN_BE_PREFIX, MUST_BE_FRESH = 2, 1
 KEYS = 4

@@ -116,7 +116,7 @@ from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import FeedEntry
 from analysis.pit.hellos import Hellos
 from analysis.pit.matching import DIGEST
-from captures.records import Flags, Ints
+from captures.formats.records import Flags, Ints
 
 FORK = "/32=fork/seq="
 """In the name of a fork's proof, between its feed and its number."""

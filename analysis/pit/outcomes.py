@@ -3,8 +3,8 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.tables.quantiles import in_ms, quantile_function
-from analysis.tables.values import ALL, OUTCOMES
+from analysis.columns.quantiles import in_ms, quantile_function
+from analysis.columns.values import ALL, OUTCOMES
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "max": 1.0}
 

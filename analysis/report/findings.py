@@ -85,7 +85,7 @@ def findings(
     """Return the findings of a comparison: the rows of analysis.metrics.registry.compare, and their ranks.
 
     `losses` has the rows of analysis.tables.link_transits.losses, `subscribers` those of
-    analysis.metrics.saturation.KEEPING_UP.
+    analysis.metrics.run.saturation.KEEPING_UP.
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     by_key = {axis.metric.key: axis for axis in axes}

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from analysis.columns.values import ALL
 from analysis.live.capture import NOTHING, LiveCapture
 from analysis.pit.entry import State
 from analysis.report.figures.plot import Figure, Menu, Spec, figure, line, with_menus
 from analysis.report.figures.wire import KINDS
 from analysis.report.numbers import pretty
 from analysis.report.page import page
-from analysis.tables.values import ALL
 
 MOST_ROWS = 40
 """Interfaces in the map of loads; of more, those that carried most."""

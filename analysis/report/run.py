@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from analysis.columns.samples import TAILS
+from analysis.columns.values import ALL, OUTCOMES
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows, write_whole
 from analysis.metrics.aggregates import ratio
@@ -22,8 +24,6 @@ from analysis.report.page import page
 from analysis.report.ranks import alike, rank
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
-from analysis.tables.samples import TAILS
-from analysis.tables.values import ALL, OUTCOMES
 from topologies.link import LINK_PARAMETERS
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")

@@ -2,9 +2,10 @@
 
     packets = read_captures(spark, {"poll": "run/poll/capture.pcapng", "lli": "run/lli/capture.pcapng"})
 
-A capture is cut between records (captures.files.cut), and each piece is decoded by one task into Arrow record
-batches (analysis.decode.reader). Spark takes signed integers only; nanoseconds are a bigint. All captures are
-one source, as Spark starts a Python process to plan each. It does not tell a Python source which columns are
+A capture is cut between records (captures.formats.files.cut), and each piece is decoded by one task into
+Arrow record batches (analysis.decode.reader). Spark takes signed integers only; nanoseconds are a bigint. All
+captures are one source, as Spark starts a Python process to plan each. It does not tell a Python source which
+columns are
 wanted: whoever asks more than once writes Parquet first (analysis.spark.to_parquet), and faster than through
 here.
 """
@@ -21,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
 from analysis.decode.schema import PACKETS
-from captures.files import PIECE_BYTES, cut
+from captures.formats.files import PIECE_BYTES, cut
 
 SMALLEST_PIECE = 1 << 20
 

@@ -93,7 +93,7 @@ def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By)
 
 def write_by_time(packets: DataFrame, path: Path, by: By = BY, *, here: bool) -> None:
     """Write packets anew in directories of `by` so that few row groups of a node overlap in time:
-    whoever reads them by time (analysis.pit.files) holds no more than these. `here` is settle()'s."""
+    whoever reads them by time (analysis.pit.windows.files) holds no more than these. `here` is settle()'s."""
     if here:
         shutil.rmtree(path, ignore_errors=True)
         in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])

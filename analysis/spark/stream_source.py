@@ -3,10 +3,11 @@
     packets = follow_captures(spark, {"trace": ["trace.pcapng"]})
     packets.writeStream.format("parquet").option("checkpointLocation", ...).start(...)
 
-The offset of a stream is, for each capture, the end of its last whole record (captures.growing.Place), never
-the file's size. A batch is what lies between two offsets, cut into the pieces that the batch source has too,
-and decoded by the same code (analysis.spark.batch_source); so a stream gives the rows that a batch would,
-whenever it looks, and after a restart from its checkpoint goes on with the next one.
+The offset of a stream is, for each capture, the end of its last whole record
+(captures.formats.growing.Place), never the file's size. A batch is what lies between two offsets, cut into
+the pieces that the batch source has too, and decoded by the same code (analysis.spark.batch_source); so a
+stream gives the rows that a batch would, whenever it looks, and after a restart from its checkpoint goes on
+with the next one.
 
 Frames of TCP streams stay segments, as in analysis.spark.batch_source.
 """
@@ -30,8 +31,8 @@ from pyspark.sql.types import StructType
 
 from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
 from analysis.decode.schema import PACKETS
-from captures.files import Piece
-from captures.growing import START, Growing, Place, open_any
+from captures.formats.files import Piece
+from captures.formats.growing import START, Growing, Place, open_any
 
 Offset = dict[str, dict[str, int]]
 """The fields of a Place by the capture's name."""

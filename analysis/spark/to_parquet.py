@@ -34,11 +34,11 @@ from analysis.decode.schema import ARROW_TYPES, COLUMNS, PACKETS
 from analysis.files import Rows
 from analysis.spark.parallel import each, go_on
 from analysis.spark.parquet import BY, By, WholeFile, at_least_empty, partition
-from captures import websocket
-from captures.files import PIECE_FRAMES
-from captures.key_log import Secrets, from_lines
-from captures.packet_stream import PacketStream
-from captures.streams import RST
+from captures.formats.files import PIECE_FRAMES
+from captures.formats.key_log import Secrets, from_lines
+from captures.layers import websocket
+from captures.layers.packet_stream import PacketStream
+from captures.layers.streams import RST
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,8 +10,8 @@ those that a layering is judged by.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.tables.quantiles import in_ms, quantile_function
-from analysis.tables.values import ALL
+from analysis.columns.quantiles import in_ms, quantile_function
+from analysis.columns.values import ALL
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 
@@ -23,7 +23,7 @@ SUBSCRIBED, ARCHIVED, CROSS, BEYOND = "subscribed", "archived", "cross", "beyond
 
 def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
     """Return a row for each item delivered to a node: schema.LATENCY without bound_ns
-    (analysis.metrics.lower_bounds).
+    (analysis.metrics.run.lower_bounds).
 
     `events` has layering, time (ns), node, event ("published", "joined", "delivered" or other), feed, seq,
     bytes; `feeds` and `nodes` are those of analysis.run.context. The first delivery of an item to a node
@@ -82,7 +82,7 @@ def carried(latencies: DataFrame) -> DataFrame:
 def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
     """Summarise the latencies of what was SUBSCRIBED to, of each subscriber and of ALL together.
 
-    `latencies` has bound_ns, too (analysis.metrics.lower_bounds.with_bound). Returns layering, node,
+    `latencies` has bound_ns, too (analysis.metrics.run.lower_bounds.with_bound). Returns layering, node,
     deliveries, payload_bytes, latency_p50, latency_p95, latency_p99, latency_max (ms), bound_p50 (ms),
     latency_ratio_p50 and latency_ratio_p95 (of latency to bound), and quantiles_ns, the quantile function at
     `points` + 1 even steps from 0 to 1. Quantiles are exact, interpolated between the two nearest ranks.

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.run.context import Case, Cases
 from analysis.run.manifest import Link
 from analysis.tables.matching import match
-from analysis.tables.values import ALL
-from captures.files import cut, read_piece
-from captures.pcapng import Direction
-from captures.records import Damage
+from captures.formats.files import cut, read_piece
+from captures.formats.pcapng import Direction
+from captures.formats.records import Damage
 
 _COUNTS = ("frames", "lost", "loss_runs", "arrived", "overtook", "twice")
 _SET = ("set_lost", "set_loss_runs", "set_overtook", "set_twice")
@@ -48,7 +48,7 @@ class _Seen(NamedTuple):
 
 
 def link_frames(cases: Cases) -> pa.Table:
-    """Return LINK_FRAMES of cases. Raises OSError and captures.pcapng.CaptureError."""
+    """Return LINK_FRAMES of cases. Raises OSError and captures.formats.pcapng.CaptureError."""
     rows: Rows = []
     for name, case in cases.items():
         ways = list(_ways(case))

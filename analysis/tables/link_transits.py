@@ -17,14 +17,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BooleanType, DataType, LongType, StringType, StructField, StructType
 
+from analysis.columns.quantiles import quantile_function
+from analysis.columns.slices import slice_of, with_span
 from analysis.decode.schema import NOTICES
 from analysis.run.context import Cases
 from analysis.run.manifest import Link, Medium
 from analysis.spark.parallel import by_group
 from analysis.tables.matching import match
-from analysis.tables.quantiles import quantile_function
-from analysis.tables.slices import slice_of, with_span
-from captures.layers import GROUP
+from captures.layers.layers import GROUP
 from topologies.link import LinkParameters
 
 ENDS = pa.schema(

@@ -8,10 +8,10 @@ inter-frame gap.
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.columns.values import layer_name, layers
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
 from analysis.decode.protocols.registry import in_datagrams
-from analysis.tables.values import layer_name, layers
 
 _BY = ("layering", "node", "interface", "protocol", "transport", "kind")
 _SUMS = (

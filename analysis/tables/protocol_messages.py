@@ -80,7 +80,7 @@ def arrivals(brought: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def item_sizes(brought: DataFrame) -> DataFrame:
-    """Return analysis.metrics.lower_bounds.item_sizes of items().
+    """Return analysis.metrics.run.lower_bounds.item_sizes of items().
 
     wire_bytes are the item's bytes of the stream and their share of the headers of full frames, as other
     messages may share its frames. Alone it takes frames of its own, which IP passes on one by one: so a node

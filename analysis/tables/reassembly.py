@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own 
 
 from analysis.decode.schema import MESSAGES, NOTICES
 from analysis.spark.parallel import by_group
-from captures.reassembly import Reassembler
+from captures.layers.reassembly import Reassembler
 
 _WHERE = ("layering", "interface", "node", "direction", "src", "dst", "src_port", "dst_port")
 _NETWORK = (

@@ -36,8 +36,8 @@ from analysis.spark.parallel import each
 from analysis.spark.parquet import WholeFile, partition
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import EVENTS, TRANSACTIONS
-from captures.layers import GROUP
-from captures.records import Flags, Ints
+from captures.formats.records import Flags, Ints
+from captures.layers.layers import GROUP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

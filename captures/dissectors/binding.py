@@ -14,9 +14,9 @@ from scapy.layers.l2 import CookedLinux, Ether
 from scapy.layers.ppp import PPP
 from scapy.packet import Packet, Padding, bind_bottom_up, bind_top_down
 
-from captures import websocket
 from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
+from captures.layers import websocket
 from forwarder.wire.lp import LP_PACKET
 from forwarder.wire.packet import DATA, INTEREST
 from forwarder.wire.tlv import MalformedPacket, read_header

@@ -19,7 +19,7 @@ from captures.dissectors.fields import (
     Text,
     Tlv,
 )
-from captures.old_format import (
+from captures.layers.old_format import (
     CHILD,
     EXCLUDE,
     FRESH,

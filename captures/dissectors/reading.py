@@ -20,7 +20,7 @@ from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
 from captures.dissectors.summary import Fields, Whole, describe, fields_of, short_name
 from captures.dissectors.tiny import tiny_fields
-from captures.reassembly import Reassembler
+from captures.layers.reassembly import Reassembler
 from forwarder.wire.lp import FRAGMENT, LP_PACKET
 from forwarder.wire.name import NAME, to_uri
 from forwarder.wire.packet import DATA, INTEREST

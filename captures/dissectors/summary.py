@@ -15,7 +15,7 @@ from captures.dissectors.hello import Hello, Standing
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
 from captures.dissectors.ndn import Data, Interest, SignatureInfo
 from captures.dissectors.tiny import TINY_FIELDS
-from captures.old_format import OLD_FORMAT
+from captures.layers.old_format import OLD_FORMAT
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import is_item_name, split_fork, split_item
 from forwarder.wire.lp import LP_PACKET

@@ -2,7 +2,7 @@
 
     Ether() / IP(dst="239.5.5.8") / UDP() / TinyWant(demultiplexer=bytes(7), offset=0, wanted=[1, 4])
 
-What a packet is, its form tells (`captures.tiny`).
+What a packet is, its form tells (`captures.layers.tiny`).
 """
 
 import zlib
@@ -20,7 +20,7 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
-from captures.tiny import (
+from captures.layers.tiny import (
     CRC,
     DEMUX,
     POINTER,

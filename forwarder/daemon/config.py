@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from forwarder.faces.ethernet import GROUP
 from forwarder.faces.multicast import GROUP_IPV4, GROUP_IPV6, GROUP_PORT
 from forwarder.faces.uri import PORT, canonize, parse
-from forwarder.link import MIN_FRAME
+from forwarder.links.link import MIN_FRAME
 from forwarder.toml_file import first_problem, read_toml
 from forwarder.wire.name import from_uri
 

@@ -12,7 +12,6 @@ from random import Random
 from forwarder.daemon.config import Config, ConfigError
 from forwarder.daemon.neighbours import Neighbours
 from forwarder.daemon.plan import Plan, waiting
-from forwarder.face import FIRST_FACE, INTERNAL_FACE, Face
 from forwarder.faces import unix
 from forwarder.faces.netif import interfaces
 from forwarder.faces.system import Faces
@@ -22,7 +21,8 @@ from forwarder.host import Host
 from forwarder.management import Authorisation, Management
 from forwarder.management.feednet import FeednetModule
 from forwarder.strategies.best_route import BestRoute
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
+from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Face
 from forwarder.wire.name import from_uri, to_uri
 
 log = logging.getLogger("feednet")

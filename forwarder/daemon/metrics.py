@@ -21,8 +21,8 @@ from prometheus_client.registry import Collector
 
 from forwarder.daemon.config import ConfigError, MetricsSection
 from forwarder.daemon.daemon import Daemon
-from forwarder.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.management.manager import own_version
+from forwarder.tables.face import BYTE_COUNTERS, PACKET_COUNTERS
 
 _PATIENCE_S = 10.0
 _MOST_CONNECTIONS = 16

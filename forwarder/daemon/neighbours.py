@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from forwarder.daemon.config import FaceSection
-from forwarder.face import Face, Persistency
-from forwarder.face_system import RELIABILITY, FaceEvent, FaceParameters, Outcome
 from forwarder.faces.system import Faces
-from forwarder.rib import Origin, Rib, Route, RouteFlag
+from forwarder.tables.face import Face, Persistency
+from forwarder.tables.face_system import RELIABILITY, FaceEvent, FaceParameters, Outcome
+from forwarder.tables.rib import Origin, Rib, Route, RouteFlag
 from forwarder.wire.name import from_uri
 
 log = logging.getLogger("feednet")

@@ -15,7 +15,7 @@ from forwarder.daemon.config import Config, ConfigError, FaceSection, StrategySe
 from forwarder.daemon.neighbours import Ends
 from forwarder.faces.uri import canonize
 from forwarder.management import Authorisation
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
 from forwarder.wire.name import from_uri
 
 RELOADED = frozenset(

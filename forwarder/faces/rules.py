@@ -1,9 +1,9 @@
 """What a face may be asked to be (NFD wiki, "FaceMgmt"): the rules behind the codes of create and update."""
 
-from forwarder.face import Face, Persistency
-from forwarder.face_system import LOCAL_FIELDS, FaceParameters, Outcome
 from forwarder.faces.uri import FaceUri, parse
-from forwarder.link import MIN_FRAME
+from forwarder.links.link import MIN_FRAME
+from forwarder.tables.face import Face, Persistency
+from forwarder.tables.face_system import LOCAL_FIELDS, FaceParameters, Outcome
 
 _IP = ("udp4", "udp6", "tcp4", "tcp6")
 

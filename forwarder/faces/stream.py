@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from forwarder.faces.driver import BURST, Driver
-from forwarder.framing import cut
+from forwarder.links.framing import cut
 from forwarder.wire.tlv import MalformedPacket
 
 SEND_QUEUE = 1 << 20

@@ -10,12 +10,6 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from forwarder.face import Face, LinkType, Persistency
-from forwarder.face_system import (
-    CONGESTION_MARKING,
-    FaceParameters,
-    Outcome,
-)
 from forwarder.faces import rules, tcp, unix
 from forwarder.faces.ethernet import EthernetChannel, EthernetTransport, mac_of
 from forwarder.faces.multicast import MulticastSockets, MulticastTransport
@@ -25,6 +19,12 @@ from forwarder.faces.table import SECOND, FaceTable, StreamChannel
 from forwarder.faces.udp import UdpChannel, UdpTransport
 from forwarder.faces.uri import FaceUri, from_address
 from forwarder.host import Host
+from forwarder.tables.face import Face, LinkType, Persistency
+from forwarder.tables.face_system import (
+    CONGESTION_MARKING,
+    FaceParameters,
+    Outcome,
+)
 
 DEFAULT_MTU = 8800
 """Largest frame on UDP, bytes: IP cuts it where the path takes less, as NFD leaves it to do."""
@@ -37,7 +37,7 @@ log = logging.getLogger("feednet")
 
 
 class Faces(FaceTable):
-    """The faces of a host that its daemon runs; a forwarder.face_system.FaceSystem.
+    """The faces of a host that its daemon runs; a forwarder.tables.face_system.FaceSystem.
 
     See FaceTable for its arguments and attributes.
     """

@@ -10,14 +10,20 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from forwarder.face import Face, LinkType, Persistency
-from forwarder.face_system import CONGESTION_MARKING, LOCAL_FIELDS, RELIABILITY, FaceEvent, FaceParameters
 from forwarder.faces import tcp
 from forwarder.faces.driver import Driver
 from forwarder.faces.stream import StreamTransport
 from forwarder.faces.udp import UdpChannel
 from forwarder.faces.uri import FaceUri, from_address
 from forwarder.host import Host
+from forwarder.tables.face import Face, LinkType, Persistency
+from forwarder.tables.face_system import (
+    CONGESTION_MARKING,
+    LOCAL_FIELDS,
+    RELIABILITY,
+    FaceEvent,
+    FaceParameters,
+)
 
 SECOND = 1_000_000_000
 
@@ -62,7 +68,7 @@ class FaceTable:
     """Faces with their ends, and who wants to know what happens to them.
 
     Args:
-        host: numbers its faces from forwarder.face.FIRST_FACE.
+        host: numbers its faces from forwarder.tables.face.FIRST_FACE.
         loop: the event loop.
         is_marking: whether faces mark congestion unless told otherwise.
 

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.ranges import MS
+from forwarder.tables.face import Face
 from forwarder.wire.packet import Data
 
 _PROOF_INTERVAL: Final = 100 * MS

@@ -15,10 +15,8 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from forwarder.face import Face
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_item, verify_run
-from forwarder.fib import NextHop
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry, Memory
 from forwarder.lli.forks import Forks
@@ -26,6 +24,8 @@ from forwarder.lli.neighbours import Neighbours
 from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
+from forwarder.tables.face import Face
+from forwarder.tables.fib import NextHop
 from forwarder.timers import Timers
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.hello import Standing, parse_hello

@@ -2,16 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from forwarder.face import CONTENT_STORE_FACE, INTERNAL_FACE, NULL_FACE, Face, Persistency
-from forwarder.face_system import (
-    CONGESTION_MARKING,
-    LOCAL_FIELDS,
-    RELIABILITY,
-    FaceEvent,
-    FaceParameters,
-    FaceSystem,
-    Outcome,
-)
 from forwarder.management.module import Call, Command, Module, Refusal
 from forwarder.management.parameters import (
     EXPIRATION_PERIOD,
@@ -26,6 +16,16 @@ from forwarder.management.parameters import (
     ControlParameters,
     ControlResponse,
     read_text,
+)
+from forwarder.tables.face import CONTENT_STORE_FACE, INTERNAL_FACE, NULL_FACE, Face, Persistency
+from forwarder.tables.face_system import (
+    CONGESTION_MARKING,
+    LOCAL_FIELDS,
+    RELIABILITY,
+    FaceEvent,
+    FaceParameters,
+    FaceSystem,
+    Outcome,
 )
 from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, nni, read_header, read_nni

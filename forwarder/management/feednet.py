@@ -10,7 +10,7 @@ from typing import Any
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
 from forwarder.lli.entry import FeedEntry
 from forwarder.management.module import Module
 from forwarder.wire.name import to_uri

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
-from forwarder.face import CONTENT_STORE_FACE, INTERNAL_FACE, NULL_FACE, Face
-from forwarder.face_system import FaceEvent, FaceSystem
 from forwarder.forwarder import Forwarder
 from forwarder.management.announcement import announcement_in
 from forwarder.management.authorisation import MODULES, Authorisation
@@ -23,7 +21,9 @@ from forwarder.management.routes import FibModule, RibModule
 from forwarder.management.status import StatusModule
 from forwarder.management.store import StoreModule
 from forwarder.management.strategies import StrategiesModule
-from forwarder.rib import Origin, Rib, Route
+from forwarder.tables.face import CONTENT_STORE_FACE, INTERNAL_FACE, NULL_FACE, Face
+from forwarder.tables.face_system import FaceEvent, FaceSystem
+from forwarder.tables.rib import Origin, Rib, Route
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import GENERIC, SEGMENT, VERSION, from_uri
 from forwarder.wire.packet import INTEREST, Interest, make_data, parse_interest

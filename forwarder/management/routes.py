@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from forwarder.face import Face
-from forwarder.fib import Fib
 from forwarder.management.announcement import (
     ROUTE_COST,
     Announcement,
@@ -21,7 +19,9 @@ from forwarder.management.parameters import (
     ORIGIN,
     ControlResponse,
 )
-from forwarder.rib import Origin, Rib, Route, RouteFlag
+from forwarder.tables.face import Face
+from forwarder.tables.fib import Fib
+from forwarder.tables.rib import Origin, Rib, Route, RouteFlag
 from forwarder.wire.name import GENERIC, NAME, component, prefix_ends
 from forwarder.wire.tlv import MalformedPacket, element, nni
 

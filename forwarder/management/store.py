@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from forwarder.content_store import ContentStore
 from forwarder.forwarder import Forwarder
 from forwarder.management.module import Call, Command, Module, Refusal
 from forwarder.management.parameters import CAPACITY, FLAGS, ControlParameters, ControlResponse
+from forwarder.tables.content_store import ContentStore
 from forwarder.wire.packet import make_interest, parse_interest
 from forwarder.wire.tlv import element, nni
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from forwarder.management.module import Call, Command, Module, Refusal, done
 from forwarder.management.parameters import STRATEGY, ControlResponse
 from forwarder.strategies import STRATEGIES
-from forwarder.strategy import Strategy
-from forwarder.strategy_choice import StrategyChoice
+from forwarder.strategies.strategy import Strategy
+from forwarder.strategies.strategy_choice import StrategyChoice
 from forwarder.wire.name import GENERIC, NAME, VERSION, component, components
 from forwarder.wire.tlv import MalformedPacket, element, nni, read_nni
 

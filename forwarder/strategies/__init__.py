@@ -1,7 +1,7 @@
 """The strategies: one file each, found by being here.
 
-A strategy of one's own is a file with a class derived from forwarder.strategy.Strategy; put it here, or
-name the file to load(). docs/strategies.md shows how to write one.
+A strategy of one's own is a file with a class derived from forwarder.strategies.strategy.Strategy; put it
+here, or name the file to load(). docs/strategies.md shows how to write one.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
 
 
 def _strategies_in(module: ModuleType) -> Iterable[type[Strategy]]:
@@ -85,6 +85,8 @@ def load(path: Path) -> list[str]:
         raise ValueError(f"{path}: {type(error).__name__}: {error}") from error
     found = {strategy.NAME: strategy for strategy in _strategies_in(module)}
     if not found:
-        raise ValueError(f"{path}: no class derived from forwarder.strategy.Strategy that has a NAME")
+        raise ValueError(
+            f"{path}: no class derived from forwarder.strategies.strategy.Strategy that has a NAME"
+        )
     STRATEGIES.update(found)
     return list(found)

@@ -13,10 +13,10 @@ the others; here its consumer's repetition does that, since strategies have no t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forwarder.fib import NextHop
-from forwarder.measurements import MS, Measurements, RoundTrip
-from forwarder.pit import PitEntry
-from forwarder.strategy import Node, Strategy
+from forwarder.strategies.measurements import MS, Measurements, RoundTrip
+from forwarder.strategies.strategy import Node, Strategy
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import Data
 

@@ -27,11 +27,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from forwarder.fib import NextHop
-from forwarder.measurements import MS, Measurements, RoundTrip
-from forwarder.pit import PitEntry
-from forwarder.strategy import Node, Strategy
-from forwarder.suppression import PARAMETERS, Suppression
+from forwarder.strategies.measurements import MS, Measurements, RoundTrip
+from forwarder.strategies.strategy import Node, Strategy
+from forwarder.strategies.suppression import PARAMETERS, Suppression
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 from forwarder.wire.packet import Data
 
 _FIRST_PROBE_MS = 5000

@@ -10,10 +10,10 @@ beyond the PIT entry: a next hop that no longer answers is found out anew with e
 
 from collections.abc import Mapping, Sequence
 
-from forwarder.fib import NextHop
-from forwarder.pit import PitEntry
-from forwarder.strategy import Node, Strategy
-from forwarder.suppression import PARAMETERS, Suppression
+from forwarder.strategies.strategy import Node, Strategy
+from forwarder.strategies.suppression import PARAMETERS, Suppression
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 
 
 class BestRoute(Strategy):

@@ -8,10 +8,10 @@ other a second time.
 
 from collections.abc import Mapping, Sequence
 
-from forwarder.fib import NextHop
-from forwarder.pit import PitEntry
-from forwarder.strategy import Node, Strategy
-from forwarder.suppression import PARAMETERS, Suppression
+from forwarder.strategies.strategy import Node, Strategy
+from forwarder.strategies.suppression import PARAMETERS, Suppression
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 
 
 class Multicast(Strategy):

@@ -7,9 +7,9 @@ consumer's repetition draws again.
 
 from collections.abc import Sequence
 
-from forwarder.fib import NextHop
-from forwarder.pit import PitEntry
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 
 
 class RandomChoice(Strategy):

@@ -12,16 +12,16 @@ A discovery Interest that reaches a node without other neighbours is refused the
 ends before the Interest's lifetime does.
 
 What applications have announced, and what becomes of announcements, is the routing table's business: see
-forwarder.strategy.Node.
+forwarder.strategies.strategy.Node.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forwarder.fib import NextHop
-from forwarder.pit import PitEntry, Tags
-from forwarder.strategy import Node, Strategy
-from forwarder.suppression import PARAMETERS, Suppression
+from forwarder.strategies.strategy import Node, Strategy
+from forwarder.strategies.suppression import PARAMETERS, Suppression
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry, Tags
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.packet import Data
 

@@ -13,7 +13,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from captures.key_log import Secret
+from captures.formats.key_log import Secret
 from forwarder.timers import Timers
 from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message

@@ -6,9 +6,9 @@ from random import Random
 from typing import Final, NamedTuple
 
 from forwarder.wire.packet import Data, Interest, parse_interest
+from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.mapping.messages import make_put, make_update, read_tip, server_of
 from ssb_over_ndn.mapping.record import RefusedRecord, make_record, map_name, read_record
-from ssb_over_ndn.timeout import Timeout
 
 MS: Final = 1_000_000
 _WINDOW: Final = 8

@@ -7,10 +7,10 @@ from forwarder.feedcache.items import Item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import INTEREST, parse_interest
 from ssb.application import Event, Plan
+from ssb_over_ndn.following.subscriber import Subscriber
+from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.naming import log_key, log_name
-from ssb_over_ndn.subscriber import Subscriber
-from ssb_over_ndn.subscriptions import Subscription
 
 
 class Directed:

@@ -9,6 +9,7 @@ from forwarder.timers import Timers
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import DATA, parse_data
 from forwarder.wire.tlv import MalformedPacket
+from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.mapping.messages import (
     NACK,
     is_direct_query,
@@ -17,7 +18,6 @@ from ssb_over_ndn.mapping.messages import (
     server_of,
 )
 from ssb_over_ndn.mapping.record import Ledger, Record, split_map_name
-from ssb_over_ndn.timeout import Timeout
 
 MS: Final = 1_000_000
 _SHORTEST_PAUSE: Final = 100 * MS

@@ -9,11 +9,11 @@ from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, Interest, parse_data
 from forwarder.wire.parameters import parameters_of
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.inbox import Inbox
+from ssb_over_ndn.following.inbox import Inbox
 from ssb_over_ndn.mapping.messages import encode_tip, make_answer, read_put_name
 from ssb_over_ndn.naming import log_name, read_log_name
-from ssb_over_ndn.server import FeedServer
-from ssb_over_ndn.servers import Servers
+from ssb_over_ndn.serving.server import FeedServer
+from ssb_over_ndn.serving.servers import Servers
 
 MOST_FEEDS: Final = 100_000
 _AHEAD: Final = 64

@@ -23,11 +23,11 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from forwarder.feedcache.items import RejectedItem, open_item
-from forwarder.fib import NextHop
-from forwarder.measurements import Measurements
-from forwarder.pit import PitEntry
-from forwarder.strategy import Node, Strategy
-from forwarder.suppression import PARAMETERS, Suppression
+from forwarder.strategies.measurements import Measurements
+from forwarder.strategies.strategy import Node, Strategy
+from forwarder.strategies.suppression import PARAMETERS, Suppression
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.packet import Data

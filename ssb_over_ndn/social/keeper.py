@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
-from forwarder.face import Face
 from forwarder.feedcache.items import Item, parse_item
+from forwarder.tables.face import Face
 from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest, parse_lp
@@ -20,13 +20,13 @@ from forwarder.wire.tlv import MalformedPacket
 from ssb.application import Event, Plan
 from ssb.keys import Identity
 from ssb.message import InvalidMessage, Message
+from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.naming import log_key, log_name, message_packet, read_log_name
-from ssb_over_ndn.server import FeedServer
-from ssb_over_ndn.servers import Servers
+from ssb_over_ndn.serving.server import FeedServer
+from ssb_over_ndn.serving.servers import Servers
 from ssb_over_ndn.social.community import Community
 from ssb_over_ndn.social.hello import HELLO, MOST_ATTACHMENTS, Attachment, Hello, make_hello, read_hello
 from ssb_over_ndn.social.replicas import Replicas
-from ssb_over_ndn.subscriptions import Subscription, Subscriptions
 
 MS: Final = 1_000_000
 

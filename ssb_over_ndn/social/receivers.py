@@ -18,8 +18,8 @@ have to be sent on all the same are `split`.
 from collections.abc import Sequence
 from typing import Final
 
-from forwarder.fib import NextHop
-from forwarder.pit import PitEntry
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 from forwarder.wire.name import GENERIC, component, from_uri
 from forwarder.wire.packet import parse_interest
 from ssb.keys import KEY_BYTES, feed_ref, parse_feed

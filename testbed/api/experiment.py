@@ -10,7 +10,7 @@ from testbed.api.results import Results
 from testbed.experiment import code
 from testbed.experiment import run as running
 from testbed.experiment.live import Script
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario

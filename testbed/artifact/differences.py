@@ -6,7 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from captures.files import open_capture
+from captures.formats.files import open_capture
 from testbed.experiment.files import CAPTURE, FEED, INPUTS, MANIFEST, SCENARIO
 from testbed.experiment.inputs import without_files
 

@@ -11,7 +11,7 @@ import sys
 import click
 
 from analysis.errors import AnalysisError, of_system
-from captures.pcapng import CaptureError
+from captures.formats.pcapng import CaptureError
 from testbed.cli import interrupts
 from testbed.cli.extras import lacking
 from testbed.cli.group import LazyGroup

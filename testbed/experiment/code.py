@@ -15,7 +15,7 @@ from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from testbed.errors import UserError
 from testbed.experiment.files import MANIFEST
-from testbed.layerings.ndn_node import choose_strategies
+from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.scenario.model import Scenario
 
 SUMS = "SHA256SUMS"

@@ -27,7 +27,7 @@ from analysis.files import partial_of
 from testbed.errors import UserError
 from testbed.experiment.live import LiveRun, State, state_of
 from testbed.hosts.surroundings import Surroundings
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from topologies.mininet.sandbox import entering

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from captures import pcapng
-from captures.key_log import Secret
+from captures.formats import pcapng
+from captures.formats.key_log import Secret
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,
@@ -17,8 +17,8 @@ from testbed.experiment.files import (
 )
 from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
 from testbed.hosts.context import build
-from testbed.layerings.node import AppState, Choosing, Rerouted, report_of, sample
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.node import AppState, Choosing, Rerouted, report_of, sample
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from captures import pcapng
-from captures.key_log import Secret, add_to_capture, to_lines
+from captures.formats import pcapng
+from captures.formats.key_log import Secret, add_to_capture, to_lines
 from forwarder.wire.name import to_uri
 from ssb.export import entry_line
 from ssb_over_ndn.naming import log_name
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.workload import Workload
 from topologies.model import Topology
 
 MANIFEST = "manifest.json"
@@ -29,7 +29,7 @@ CAPTURE = "capture.pcapng"
 EVENTS = "events.jsonl"
 COUNTERS = "counters.jsonl"
 KEY_LOG = "keys.log"
-"""The secrets of the run (captures.key_log), which its capture has, too; only where there are any."""
+"""The secrets of the run (captures.formats.key_log), which its capture has, too; only where there are any."""
 RESULT = "result.json"
 """What a run in a box tells its parent; goes into the manifest."""
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from forwarder.toml_file import problem_of
 from testbed.errors import UserError
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, expected

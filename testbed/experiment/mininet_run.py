@@ -1,11 +1,12 @@
-"""Running one layering of a scenario over Mininet: the program in the box (testbed.experiment.in_box).
+"""Running one layering of a scenario over Mininet: the program in the box
+(testbed.experiment.inside_sandbox).
 
 The directory is that of the run, with scenario.json, from which the load follows; what comes of it goes
 into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
 namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
 new process in the same namespace. With `hold` nodes go on after the run's end, until they are told to end or
 SIGINT comes. Many nodes are packed into few processes (testbed.hosts.host_process). The run's clock goes
-DILATION times more slowly than the machine's (captures.clock).
+DILATION times more slowly than the machine's (captures.network.clock).
 """
 
 import gc
@@ -24,8 +25,8 @@ from socket import socket
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
-from captures.clock import Clock
-from captures.key_log import Secret
+from captures.formats.key_log import Secret
+from captures.network.clock import Clock
 from testbed.errors import UserError
 from testbed.experiment import code
 from testbed.experiment.control import ControlServer
@@ -46,8 +47,8 @@ from testbed.hosts import host_process
 from testbed.hosts.host_process import Report
 from testbed.hosts.surroundings import Surroundings, surroundings
 from testbed.hosts.user_programs import UserPrograms
-from testbed.layerings.node import AppState
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.node import AppState
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
@@ -133,7 +134,7 @@ def _recording(
         encoding="utf-8",
     )
     capture: dict[str, Any] = {}
-    recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
+    recorder = Child("the recorder", [sys.executable, "-m", "captures.network.recorder", str(specification)])
     try:
         recorder.wait()
         specification.unlink()

@@ -4,7 +4,7 @@ Two numbers of a layering's run follow from the scenario: how many times items c
 shortest way, and for how long subscriptions wait on how many links. How many frames each of them costs has
 been measured for every layering, and what a frame costs in time and on disk: outlook.toml has these figures.
 
-    python -m testbed.bench.outlook
+    python -m testbed.bench.runs.outlook
 
 measures them anew on the scenarios of the library, and says how good the estimate is.
 """
@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.workload import Feed, Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline
 from topologies.model import Topology

@@ -28,9 +28,9 @@ from testbed.experiment.files import (
     write_load,
 )
 from testbed.experiment.live import Script
-from testbed.layerings import other_forwarder, stock_peer
+from testbed.layerings.nodes import other_forwarder, stock_peer
+from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.timeline import Timeline, described, expected
 from topologies.mininet import sandbox
@@ -105,7 +105,7 @@ def run(
     """Run all layerings of a scenario into a new directory, with the code that comes with it
     (testbed.experiment.code); raise UserError.
 
-    `dilation`: see captures.clock; for Mininet only.
+    `dilation`: see captures.network.clock; for Mininet only.
     `command` is what the user would type to have this run again, None if nothing would do. `script` is called
     for each layering, once its nodes run. A run over Mininet that is held goes on after its end, until it is
     told to end (testbed.experiment.control) or interrupted. `progress` is told the layering that begins,
@@ -187,7 +187,7 @@ def _run_over_mininet(
     script: Script | None,
     what: tuple[Scenario, str, Workload],
 ) -> dict[str, Any]:
-    program = [sys.executable, "-m", "testbed.experiment.in_box"]
+    program = [sys.executable, "-m", "testbed.experiment.inside_sandbox"]
     program += [str(partial.resolve()), layering, *words]
 
     def meanwhile(is_running: Callable[[], bool]) -> None:

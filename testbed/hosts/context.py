@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
-from testbed.layerings import gateway, other_forwarder, stock_peer
-from testbed.layerings.ndn_node import NdnLayering
-from testbed.layerings.node import AppState, Context, Node, Process, Transfer
-from testbed.layerings.other_forwarder import ForwarderNode
+from testbed.layerings.kinds import gateway
+from testbed.layerings.nodes import other_forwarder, stock_peer
+from testbed.layerings.nodes.ndn_node import NdnLayering
+from testbed.layerings.nodes.node import AppState, Context, Node, Process, Transfer
+from testbed.layerings.nodes.other_forwarder import ForwarderNode
+from testbed.layerings.nodes.stock_peer import StockNode
+from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.stock_peer import StockNode
-from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import PlanSpec
 from testbed.scenario.timeline import Timeline

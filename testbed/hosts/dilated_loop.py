@@ -11,7 +11,7 @@ class DilatedLoop(asyncio.SelectorEventLoop):
     """An event loop of which each second lasts longer.
 
     Args:
-        dilation: seconds of the machine for a second of the loop (captures.clock).
+        dilation: seconds of the machine for a second of the loop (captures.network.clock).
     """
 
     def __init__(self, dilation: int) -> None:

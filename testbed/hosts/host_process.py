@@ -17,17 +17,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from captures.clock import Clock
-from captures.key_log import Secret
-from captures.netns import inside
+from captures.formats.key_log import Secret
+from captures.network.clock import Clock
+from captures.network.netns import inside
 from testbed.hosts.context import build, managed, processes
 from testbed.hosts.dilated_loop import DilatedLoop
 from testbed.hosts.local_faces import FORWARDER, LocalFaces
 from testbed.hosts.processes import ProcessEnded, Running, running
-from testbed.layerings.ndn_node import NdnNode
-from testbed.layerings.node import AppState, Choosing, Node, Rerouted, report_of, sample
-from testbed.layerings.other_forwarder import NotManaged
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.ndn_node import NdnNode
+from testbed.layerings.nodes.node import AppState, Choosing, Node, Rerouted, report_of, sample
+from testbed.layerings.nodes.other_forwarder import NotManaged
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change

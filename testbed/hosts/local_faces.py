@@ -27,7 +27,7 @@ class LocalFaces:
     """The socket of a host that runs already.
 
     Args:
-        host: numbers its faces from forwarder.face.FIRST_FACE on.
+        host: numbers its faces from forwarder.tables.face.FIRST_FACE on.
         sockets: those that drive it.
         path: of the socket; the directory is made.
 

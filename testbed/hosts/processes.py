@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from testbed.layerings.node import Process
+from testbed.layerings.nodes.node import Process
 
 _READY_S = 60.0
 _POLL_S = 0.05

@@ -1,19 +1,19 @@
 """The registry of layerings: what a scenario can compare.
 
 Another distribution adds a layering by an entry point of the group "feednet.layerings": the layering's name,
-and a callable without arguments that returns a testbed.layerings.node.Layering.
+and a callable without arguments that returns a testbed.layerings.nodes.node.Layering.
 """
 
 from importlib.metadata import EntryPoint, entry_points
 
 from testbed.errors import UserError
-from testbed.layerings.ladder import RUNGS
-from testbed.layerings.link import LINK
-from testbed.layerings.ndn import NDN_LAYERINGS, PLAIN_NDN
-from testbed.layerings.ndn_over_ssb import NdnOverSsbLayering
-from testbed.layerings.node import Layering
-from testbed.layerings.social import SOCIAL_LAYERINGS
-from testbed.layerings.ssb import SsbLayering
+from testbed.layerings.kinds.ladder import RUNGS
+from testbed.layerings.kinds.link import LINK
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS, PLAIN_NDN
+from testbed.layerings.kinds.ndn_over_ssb import NdnOverSsbLayering
+from testbed.layerings.kinds.social import SOCIAL_LAYERINGS
+from testbed.layerings.kinds.ssb import SsbLayering
+from testbed.layerings.nodes.node import Layering
 from testbed.layerings.tiny.common_set import TINY_LAYERINGS
 from testbed.layerings.tiny.isp import TinyIspLayering
 

@@ -14,10 +14,10 @@ from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.wire.name import from_uri
 from testbed.errors import known
-from testbed.layerings.ndn_node import choose_strategies
-from testbed.layerings.node import Parameters
+from testbed.layerings.nodes.ndn_node import choose_strategies
+from testbed.layerings.nodes.node import Parameters
+from testbed.layerings.nodes.stock_peer import SSB_SERVER
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.stock_peer import SSB_SERVER
 from testbed.scenario.sections import (
     DAY_MS,
     Archive,

@@ -9,12 +9,12 @@ from pydantic import ValidationError
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import problem_of
 from testbed.errors import UserError, known, shown
-from testbed.layerings.link import candidates
-from testbed.layerings.ndn_node import choose_strategies
+from testbed.layerings.kinds.link import candidates
+from testbed.layerings.nodes.ndn_node import choose_strategies
+from testbed.layerings.nodes.stock_peer import SSB_SERVER
+from testbed.layerings.nodes.workload import Feature
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.stock_peer import SSB_SERVER
 from testbed.layerings.tiny.assignment import Assignment
-from testbed.layerings.workload import Feature
 from testbed.scenario.mobility import read_trace
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import InvalidScenario, Key, Override, override_of

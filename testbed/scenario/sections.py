@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from forwarder.wire.name import from_uri
 from testbed.errors import known
-from testbed.layerings.node import USUAL, Limits
+from testbed.layerings.nodes.node import USUAL, Limits
 from topologies import library
 from topologies.conf import read_conf
 from topologies.generate import GENERATORS, generate

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import DAY_MS, Change, Sessions
 

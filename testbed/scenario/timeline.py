@@ -7,7 +7,7 @@ from typing import Any
 
 from ssb.application import Plan
 from testbed.errors import UserError
-from testbed.layerings.workload import Feed, Workload
+from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.conditions import Routes, link_by_link, reroutes
 from testbed.scenario.mobility import mobility_changes
 from testbed.scenario.model import Scenario

@@ -14,7 +14,7 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import LOGS
 from testbed.errors import UserError
-from testbed.layerings.workload import Feed, Workload
+from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Fetch, Schedule

@@ -34,7 +34,7 @@ from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash_tiny import TinyDrill
 from testbed.verify.crash_views import ViewsDrill
-from testbed.verify.killing import Fault, kill_writer
+from testbed.verify.kill9 import Fault, kill_writer
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
 """Feeds and their length, forked feeds, and the length of a feed of which some messages are kept alone."""

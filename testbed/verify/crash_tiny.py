@@ -18,7 +18,7 @@ from ssb.keys import Identity
 from ssb.store.feeds import StoreError
 from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.store import TinyStore
-from testbed.verify.killing import Fault, kill_writer
+from testbed.verify.kill9 import Fault, kill_writer
 
 _KILLS_A_STORE = 10
 _OTHER = Identity.from_seed(b"o" * 32)

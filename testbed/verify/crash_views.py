@@ -24,7 +24,7 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError
 from ssb.store.mend import check_file
-from testbed.verify.killing import Fault, kill_writer
+from testbed.verify.kill9 import Fault, kill_writer
 
 _KILLS_A_STORE = 10
 _MEND_EVERY = 5

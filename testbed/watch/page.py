@@ -139,7 +139,7 @@ class LivePage:
     def _row(
         self, place: int, capture: "LiveCapture", current: int, settings: "Presentation"
     ) -> dict[str, Any]:
-        from analysis.tables.values import ALL
+        from analysis.columns.values import ALL
 
         if not capture.frames:
             state = "–" if self._over else "waiting"

@@ -59,8 +59,8 @@ class Target:
 
     def check(self) -> None:
         """Raise UserError if what is there to be read is no capture."""
-        from captures.growing import START, Growing
-        from captures.pcapng import CaptureError
+        from captures.formats.growing import START, Growing
+        from captures.formats.pcapng import CaptureError
 
         for paths in self.captures.values():
             try:
@@ -108,7 +108,7 @@ class Target:
 def find_target(paths: Sequence[Path]) -> Target:
     """Return what some paths mean. Raises UserError."""
     from analysis.decode.reader import stem
-    from captures.files import is_compressed
+    from captures.formats.files import is_compressed
 
     first = paths[0]
     try:

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import pcapng_oracle
 
 from analysis.run.manifest import Run
-from captures.frames import udp_frame
-from captures.pcapng import Direction, Interface, Writer
+from captures.formats.pcapng import Direction, Interface, Writer
+from captures.layers.frames import udp_frame
 from forwarder.wire.feed import item_name, native_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, to_uri

@@ -23,7 +23,7 @@ from analysis.decode.reader import Findings, Reading, read_packets
 from analysis.decode.schema import PACKETS
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, Selectors
 from captures.dissectors.reading import read_rows
-from captures.files import cut
+from captures.formats.files import cut
 from forwarder.wire.feed import is_item_name, item_name, native_content, split_item
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri, to_uri

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.reference import NDN_PORTS, decode_frame
-from captures.layers import Ports
-from captures.records import SLACK, Records
+from captures.formats.records import SLACK, Records
+from captures.layers.layers import Ports
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri

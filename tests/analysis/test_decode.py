@@ -10,7 +10,7 @@ from scapy.layers.l2 import Ether
 
 from analysis.decode.reference import LARGEST, decode_frame, node_of
 from analysis.decode.schema import PACKETS
-from captures.frames import udp_frame
+from captures.layers.frames import udp_frame
 from forwarder.wire.feed import item_name, native_content, ssb_content
 from forwarder.wire.lp import NO_ROUTE, make_lp
 from forwarder.wire.name import component, from_uri

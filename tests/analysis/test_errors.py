@@ -24,7 +24,7 @@ def of_task(said):
 @pytest.mark.parametrize(
     ("said", "line"),
     [
-        ("captures.pcapng.CaptureError: c.pcap: byte 7: cut", "c.pcap: byte 7: cut"),
+        ("captures.formats.pcapng.CaptureError: c.pcap: byte 7: cut", "c.pcap: byte 7: cut"),
         ("testbed.errors.UserError: a: no such node", "a: no such node"),
         ("PermissionError: [Errno 13] Permission denied: 'c'", "[Errno 13] Permission denied: 'c'"),
         ("ZeroDivisionError: division by zero", "division by zero"),
@@ -47,7 +47,7 @@ def test_without_a_traceback_the_first_line_counts():
 
 def test_whatever_fails_becomes_one_line():
     with pytest.raises(AnalysisError, match=r"^c\.pcap: byte 7: cut$"), one_line_errors():
-        raise of_task("captures.pcapng.CaptureError: c.pcap: byte 7: cut")
+        raise of_task("captures.formats.pcapng.CaptureError: c.pcap: byte 7: cut")
     with pytest.raises(AnalysisError, match=r"^Spark has failed: division by zero$"), one_line_errors():
         raise of_task("ZeroDivisionError: division by zero")
     with (

@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from analysis.decode.reader import Findings, Reading, plain, read_packets
 from analysis.spark.stream_source import GrowingReader, follow_captures
-from captures.files import cut
-from captures.growing import START, Growing, Place
-from captures.pcapng import CaptureError, Direction, Interface, Writer
+from captures.formats.files import cut
+from captures.formats.growing import START, Growing, Place
+from captures.formats.pcapng import CaptureError, Direction, Interface, Writer
 
 pytestmark = pytest.mark.long
 

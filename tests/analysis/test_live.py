@@ -8,12 +8,12 @@ from handmade import lli, poll, write_capture
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.columns.values import ALL
 from analysis.decode.reader import Findings, Reading, plain, read_packets
 from analysis.live import capture as live
 from analysis.live.batch import counts, messages
 from analysis.live.capture import MOST_SLICES, SLICE_NS, Break, LiveCapture, Progress
-from analysis.tables.values import ALL
-from captures.files import cut
+from captures.formats.files import cut
 
 MS = 1_000_000
 

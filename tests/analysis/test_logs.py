@@ -3,7 +3,7 @@
 import pyarrow as pa
 from test_report import made_manifest, made_tables
 
-from analysis.metrics.logs import _ends_of_lives, crossings, lookups, steps
+from analysis.metrics.run.logs import _ends_of_lives, crossings, lookups, steps
 from analysis.report.figures.logs import journey
 from analysis.report.run import render
 

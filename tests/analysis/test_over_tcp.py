@@ -16,12 +16,12 @@ from short_runs import emulate
 
 from analysis.decode.reader import Findings, Reading, read_packets
 from analysis.decode.reference import NDN_PORTS
-from analysis.metrics.state import held, read_samples
+from analysis.metrics.run.state import held, read_samples
 from analysis.pipelines.captures import Capture, Choices, analyse
 from analysis.pipelines.run import analyze
 from analysis.run.context import Case, Span
-from captures.files import cut
-from captures.pcapng import Direction
+from captures.formats.files import cut
+from captures.formats.pcapng import Direction
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data
 

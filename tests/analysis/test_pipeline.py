@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from handmade import FEED, INTERFACES, MS, NAME_LENGTH, PAYLOADS, STORIES, seal
 
+from analysis.columns.values import SLICES
 from analysis.errors import AnalysisError
 from analysis.pipelines import run as pipeline
 from analysis.pipelines.run import analyze
-from analysis.tables.values import SLICES
 
 
 @pytest.fixture(scope="module")

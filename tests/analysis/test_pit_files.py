@@ -8,19 +8,19 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from analysis.columns.values import ALL
 from analysis.decode.schema import ARROW_TYPES
 from analysis.decode.schema import COLUMNS as PACKETS
-from analysis.pit import files as pit_files
 from analysis.pit.entry import Interval, Message
-from analysis.pit.files import OCCUPANCY_ARROW, scan
 from analysis.pit.model import PitModel
-from analysis.pit.scan import PitScan
-from analysis.pit.shares import Share
-from analysis.pit.window import COLUMNS
+from analysis.pit.windows import files as pit_files
+from analysis.pit.windows.files import OCCUPANCY_ARROW, scan
+from analysis.pit.windows.scan import PitScan
+from analysis.pit.windows.shares import Share
+from analysis.pit.windows.window import COLUMNS
 from analysis.spark import parquet_windows
 from analysis.spark.parquet import NO_VALUE
 from analysis.spark.parquet_windows import Group, in_windows
-from analysis.tables.values import ALL
 
 TYPES = {column.name: ARROW_TYPES[column.type] for column in PACKETS}
 NODES = {"a": ("a-eth0", "a-eth1"), "b": ("b-eth0", None)}

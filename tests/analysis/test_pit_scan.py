@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from analysis.decode.schema import ARROW_TYPES
 from analysis.decode.schema import COLUMNS as PACKETS
 from analysis.pit import model as pit_model
-from analysis.pit import window as pit_window
 from analysis.pit.entry import Interval, Message
 from analysis.pit.feed import FeedEntry
 from analysis.pit.model import PitModel
-from analysis.pit.scan import PitScan
-from analysis.pit.window import COLUMNS
+from analysis.pit.windows import window as pit_window
+from analysis.pit.windows.scan import PitScan
+from analysis.pit.windows.window import COLUMNS
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import Hello, Standing, make_hello, reference
 from forwarder.wire.lp import parse_lp

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from test_report import figures, made_manifest, made_tables
 
-from analysis.metrics.replication import authors, reach, replication
+from analysis.metrics.run.replication import authors, reach, replication
 from analysis.report.run import render
 from analysis.spark.engine import frame
 from analysis.tables.protocol_messages import SEEN

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from handmade import FEED_URI, MS, TIMES, manifest
 
+from analysis.columns.values import OUTCOMES
 from analysis.export.text import headlines
 from analysis.metrics.registry import METRICS
 from analysis.report.figures.plot import COLOURS, DASHES, places
@@ -19,7 +20,6 @@ from analysis.report.ranks import rank
 from analysis.report.run import Tables, render
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import TRANSITS
-from analysis.tables.values import OUTCOMES
 from testbed.layerings.registry import LAYERINGS
 
 

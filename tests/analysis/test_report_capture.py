@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.errors import AnalysisError
-from analysis.metrics import capture_aggregates, capture_names
+from analysis.metrics.captures import aggregates as capture_aggregates
+from analysis.metrics.captures import names as capture_names
 from analysis.pipelines.capture_page import write_capture_report
 from analysis.pit.entry import State
-from analysis.pit.levels import Levels
+from analysis.pit.windows.levels import Levels
 from analysis.report.capture.endpoints import (
     MOST_ENDPOINTS,
     OTHERS,

@@ -18,7 +18,7 @@ from analysis.decode.connections import Row
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, ITEM, PAYLOAD, UNREAD, Ends
 from analysis.decode.protocols.ssb import DECLARATION
-from captures.streams import SYN
+from captures.layers.streams import SYN
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.peer.peer import PORT

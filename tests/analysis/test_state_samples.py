@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.errors import AnalysisError
-from analysis.metrics.state import SAMPLES, held, read_samples
+from analysis.metrics.run.state import SAMPLES, held, read_samples
 from analysis.run.context import Span
-from testbed.layerings.node import Held, sample
+from testbed.layerings.nodes.node import Held, sample
 
 SPAN = Span(0, 100)
 OVER = Span(20, 80)

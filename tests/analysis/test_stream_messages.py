@@ -17,7 +17,7 @@ from analysis.decode.connections import Row
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ITEM, PAYLOAD, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS
-from captures.streams import ACK, FIN, RST, SYN
+from captures.layers.streams import ACK, FIN, RST, SYN
 from ssb.keys import Identity
 from ssb.message import Message
 

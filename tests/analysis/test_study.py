@@ -21,7 +21,7 @@ from analysis.report.study_words import estimate_text, findings
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Run
 from analysis.run.settings import flattened, loss_of
-from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 
 
 @pytest.fixture

@@ -5,16 +5,20 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
+from analysis.columns.values import ALL
+from analysis.columns.values import layers as all_layers
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
-from analysis.metrics import aggregates, bottleneck, capture_aggregates, delivery, moves
-from analysis.metrics.duplicates import copies
-from analysis.metrics.in_flight import in_flight
-from analysis.metrics.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
+from analysis.metrics import aggregates
+from analysis.metrics.captures import aggregates as capture_aggregates
 from analysis.metrics.registry import METRICS, compare, measure
-from analysis.pit import files, levels
+from analysis.metrics.run import bottleneck, delivery, moves
+from analysis.metrics.run.duplicates import copies
+from analysis.metrics.run.in_flight import in_flight
+from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, wire_bound, with_bound
 from analysis.pit.outcomes import lives
-from analysis.pit.validation import samples, truth, truth_summary
+from analysis.pit.windows import files, levels
+from analysis.pit.windows.validation import samples, truth, truth_summary
 from analysis.run import context
 from analysis.run.context import Span
 from analysis.spark.engine import frame
@@ -24,8 +28,6 @@ from analysis.tables.overhead import overhead, traffic
 from analysis.tables.protocol_messages import SEEN
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import PACKETS, PIT_INTERVALS
-from analysis.tables.values import ALL
-from analysis.tables.values import layers as all_layers
 
 pytestmark = pytest.mark.spark
 

@@ -27,9 +27,9 @@ from analysis.decode.schema import PACKETS
 from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import extract
 from analysis.tables.schema import document
-from captures.files import cut
-from captures.pcapng import Direction, Interface, Writer
-from captures.records import MOST_EMPTY
+from captures.formats.files import cut
+from captures.formats.pcapng import Direction, Interface, Writer
+from captures.formats.records import MOST_EMPTY
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 
@@ -104,8 +104,8 @@ def test_duckdb_reads_it(captures, tmp_path):
 
 
 def test_memory_does_not_grow_with_the_capture(tmp_path, monkeypatch):
-    monkeypatch.setattr("captures.records.WINDOW", 1 << 16)
-    monkeypatch.setattr("captures.files.PIECE_BYTES", 1 << 18)
+    monkeypatch.setattr("captures.formats.records.WINDOW", 1 << 16)
+    monkeypatch.setattr("captures.formats.files.PIECE_BYTES", 1 << 18)
     peaks = []
     for count in (2000, 20000):
         path = tmp_path / f"{count}.pcap.gz"
@@ -127,7 +127,7 @@ def test_memory_is_bounded_however_many_records_are_without_a_byte(tmp_path, mon
     """A few kilobytes of a compressed file hold any number of them: neither rows are made of them, nor are
     they all inflated at once."""
     window = 1 << 18
-    monkeypatch.setattr("captures.records.WINDOW", window)
+    monkeypatch.setattr("captures.formats.records.WINDOW", window)
     path = tmp_path / "x.pcapng"
     with path.open("wb") as file:
         writer = Writer(file, [Interface("a-eth0")], application="test")

@@ -19,7 +19,7 @@ from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.stream_source import follow_captures
 from analysis.spark.to_parquet import extract
-from captures.files import cut
+from captures.formats.files import cut
 
 if __name__ == "__main__":
     trace = Path(sys.argv[1]) / "a-eth0.pcap"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from patience import PATIENCE_S
 
-from captures.netns import inside
+from captures.network.netns import inside
 
 WINDOW = 50  # datagrams on the way at once: what the smallest socket buffer holds
 
@@ -73,7 +73,7 @@ def recorder_of(directory: Path, a: Host, b: Host) -> subprocess.Popen[str]:
     }
     (directory / "spec.json").write_text(json.dumps(spec))
     recorder = subprocess.Popen(
-        [sys.executable, "-m", "captures.recorder", str(directory / "spec.json")],
+        [sys.executable, "-m", "captures.network.recorder", str(directory / "spec.json")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

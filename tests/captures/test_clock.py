@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.clock import Clock
+from captures.network.clock import Clock
 
 SECOND = 1_000_000_000
 

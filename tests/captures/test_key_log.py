@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.files import cut, read_piece
-from captures.key_log import SECRETS_TYPE, Secret, add_to_capture, from_lines, to_lines
-from captures.pcapng import Direction, Interface, Writer, secrets_block
-from captures.records import Damage
+from captures.formats.files import cut, read_piece
+from captures.formats.key_log import SECRETS_TYPE, Secret, add_to_capture, from_lines, to_lines
+from captures.formats.pcapng import Direction, Interface, Writer, secrets_block
+from captures.formats.records import Damage
 
 labels = st.from_regex(r"\A[A-Z][A-Z0-9_]{0,20}\Z")
 secrets = st.frozensets(

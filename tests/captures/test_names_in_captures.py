@@ -11,8 +11,8 @@ from test_pcapng import block, option, packet, section
 
 from analysis.decode.reference import fitting
 from analysis.spark.parquet import BY, partition
-from captures.frames import udp_frame
-from captures.link_types import not_read, remedy
+from captures.layers.frames import udp_frame
+from captures.layers.link_types import not_read, remedy
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.cli.main import feednet

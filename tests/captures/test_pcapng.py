@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pcapng_oracle import Packet, Statistics, read, statistics
 from scapy.utils import RawPcapNgReader
 
-from captures.frames import udp_frame
-from captures.pcapng import SNAPLEN, CaptureError, Direction, Interface, Writer
+from captures.formats.pcapng import SNAPLEN, CaptureError, Direction, Interface, Writer
+from captures.layers.frames import udp_frame
 
 Thing = TypeVar("Thing")
 

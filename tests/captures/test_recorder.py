@@ -15,11 +15,11 @@ from patience import PATIENCE_S
 from pcapng_oracle import Packet, read, statistics
 from recorder_drill import payload
 
-from captures import recorder
-from captures.clock import Clock
-from captures.pcapng import Direction, Interface, Writer
-from captures.recorder import RecorderError, Recording, Spec, load
-from captures.ring import Frame
+from captures.formats.pcapng import Direction, Interface, Writer
+from captures.network import recorder
+from captures.network.clock import Clock
+from captures.network.recorder import RecorderError, Recording, Spec, load
+from captures.network.ring import Frame
 
 ROOT = Path(__file__).parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
@@ -115,7 +115,7 @@ def test_what_keeps_it_from_recording_is_one_line(
 ) -> None:
     if reason := why_not():
         pytest.skip(reason)
-    command = box(sys.executable, "-m", "captures.recorder", str(spec(tmp_path, **changes)))
+    command = box(sys.executable, "-m", "captures.network.recorder", str(spec(tmp_path, **changes)))
     done = subprocess.run(
         command,
         capture_output=True,
@@ -125,7 +125,7 @@ def test_what_keeps_it_from_recording_is_one_line(
         timeout=PATIENCE_S,
         stdin=subprocess.DEVNULL,
     )
-    assert (done.returncode, done.stderr) == (2, f"captures.recorder: {message}\n")
+    assert (done.returncode, done.stderr) == (2, f"captures.network.recorder: {message}\n")
 
 
 @pytest.mark.mininet
@@ -133,7 +133,7 @@ def test_without_permission_it_says_how_to_get_it(tmp_path: Path) -> None:
     if reason := why_not(True):
         pytest.skip(reason)
     # A user namespace inside the box has no rights over the box's network.
-    nested = ["unshare", "--user", sys.executable, "-m", "captures.recorder", str(spec(tmp_path))]
+    nested = ["unshare", "--user", sys.executable, "-m", "captures.network.recorder", str(spec(tmp_path))]
     done = subprocess.run(
         box(*nested, rootless=True), capture_output=True, check=False, text=True, cwd=ROOT, timeout=PATIENCE_S
     )
@@ -186,9 +186,9 @@ def test_a_bad_spec_is_named(tmp_path: Path, content: str, message: str) -> None
 
 def test_a_missing_spec_ends_with_status_2(tmp_path: Path) -> None:
     path = tmp_path / "spec.json"
-    command = [sys.executable, "-m", "captures.recorder", str(path)]
+    command = [sys.executable, "-m", "captures.network.recorder", str(path)]
     done = subprocess.run(command, capture_output=True, check=False, text=True, cwd=ROOT)
-    expected = f"captures.recorder: {path}: No such file or directory\n"
+    expected = f"captures.network.recorder: {path}: No such file or directory\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", expected)
 
 
@@ -205,7 +205,7 @@ def test_rings_shrink_where_there_are_many(links: int, ring_bytes: int | None, s
 
 
 class ScriptedRing:
-    """Stands for captures.ring.Ring: hands out what a test says, one list at each look."""
+    """Stands for captures.network.ring.Ring: hands out what a test says, one list at each look."""
 
     def __init__(self, index: int, *looks: list[Frame], dropped: int = 0) -> None:
         self.index = index

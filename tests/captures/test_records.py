@@ -36,11 +36,11 @@ from test_pcapng import (
     written,
 )
 
-from captures import records
-from captures.blocks import BlockReader
-from captures.files import Piece, cut, open_capture, read_piece
-from captures.pcapng import CaptureError, Direction
-from captures.records import LARGEST_TIME, Damage, windows
+from captures.formats import records
+from captures.formats.blocks import BlockReader
+from captures.formats.files import Piece, cut, open_capture, read_piece
+from captures.formats.pcapng import CaptureError, Direction
+from captures.formats.records import LARGEST_TIME, Damage, windows
 
 
 def frames_of(path: Path, size: int = 1 << 30, frames: int = 1 << 30) -> tuple[list[Packet], list[Damage]]:

@@ -1,7 +1,7 @@
 import struct
 
-from captures.pcapng import Direction
-from captures.ring import read_block
+from captures.formats.pcapng import Direction
+from captures.network.ring import read_block
 
 HOST, OUTGOING = 0, 4
 VLAN_VALID = 1 << 4 | 1 << 6

@@ -5,8 +5,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from captures.packet_stream import PacketStream as Stream
-from captures.streams import HELD_BYTES, Segment
+from captures.layers.packet_stream import PacketStream as Stream
+from captures.layers.streams import HELD_BYTES, Segment
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest

@@ -31,9 +31,9 @@ from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import Report, extract
 from captures.dissectors import WIRESHARK_PLUGIN
 from captures.dissectors.reading import read_rows
-from captures.files import cut
-from captures.packet_stream import PacketStream as Stream
-from captures.streams import Segment
+from captures.formats.files import cut
+from captures.layers.packet_stream import PacketStream as Stream
+from captures.layers.streams import Segment
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest

@@ -17,7 +17,7 @@ from recorder_drill import recorder_of, two_hosts
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
-from captures.websocket import PORT
+from captures.layers.websocket import PORT
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_interest

@@ -14,10 +14,10 @@ from random import getrandbits
 from daemon_process import DaemonProcess, running
 from patience import PATIENCE_S
 
-from captures.netns import inside
+from captures.network.netns import inside
 from forwarder.faces.ethernet import ETHERTYPE, GROUP, without_padding
 from forwarder.faces.multicast import GROUP_IPV4, GROUP_IPV6, GROUP_PORT
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
 from forwarder.wire.lp import NO_ROUTE, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest

@@ -14,7 +14,7 @@ from patience import PATIENCE_S
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from forwarder.face import PACKET_COUNTERS
+from forwarder.tables.face import PACKET_COUNTERS
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 

@@ -15,7 +15,7 @@ from patience import PATIENCE_S
 
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.management.parameters import ControlParameters
-from forwarder.rib import Origin
+from forwarder.tables.rib import Origin
 from forwarder.wire.lp import NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest

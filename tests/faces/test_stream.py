@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forwarder.framing import LARGEST_FRAME, cut
+from forwarder.links.framing import LARGEST_FRAME, cut
 from forwarder.wire.tlv import MalformedPacket, element, read_header
 
 PACKETS = st.builds(

@@ -11,8 +11,12 @@ from random import Random
 import pytest
 from patience import PATIENCE_S
 
-from forwarder.face import FIRST_FACE, Face, Persistency
-from forwarder.face_system import (
+from forwarder.faces import stream
+from forwarder.faces.system import Faces
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.tables.face import FIRST_FACE, Face, Persistency
+from forwarder.tables.face_system import (
     CONGESTION_MARKING,
     LOCAL_FIELDS,
     RELIABILITY,
@@ -21,10 +25,6 @@ from forwarder.face_system import (
     FaceSystem,
     Outcome,
 )
-from forwarder.faces import stream
-from forwarder.faces.system import Faces
-from forwarder.forwarder import Forwarder
-from forwarder.host import Host
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest

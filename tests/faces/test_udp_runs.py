@@ -11,11 +11,11 @@ import pytest
 from daemon_process import running
 
 from forwarder.daemon.config import load
-from forwarder.face import FIRST_FACE
 from forwarder.faces.segmentation import can_segment, receive_batch, receive_runs, send_batch
 from forwarder.faces.system import Faces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.tables.face import FIRST_FACE
 from forwarder.wire.name import SEQUENCE, component, from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_interest
 from forwarder.wire.tlv import nni

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from forwarder.forwarder import Forwarder
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import INTEREST, make_data, make_interest, parse_data, parse_interest

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from forwarder.dead_nonces import LIFETIME, DeadNonces
+from forwarder.tables.dead_nonces import LIFETIME, DeadNonces
 
 NAMES = st.sampled_from([b"\x08\x01a", b"\x08\x01b"])
 NONCES = st.integers(0, 3)

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forwarder.fib import Fib, NextHop
+from forwarder.tables.fib import Fib, NextHop
 from forwarder.wire.name import component, components, from_uri, prefix_ends
 from forwarder.wire.tlv import MalformedPacket
 

@@ -11,10 +11,10 @@ from nacl.signing import SigningKey
 from packet_makers import ANY_BYTES, mutations
 from scripted_node import MS, Node, interest
 
-from forwarder.fib import NextHop
 from forwarder.forwarder import Forwarder
-from forwarder.pit import PitEntry
 from forwarder.strategies.best_route import BestRoute
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 from forwarder.wire.feed import feed_name, item_name, native_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri, to_uri

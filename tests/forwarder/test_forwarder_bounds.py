@@ -8,8 +8,9 @@ import test_pacing
 import test_wire_evidence
 from mutants import Bound, check, line, value
 
-from forwarder import forwarder, pacing
+from forwarder import forwarder
 from forwarder.forwarder import Forwarder
+from forwarder.tables import pacing
 from forwarder.wire import evidence
 
 BOUNDS = [

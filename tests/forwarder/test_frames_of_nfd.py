@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from forwarder.daemon import datasets
-from forwarder.face import Face
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
+from forwarder.tables.face import Face
 from forwarder.wire.lp import NO_ROUTE, parse_lp
 from forwarder.wire.name import to_uri
 from forwarder.wire.packet import parse_data, parse_interest

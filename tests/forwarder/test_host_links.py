@@ -5,7 +5,7 @@ from random import Random
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
 from forwarder.wire.feed import feed_name, item_name, native_content
 from forwarder.wire.lp import make_feed_state, make_lp, parse_lp
 from forwarder.wire.name import from_uri, to_uri

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forwarder.forwarder import Forwarder
-from forwarder.lengths import Lengths
-from forwarder.measurements import Measurements
-from forwarder.pit import Pit
+from forwarder.strategies.measurements import Measurements
 from forwarder.strategies.multicast import Multicast
-from forwarder.strategy_choice import StrategyChoice
+from forwarder.strategies.strategy_choice import StrategyChoice
+from forwarder.tables.pit import Pit
+from forwarder.tables.prefix_lengths import Lengths
 from forwarder.wire.name import component, from_uri, prefix_ends
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 

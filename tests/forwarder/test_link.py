@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from packet_makers import NNI
 
-from forwarder.link import MIN_MTU, LinkService
+from forwarder.links.link import MIN_MTU, LinkService
 from forwarder.wire.lp import LpPacket, make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data

@@ -2,8 +2,8 @@
 
 from math import sqrt
 
-from forwarder.face import Face
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
+from forwarder.tables.face import Face
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data

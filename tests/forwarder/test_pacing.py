@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forwarder.pacing import Pacer
+from forwarder.tables.pacing import Pacer
 
 MS = 1_000_000
 S = 1000 * MS

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forwarder.pit import InRecord, Key, OutRecord, Pit, PitEntry, Tags
+from forwarder.tables.pit import InRecord, Key, OutRecord, Pit, PitEntry, Tags
 from forwarder.wire.name import component, components, ends_with_digest, from_uri
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket

@@ -9,12 +9,12 @@ import pytest
 from forwarder import forwarder as core
 from forwarder.forwarder import Forwarder
 from forwarder.strategies import STRATEGIES, load
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 
 BY_INHERITANCE = '''
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
 
 class Costliest(Strategy):
     """Everything over the most expensive next hop."""
@@ -25,7 +25,9 @@ class Costliest(Strategy):
         self.seen = (entry.name, face, now)
         return [hop.face for hop in hops][-1:] or None
 '''
-BY_REFINEMENT = BY_INHERITANCE.replace("forwarder.strategy import", "forwarder.strategies.best_route import")
+BY_REFINEMENT = BY_INHERITANCE.replace(
+    "forwarder.strategies.strategy import", "forwarder.strategies.best_route import"
+)
 BY_REFINEMENT = BY_REFINEMENT.replace("Strategy", "BestRoute")
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forwarder.face import Face
-from forwarder.link import LinkService
-from forwarder.reliability import IDLE_ACK_NS, MAX_REPEATS
+from forwarder.links.link import LinkService
+from forwarder.links.reliability import IDLE_ACK_NS, MAX_REPEATS
+from forwarder.tables.face import Face
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest

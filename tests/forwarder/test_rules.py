@@ -7,12 +7,12 @@ from random import Random
 import pytest
 from scripted_node import MS, Node, interest
 
-from forwarder.face import CONTENT_STORE_FACE, LinkType
-from forwarder.fib import NextHop
-from forwarder.pit import PitEntry
 from forwarder.strategies.multicast import Multicast
-from forwarder.strategy import Node as Core
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Node as Core
+from forwarder.strategies.strategy import Strategy
+from forwarder.tables.face import CONTENT_STORE_FACE, LinkType
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import PitEntry
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket, make_lp, parse_lp
 from forwarder.wire.name import component, from_uri, to_uri

@@ -11,12 +11,12 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from scripted_node import MS, Node, interest
 
 from forwarder import strategies
-from forwarder.fib import NextHop
-from forwarder.pit import OutRecord, PitEntry, Tags
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.multicast import Multicast
-from forwarder.strategy import Strategy
-from forwarder.strategy_choice import StrategyChoice
+from forwarder.strategies.strategy import Strategy
+from forwarder.strategies.strategy_choice import StrategyChoice
+from forwarder.tables.fib import NextHop
+from forwarder.tables.pit import OutRecord, PitEntry, Tags
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import component, components, from_uri, prefix_ends
 from forwarder.wire.packet import Data, make_data

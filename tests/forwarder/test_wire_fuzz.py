@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from packet_makers import ANY_BYTES, NAMES, PACKETS, mutations
 
 from forwarder.forwarder import Forwarder
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import components, from_uri, prefix_ends, to_uri

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
 from forwarder.wire.feed import feed_name, item_name, native_content, split_item
 from forwarder.wire.lp import NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.name import from_uri, to_uri

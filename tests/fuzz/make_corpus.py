@@ -12,10 +12,10 @@ from random import Random
 from ndn import encoding
 from ndn.security import DigestSha256Signer
 
-from captures.frames import udp_frame
-from captures.pcapng import Direction, Interface, Writer
+from captures.formats.pcapng import Direction, Interface, Writer
+from captures.layers.frames import udp_frame
 from forwarder.daemon.commands import Signer
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import FORK_PROOF, fork_name, item_name
 from forwarder.wire.hello import Hello, Standing, make_hello, reference
@@ -31,8 +31,9 @@ from ssb.keys import blob_ref
 from ssb.message import Message
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
-from testbed.verify.fuzz import corpus, events, management, mapping, ssb, tiny
-from testbed.verify.fuzz.node import (
+from testbed.verify.fuzz import corpus, events
+from testbed.verify.fuzz.subjects import management, mapping, ssb, tiny
+from testbed.verify.fuzz.subjects.node import (
     APPLICATION,
     CACHED,
     CUT,

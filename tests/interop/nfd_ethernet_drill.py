@@ -12,7 +12,7 @@ from group_drill import MAC_HERE, MAC_THERE, make_network
 from nfd_pair import interest, routed, serving
 from nfd_process import App, command, nfd
 
-from captures.netns import inside
+from captures.network.netns import inside
 from forwarder.daemon.datasets import Client, snapshot
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.packet import make_data, parse_interest

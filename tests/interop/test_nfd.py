@@ -16,9 +16,9 @@ from processes import drilled
 
 from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
-from forwarder.face_system import CONGESTION_MARKING, RELIABILITY
 from forwarder.management.manager import LOCALHOP
 from forwarder.management.parameters import ControlParameters, parse_response
+from forwarder.tables.face_system import CONGESTION_MARKING, RELIABILITY
 from forwarder.wire.lp import NO_ROUTE, make_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest

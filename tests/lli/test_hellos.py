@@ -9,12 +9,12 @@ from itertools import count, pairwise
 
 import pytest
 
-from forwarder.face import Face
 from forwarder.feedcache.cache import FeedCache
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import INITIAL_TIMEOUT
 from forwarder.lli.neighbours import _GIVEN_UP, _SLACK, HELLO, Neighbour, Neighbours, News
 from forwarder.lli.upstream import MAX_TRIES, Upstream
+from forwarder.tables.face import Face
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, parse_hello, reference

@@ -9,10 +9,10 @@ from simulation import feed_of
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from ssb.application import Plan
+from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.naming import log_name
-from ssb_over_ndn.publisher import Publisher
-from ssb_over_ndn.subscriber import Subscriber
-from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
+from ssb_over_ndn.serving.publisher import Publisher
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import on_links
 from topologies.model import Link, Topology

@@ -4,9 +4,9 @@ import pytest
 from memory_faces import MS, START, Node
 from signing import announcement, digest, named, number, old_command, parameters, signed_command
 
-from forwarder.face import FIRST_FACE, Persistency
-from forwarder.fib import NextHop
 from forwarder.management.parameters import ControlParameters, parse_parameters
+from forwarder.tables.face import FIRST_FACE, Persistency
+from forwarder.tables.fib import NextHop
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_nni

@@ -3,8 +3,8 @@
 from memory_faces import MS, START, Node, S
 from signing import named, parameters, signed_command
 
-from forwarder.face import FIRST_FACE
 from forwarder.management.publisher import Datasets
+from forwarder.tables.face import FIRST_FACE
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_interest, parse_data, parse_interest
 

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from forwarder.fib import Fib
-from forwarder.rib import Rib, Route, RouteFlag
+from forwarder.tables.fib import Fib
+from forwarder.tables.rib import Rib, Route, RouteFlag
 from forwarder.wire.name import from_uri, prefix_ends
 
 INHERIT, CAPTURE = RouteFlag.CHILD_INHERIT, RouteFlag.CAPTURE

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from captures.key_log import Secret
+from captures.formats.key_log import Secret
 from plain_poll.protocol import PORT, Client, ProtocolError, Server
 from ssb.application import Event
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
-from testbed.layerings.workload import Feature, Feed
+from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.endpoint import (
     Address,
     Close,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from forwarder.face import Face
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
+from forwarder.tables.face import Face
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_lp
 from forwarder.wire.name import IMPLICIT_DIGEST, component, from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data

@@ -3,7 +3,7 @@
 from random import Random
 
 from forwarder.forwarder import Forwarder
-from forwarder.pit import InRecord, OutRecord, PitEntry
+from forwarder.tables.pit import InRecord, OutRecord, PitEntry
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.name import from_uri

@@ -11,7 +11,7 @@ from forwarder.wire.lp import open_data
 from ssb.graph import Graph
 from ssb_over_ndn.naming import log_key
 from testbed.experiment.emulated_run import Emulation
-from testbed.layerings.social import SOCIAL_LAYERINGS, SocialNode
+from testbed.layerings.kinds.social import SOCIAL_LAYERINGS, SocialNode
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 

@@ -5,7 +5,7 @@ from itertools import count, islice
 import pytest
 from fresh_seeds import first_fresh_seed
 
-from testbed.layerings.ladder import RUNGS
+from testbed.layerings.kinds.ladder import RUNGS
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.swarms.mutants import RUNG_MUTANTS

@@ -17,7 +17,7 @@ from ssb.store.mend import check_chains
 from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash import Drill, main
 from testbed.verify.crash_views import ViewsDrill
-from testbed.verify.killing import Fault
+from testbed.verify.kill9 import Fault
 from topologies.mininet import sandbox
 
 

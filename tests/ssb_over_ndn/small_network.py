@@ -13,10 +13,10 @@ from forwarder.strategies.multicast import Multicast
 from ssb.application import Event, Plan
 from ssb.generate import generate_feed
 from ssb.message import Message
+from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.naming import log_name
-from ssb_over_ndn.subscriber import Subscriber
-from testbed.layerings.ndn import NDN_LAYERINGS
-from testbed.layerings.ndn_node import Reporter
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS
+from testbed.layerings.nodes.ndn_node import Reporter
 
 MS = 1_000_000
 S = 1000 * MS

@@ -11,7 +11,7 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Interest, make_data, parse_interest
 from ssb.keys import blob_ref
 from ssb.store.blobs import MemoryBlobs
-from ssb_over_ndn.blobs import SEGMENT_BYTES, BlobFetch, last_segment, segment_packet
+from ssb_over_ndn.gateway.blobs import SEGMENT_BYTES, BlobFetch, last_segment, segment_packet
 from ssb_over_ndn.naming import blob_name, segment_name, split_segment
 
 MS = 1_000_000

@@ -8,7 +8,7 @@ from simulation import Result, item_in, scenario, simulate
 
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest
-from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 
 DRAIN_MS = 12_000  # longer than any layering's classic Interests last
 

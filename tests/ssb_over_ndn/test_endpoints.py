@@ -14,6 +14,11 @@ from forwarder.wire.packet import Interest, make_data, make_interest, parse_data
 from forwarder.wire.persistent import make_persistent
 from ssb.application import Plan
 from ssb.message import Message
+from ssb_over_ndn.following.subscriber import Subscriber
+from ssb_over_ndn.following.subscriptions import Subscription
+from ssb_over_ndn.layerings.notify import Notifier
+from ssb_over_ndn.layerings.persistent import Pusher
+from ssb_over_ndn.layerings.sync import Member
 from ssb_over_ndn.naming import (
     hash_name,
     log_name,
@@ -24,13 +29,8 @@ from ssb_over_ndn.naming import (
     read_metadata,
     read_notify_name,
 )
-from ssb_over_ndn.notify import Notifier
-from ssb_over_ndn.persistent import Pusher
-from ssb_over_ndn.publisher import Publisher
-from ssb_over_ndn.subscriber import Subscriber
-from ssb_over_ndn.subscriptions import Subscription
-from ssb_over_ndn.sync import Member
-from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
+from ssb_over_ndn.serving.publisher import Publisher
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 
 FEED = feed_of(5)
 NAME = log_name(FEED[0].author)

@@ -11,11 +11,11 @@ from small_network import MS, S, feed_of
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import parse_data
-from ssb_over_ndn.fetch import CongestionWindow, Fetcher
-from ssb_over_ndn.inbox import Inbox
+from ssb_over_ndn.following.fetch import CongestionWindow, Fetcher
+from ssb_over_ndn.following.inbox import Inbox
+from ssb_over_ndn.following.silence import Silence
+from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.naming import log_name, message_packet
-from ssb_over_ndn.silence import Silence
-from ssb_over_ndn.timeout import Timeout
 
 ITEMS = 40
 FEED = log_name(feed_of(1)[0].author)

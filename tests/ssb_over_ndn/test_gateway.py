@@ -26,9 +26,9 @@ from ssb.store.clocks import ClockDirectory, MemoryClocks
 from ssb.store.feeds import StoreError
 from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import SqliteFeeds
-from ssb_over_ndn import demand
-from ssb_over_ndn.gateway import Gateway
-from ssb_over_ndn.lli import LliSubscription
+from ssb_over_ndn.gateway import demand
+from ssb_over_ndn.gateway.gateway import Gateway
+from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name, segment_name
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork

@@ -11,8 +11,8 @@ from forwarder.wire.feed import item_name
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import make_data, parse_data
 from ssb.application import Plan
+from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.naming import log_name, message_packet
-from ssb_over_ndn.subscriber import Subscriber
 
 FEEDS = {log_name(feed_of(9, seed)[0].author): feed_of(9, seed) for seed in (1, 2)}
 ONE, TWO = FEEDS

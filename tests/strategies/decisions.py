@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from random import Random
 
-from forwarder.face import Face
-from forwarder.fib import Fib, NextHop
-from forwarder.pit import InRecord, OutRecord, PitEntry, Tags
 from forwarder.strategies import parse
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
+from forwarder.tables.face import Face
+from forwarder.tables.fib import Fib, NextHop
+from forwarder.tables.pit import InRecord, OutRecord, PitEntry, Tags
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, parse_data
 

@@ -5,10 +5,10 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from forwarder.face import Face
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.strategies import STRATEGIES
+from forwarder.tables.face import Face
 from forwarder.wire.lp import NO_ROUTE, parse_lp
 from forwarder.wire.name import GENERIC, component, from_uri, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, make_data, make_interest, parse_data, parse_interest

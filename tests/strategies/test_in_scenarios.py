@@ -16,7 +16,7 @@ from testbed.scenario import reader as scenario
 from testbed.scenario import workload
 
 MINE = """
-from forwarder.strategy import Strategy
+from forwarder.strategies.strategy import Strategy
 
 class Mine(Strategy):
     NAME = "mine"
@@ -109,7 +109,10 @@ def test_refused_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:
         ),
         ('strategy_files = ["mine.py"]\nstrategies = { "/" = "mine/x~1" }', "mine has no parameter 'x'"),
         ('strategy_files = ["bad.py"]', "bad.py: SystemExit: 3"),
-        ('strategy_files = ["none.py"]', "none.py: no class derived from forwarder.strategy.Strategy"),
+        (
+            'strategy_files = ["none.py"]',
+            "none.py: no class derived from forwarder.strategies.strategy.Strategy",
+        ),
     ],
 )
 def test_what_only_a_file_s_execution_tells_is_refused_before_a_run_is_there(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from forwarder.measurements import MS, Measurements, RoundTrip
+from forwarder.strategies.measurements import MS, Measurements, RoundTrip
 from forwarder.wire.name import component, prefix_ends
 
 LIFETIME = 10

@@ -2,7 +2,7 @@
 
 from decisions import LOCAL, Asked
 
-from forwarder.pit import Tags
+from forwarder.tables.pit import Tags
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE
 from forwarder.wire.name import from_uri
 

@@ -18,7 +18,7 @@ from scapy.utils import PcapWriter
 
 from analysis.decode.capture_point import infer
 from analysis.decode.reader import Reading
-from captures.files import cut, read_piece
+from captures.formats.files import cut, read_piece
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest

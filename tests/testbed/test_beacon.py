@@ -12,7 +12,7 @@ import pcapng_oracle
 import pyarrow.parquet as pq
 import pytest
 
-from captures.pcapng import Direction
+from captures.formats.pcapng import Direction
 from topologies.mininet import sandbox
 
 BEACON = Path(__file__).parent / "beacon"

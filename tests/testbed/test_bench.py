@@ -16,11 +16,11 @@ from click.testing import CliRunner
 from patience import PATIENCE_S
 from processes import free_port
 
-from testbed.bench import ssb_replication
 from testbed.bench.core import measure_exchanges
 from testbed.bench.faces import Kind, carry_push, carry_runs, carry_stream, round_trips, through_faces
 from testbed.bench.figures import Series
 from testbed.bench.load import BenchError, Exchanges, Feed, make_exchanges, native_feed
+from testbed.bench.peers import replication as ssb_replication
 from testbed.bench.pit import in_a_fresh_process
 from testbed.bench.process import Passage, Usage
 from testbed.bench.udp import carry, compile_echo, through_feednet

@@ -5,8 +5,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from testbed.bench import ssb_commands
-from testbed.bench.ssb import Figure, bench
+from testbed.bench.peers import commands as ssb_commands
+from testbed.bench.peers.store import Figure, bench
 
 SMALL = ["--messages", "1000", "--feeds", "20"]
 

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from captures.clock import Clock
+from captures.network.clock import Clock
 from testbed.hosts.dilated_loop import DilatedLoop
 
 SECOND = 1_000_000_000

@@ -7,7 +7,7 @@ import pytest
 from simulation import Result, scenario, simulate
 
 from testbed.errors import UserError
-from testbed.layerings.ndn import NDN_LAYERINGS
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 

@@ -3,8 +3,8 @@
 import pytest
 from operations import Moment, counted, octets
 
-from testbed.bench.growth import CASES, MOST, exponent
-from testbed.bench.growth_cases import Case, World
+from testbed.bench.growth.__main__ import CASES, MOST, exponent
+from testbed.bench.growth.cases import Case, World
 
 COUNTS = (60, 240)
 

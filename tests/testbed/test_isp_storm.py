@@ -6,7 +6,7 @@ from typing import Any, get_args
 import pytest
 from test_tiny_layerings import MS, assert_complete, played
 
-from analysis.metrics.tiny import misbehaviour
+from analysis.metrics.run.tiny import misbehaviour
 from testbed.errors import UserError
 from testbed.layerings.tiny.hostile_client import Attack
 from testbed.scenario.reader import load

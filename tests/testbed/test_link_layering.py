@@ -8,7 +8,7 @@ from simulation import Result, simulate
 
 from forwarder.wire.name import from_uri
 from testbed.errors import UserError
-from testbed.layerings.link import LinkNode, candidates
+from testbed.layerings.kinds.link import LinkNode, candidates
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 from testbed.scenario.sections import Change

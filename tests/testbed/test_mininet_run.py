@@ -16,13 +16,13 @@ import pytest
 from patience import PATIENCE_S
 from real_time import holds_in_slower_time
 
-from captures.clock import Clock
-from captures.key_log import from_lines
-from captures.pcapng import Direction
+from captures.formats.key_log import from_lines
+from captures.formats.pcapng import Direction
+from captures.network.clock import Clock
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
 from testbed.experiment.mininet_run import RunError, _Nodes, _Process
 from testbed.hosts.host_process import Report
-from testbed.layerings.node import AppState
+from testbed.layerings.nodes.node import AppState
 from testbed.scenario.reader import BUILT_IN, load
 from topologies.mininet import sandbox
 

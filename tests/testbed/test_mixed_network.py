@@ -24,10 +24,10 @@ from forwarder.daemon.datasets import Client, snapshot
 from forwarder.management.parameters import ControlParameters
 from testbed.hosts import processes as beside
 from testbed.hosts.context import build
-from testbed.layerings import other_forwarder
-from testbed.layerings.ndn import NDN_LAYERINGS
-from testbed.layerings.node import Process
-from testbed.layerings.other_forwarder import ForwarderNode, NotManaged
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS
+from testbed.layerings.nodes import other_forwarder
+from testbed.layerings.nodes.node import Process
+from testbed.layerings.nodes.other_forwarder import ForwarderNode, NotManaged
 from testbed.scenario.timeline import Timeline
 from topologies.mininet import sandbox
 from topologies.routing import Routing

@@ -10,10 +10,10 @@ from plain_poll.layering import PORT, Subscriber
 from plain_poll.protocol import frame
 from simulation import Result, load_of, scenario, simulate
 
-from captures.pcapng import Direction
+from captures.formats.pcapng import Direction
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
-from testbed.layerings.node import Held
+from testbed.layerings.nodes.node import Held
 from testbed.scenario.reader import available, load
 from topologies.endpoint import Close, Received
 

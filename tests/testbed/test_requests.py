@@ -88,8 +88,8 @@ def test_nothing_is_asked_for_before_its_time() -> None:
 
 def test_data_of_another_authority_do_not_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository whose key the anchor has not signed is of no use; everybody else gets his Data."""
-    from testbed.layerings import ndn_over_ssb
-    from testbed.layerings.authority import Authority, producer_of
+    from testbed.layerings.kinds import ndn_over_ssb
+    from testbed.layerings.nodes.authority import Authority, producer_of
 
     def forged(seed: int, node: str) -> Authority:
         if node != "other":

@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 from simulation import Result, item_in, simulate
 
-from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import available, load

@@ -29,7 +29,7 @@ Neighbours.apply = anew
 """,
     "old routes go before new ones come": """
 from forwarder.daemon.neighbours import Neighbours
-from forwarder.rib import Origin
+from forwarder.tables.rib import Origin
 apply = Neighbours.apply
 async def later(self, wanted, groups):
     import asyncio

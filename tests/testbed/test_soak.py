@@ -9,11 +9,11 @@ from unittest.mock import patch
 import pytest
 from patience import PATIENCE_S
 
-from forwarder.content_store import ContentStore
-from forwarder.dead_nonces import LIFETIME, DeadNonces
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.neighbours import Neighbours
+from forwarder.tables.content_store import ContentStore
+from forwarder.tables.dead_nonces import LIFETIME, DeadNonces
 from forwarder.wire.packet import make_data
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.soak import real

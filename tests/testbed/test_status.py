@@ -15,7 +15,7 @@ from served_node import served
 
 from forwarder.daemon.datasets import Client, DatasetError, snapshot
 from forwarder.management.feednet import FeednetModule
-from forwarder.rib import Route
+from forwarder.tables.rib import Route
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest

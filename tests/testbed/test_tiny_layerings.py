@@ -14,7 +14,7 @@ import pcapng_oracle
 import pytest
 from patience import PATIENCE_S
 
-from captures.pcapng import Direction
+from captures.formats.pcapng import Direction
 from ssb.bipf import decode
 from ssb.tiny.node import GROUP, PORT
 from testbed.errors import UserError

@@ -30,11 +30,11 @@ from analysis.pit.entry import Message, Step
 from analysis.pit.model import PitModel
 from analysis.run.context import Case, setting
 from analysis.run.manifest import Run
-from captures.pcapng import Direction
-from forwarder.link import LinkService
+from captures.formats.pcapng import Direction
+from forwarder.links.link import LinkService
 from forwarder.wire.tlv import MalformedPacket
 from testbed.experiment import run as running
-from testbed.layerings.ndn import NDN_LAYERINGS as LAYERINGS
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load

@@ -66,11 +66,11 @@ def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
     from analysis.decode.reader import Findings, Reading, plain, read_packets
-    from analysis.pit.files import scan
+    from analysis.pit.windows.files import scan
     from analysis.spark.engine import frame
     from analysis.tables.reassembly import reassemble
     from analysis.tables.schema import PACKETS
-    from captures.files import cut
+    from captures.formats.files import cut
 
     decoded = [
         plain(batch)

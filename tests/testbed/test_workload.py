@@ -11,7 +11,7 @@ from simulation import feed_of, scenario
 
 from ssb.message import Message
 from testbed.errors import UserError
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Schedule
 from testbed.scenario.workload import load, publication_times

@@ -11,7 +11,7 @@ from ssb.tiny.feed import Feed
 from ssb.tiny.store import TinyStore
 from testbed.verify.crash import main
 from testbed.verify.crash_tiny import TinyDrill
-from testbed.verify.killing import Fault
+from testbed.verify.kill9 import Fault
 
 
 def test_killed_writers(tmp_path: Path) -> None:

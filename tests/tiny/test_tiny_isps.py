@@ -19,7 +19,7 @@ from ssb.tiny.isp.messages import (
     read,
     write,
 )
-from ssb.tiny.isp.reach import Reachability
+from ssb.tiny.isp.provider.reach import Reachability
 from ssb.tiny.isp.terms import Terms
 from testbed.bench.tiny.provider_network import ProviderNetwork
 

@@ -12,7 +12,7 @@ from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.messages import HopFin, OnboardRequest, SubRequest, write
-from ssb.tiny.isp.provider import REQUEST_PAUSE
+from ssb.tiny.isp.provider.provider import REQUEST_PAUSE
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.replica import _MOST_NOTED, _REPEATS, Repeats
 from ssb.tiny.vectors import read_want

@@ -15,7 +15,7 @@ from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.evidence import FORGED, FORKED, NOBODYS, Evidence, sign_feed, sign_receipt
 from ssb.tiny.isp.messages import SubReceipt, SubRelay, SubRequest, SubResponse, SubResponseIsp
-from ssb.tiny.isp.reach import MOST_TARGETS, Reach, Reachability
+from ssb.tiny.isp.provider.reach import MOST_TARGETS, Reach, Reachability
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from testbed.bench.tiny.provider_network import ProviderNetwork

@@ -24,8 +24,8 @@ from ssb.tiny.daemon.counter import Counter
 from ssb.tiny.daemon.customer import Customer
 from ssb.tiny.daemon.hall import Hall
 from ssb.tiny.daemon.texts import Text, read_text
-from ssb.tiny.isp import provider as providers
 from ssb.tiny.isp.messages import SubRequestIsp, SubResponseIsp
+from ssb.tiny.isp.provider import provider as providers
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
 from testbed.cli.main import feednet

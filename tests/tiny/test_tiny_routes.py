@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssb.tiny.isp.route import Route, Routes, Side
+from ssb.tiny.isp.provider.route import Route, Routes, Side
 
 names = st.sampled_from([bytes([number]) * 20 for number in range(4)])
 feeds = st.sampled_from([bytes([number]) * 32 for number in range(4)])

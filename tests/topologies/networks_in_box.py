@@ -22,7 +22,7 @@ from patience import PATIENCE_S
 from stream_programs import PORT as STREAM_PORT
 from stream_programs import Echo, Quiet, Source
 
-from captures.netns import inside
+from captures.network.netns import inside
 from forwarder.faces.driver import steady_clock
 from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import Closed, DatagramPort, GroupPort, Opened, Program, StreamPort
@@ -404,7 +404,7 @@ def programs_over_tcp():
             json.dumps({"output": str(capture), "application": "test", "interfaces": taps}), encoding="utf-8"
         )
         recorder = Child(
-            "the recorder", [sys.executable, "-m", "captures.recorder", str(specification)]
+            "the recorder", [sys.executable, "-m", "captures.network.recorder", str(specification)]
         ).wait()
         echo, source = Echo(), _Greeting((to, STREAM_PORT), CONTENT)
         ports = {1: StreamPort(STREAM_PORT), 2: DatagramPort(7000)}

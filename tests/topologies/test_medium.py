@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from made_topologies import GROUP, TO_ALL
 from stream_programs import PORT, Echo, Quiet, Source
 
-from captures.pcapng import Direction, Writer
-from captures.pcapng import Interface as Described
+from captures.formats.pcapng import Direction, Writer
+from captures.formats.pcapng import Interface as Described
 from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import Closed, GroupPort, Program, StreamPort
 from topologies.model import Attachment, Hop, Link, Medium, Topology, TopologyError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from made_topologies import GROUP
 from stream_programs import Quiet
 
-from captures.frames import udp_frame
+from captures.layers.frames import udp_frame
 from topologies.emulator.network import EmulatedNetwork
 from topologies.endpoint import GroupPort, Program
 from topologies.model import Medium, Topology, TopologyError

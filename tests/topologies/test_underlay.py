@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from stream_programs import PORT, Busy, Echo, Quiet, Source
 
-from captures.pcapng import Interface as Described
-from captures.pcapng import Writer
+from captures.formats.pcapng import Interface as Described
+from captures.formats.pcapng import Writer
 from topologies.emulator.network import EmulatedNetwork
 from topologies.emulator.tcp.events import Reason
 from topologies.emulator.underlay import TTL, Packet, Station

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import NamedTuple
 
-from captures.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, group_mac, ipv4_frame, udp_frame
-from captures.pcapng import Direction, Writer
+from captures.formats.pcapng import Direction, Writer
+from captures.layers.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, group_mac, ipv4_frame, udp_frame
 from topologies.emulator.underlay import UDP, Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 from topologies.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from captures.frames import UDP_HEADER, udp_datagram
+from captures.layers.frames import UDP_HEADER, udp_datagram
 from topologies.emulator.streams import Streams
 from topologies.emulator.tcp.stack import Stack
 from topologies.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort

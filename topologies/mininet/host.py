@@ -12,7 +12,7 @@ from typing import Any
 
 import mininet.node
 
-from captures.netns import inside, new_netns
+from captures.network.netns import inside, new_netns
 from topologies.mininet.sandbox import OWN_SYS
 
 

@@ -33,7 +33,7 @@ import mininet.link
 import mininet.log
 import mininet.net
 
-from captures.netns import inside
+from captures.network.netns import inside
 from topologies.link import LINK_PARAMETERS
 from topologies.mininet import namespaces, sandbox
 from topologies.mininet.child import Child, ChildError
@@ -61,9 +61,9 @@ class MininetNetwork:
         impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
         directory: an existing directory for the relay's specification, while it starts.
         routing: by which routes nodes forward IP.
-        dilation: how many times more slowly than the machine's the run's clock goes (captures.clock). Above 1
-            it needs the relay. The shortest retransmission time of the kernel's TCP follows it; delayed
-            acknowledgements follow the machine's clock.
+        dilation: how many times more slowly than the machine's the run's clock goes (captures.network.clock).
+            Above 1 it needs the relay. The shortest retransmission time of the kernel's TCP follows it;
+            delayed acknowledgements follow the machine's clock.
 
     Attributes:
         impairment: "netem" or "relay", whichever it is.

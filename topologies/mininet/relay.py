@@ -13,9 +13,9 @@ it, so the relay's own delay in waking does not add to the link's. The sleep is 
 have a grain of 1 us; those of poll() and epoll have one of 1 ms.
 
 SPEC.json: {"seed": int, "dilation": int, and the fields of topologies.model.Topology}. All times are those of
-a clock that goes so many times more slowly than the machine's (captures.clock). Interfaces are called in the
-relay's namespace as on the nodes. A frame that a member of a medium sends leaves at all others, or, if it is
-for the MAC address of one of them, only there. In a radio cell it goes on air first (topologies.radio).
+a clock that goes so many times more slowly than the machine's (captures.network.clock). Interfaces are called
+in the relay's namespace as on the nodes. A frame that a member of a medium sends leaves at all others, or, if
+it is for the MAC address of one of them, only there. In a radio cell it goes on air first (topologies.radio).
 
 The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
 by its index: what is under way there is lost, and so is all that comes in until `LINK up`. A line

@@ -2,7 +2,7 @@
 
 from analysis.decode.protocols import ndn, ssb, tiny
 from analysis.decode.protocols.protocol import NDN, Declaration
-from captures.layers import Carried, Ports
+from captures.layers.layers import Carried, Ports
 
 TCP_OTHER, UDP_OTHER = "tcp", "udp"
 """What a frame is taken for whose ports are nobody's."""

@@ -1,11 +1,11 @@
-"""tinySSB over UDP: each datagram is a packet, and what it is follows from its form (`captures.tiny`).
+"""tinySSB over UDP: each datagram is a packet, and what it is follows from its form (`captures.layers.tiny`).
 
 An entry that has another one in it is a `tunnel`, one that is a command of tinyISP is `control`. What a chunk
 belongs to cannot be told.
 """
 
 from analysis.decode.protocols.protocol import Datagram, Declaration, Layer
-from captures.tiny import (
+from captures.layers.tiny import (
     CHUNKS,
     CLAIM,
     ENTRY,

@@ -13,7 +13,7 @@ MOST_FEEDS = 12
 
 
 class Contents(NamedTuple):
-    """Rows of analysis.metrics.capture_aggregates, and the reports of the captures by run."""
+    """Rows of analysis.metrics.captures.aggregates, and the reports of the captures by run."""
 
     engine: str
     layerings: list[str]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from analysis.files import Rows
 from analysis.report.figures.topology import Drawing, PlacedNode, lane, lay_out, size_of
-from captures.layers import is_group
+from captures.layers.layers import is_group
 
 MOST_ENDPOINTS = 30
 """Endpoints that are drawn; of more, those that move the fewest bytes are drawn as one, OTHERS."""

@@ -4,13 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from analysis.columns.values import ALL, layer_name
 from analysis.decode.protocols.registry import in_datagrams
 from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
 from analysis.report.findings import Finding
 from analysis.report.numbers import duration, pretty, some
-from analysis.tables.values import ALL, layer_name
 
 if TYPE_CHECKING:
     from analysis.report.capture.contents import Contents

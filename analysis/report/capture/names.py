@@ -4,13 +4,13 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
+from analysis.columns.values import MOST_FRAMES
 from analysis.decode.schema import MESSAGES
 from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.findings import NACKS
 from analysis.report.figures.plot import Scene, Spec
 from analysis.tables.matching import match
-from analysis.tables.values import MOST_FRAMES
 
 _ONCE = -1
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from analysis.columns.values import ALL, HELD
 from analysis.files import Rows
 from analysis.report.capture import plots
 from analysis.report.capture.contents import MOST_FEEDS, Contents
@@ -28,7 +29,6 @@ from analysis.report.figures.state import MOST_NODES, heat, outcomes, over_time
 from analysis.report.figures.topology import loads
 from analysis.report.numbers import duration, volume
 from analysis.report.page import page as rendered
-from analysis.tables.values import ALL, HELD
 
 EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""

@@ -7,6 +7,8 @@ nothing to draw.
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from analysis.columns.samples import TAILS, are_enough
+from analysis.columns.values import SLICES
 from analysis.files import Rows
 from analysis.report.figures.plot import (
     FENCES,
@@ -29,8 +31,6 @@ from analysis.report.figures.plot import (
 )
 from analysis.report.figures.state import MOST_NODES, node_heat
 from analysis.report.figures.wire import kind_looks, layer_looks, share_bars, stacked_over_time
-from analysis.tables.samples import TAILS, are_enough
-from analysis.tables.values import SLICES
 
 _LAYER_NAMES = {"ip": "IP"}
 """What layers are called in captures of any kind; a run of ours has IPv4 alone."""

@@ -8,7 +8,7 @@ from analysis.report.capture.contents import Contents
 from analysis.report.capture.endpoints import Way, natural
 from analysis.report.capture.plots import quantile
 from analysis.report.numbers import volume
-from captures.link_types import remedy
+from captures.layers.link_types import remedy
 
 MOST_ROWS = 24
 """Rows of a table in the page."""

@@ -1,5 +1,6 @@
 """The report's plots of time: end to end, hop by hop, after joining, and after a loss or a failure."""
 
+from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.report.figures.plot import (
     FENCES,
@@ -14,7 +15,6 @@ from analysis.report.figures.plot import (
     shares_within,
 )
 from analysis.run.manifest import Manifest
-from analysis.tables.values import ALL
 
 MOST_BY_NODE = 4
 """Layerings whose subscribers are drawn side by side; of more, all subscribers together."""

@@ -273,7 +273,7 @@ def quantile_function(values: Sequence[float], points: int = 200) -> list[float]
 
 
 def quantiles_of(buckets: Rows, points: int = 200) -> list[float]:
-    """Return the same of rows of analysis.metrics.capture_aggregates.distribution, taken together, in ms for
+    """Return the same of rows of analysis.metrics.captures.aggregates.distribution, taken together, in ms for
     ns.
 
     Within a bucket, which is 1 % wide, values count as evenly spaced.

@@ -4,6 +4,7 @@ popular costs an author."""
 from collections import Counter, defaultdict
 from itertools import accumulate
 
+from analysis.columns.values import ALL, MESSAGES, REPEATED, REST, layer_name
 from analysis.decode.protocols.protocol import ITEM
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
@@ -20,7 +21,6 @@ from analysis.report.figures.plot import (
 )
 from analysis.report.figures.wire import layer_looks, stacked_bars
 from analysis.run.manifest import Manifest
-from analysis.tables.values import ALL, MESSAGES, REPEATED, REST, layer_name
 
 _PEERS = ["median peer", "busiest peer", "author of most"]
 _FEW = 3  # numbers of followers, below which there is no trend to be seen

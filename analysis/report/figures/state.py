@@ -3,6 +3,7 @@ came to."""
 
 from collections.abc import Mapping, Sequence
 
+from analysis.columns.values import ALL, HELD, OUTCOMES
 from analysis.files import Rows
 from analysis.report.figures.plot import (
     Figure,
@@ -19,7 +20,6 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 from analysis.report.figures.wire import share_bars
-from analysis.tables.values import ALL, HELD, OUTCOMES
 
 MOST_NODES = 24
 """Nodes that can be chosen one by one; of a larger network those with the highest means."""
@@ -89,7 +89,7 @@ def over_time(
 def heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, word: str = "PIT") -> Figure:
     """Return the map of state by node and time, one layering at a time on one scale.
 
-    `rows` is the heat of analysis.pit.levels.scan; `word` as in over_time(). A node of
+    `rows` is the heat of analysis.pit.windows.levels.scan; `word` as in over_time(). A node of
     `summary` had no entry where it has no row.
     """
     there = {(row["layering"], row["node"], row["slice"]) for row in rows}

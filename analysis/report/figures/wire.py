@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from analysis.columns.values import layer_name, layers
 from analysis.decode.messages import RETRANSMITTED
 from analysis.decode.protocols.protocol import ENCRYPTED, PAYLOAD, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS, framed, in_datagrams
@@ -23,7 +24,6 @@ from analysis.report.figures.plot import (
 )
 from analysis.report.numbers import pretty
 from analysis.run.manifest import Manifest
-from analysis.tables.values import layer_name, layers
 
 KINDS = {
     "interest": ("Interests", "--interest"),

@@ -5,7 +5,7 @@ from random import SystemRandom
 from typing import Final
 
 from ssb.tiny.daemon.account import Account, short, shown, typed
-from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 

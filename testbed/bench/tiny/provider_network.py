@@ -9,7 +9,7 @@ from ssb.tiny.asking import Timing
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import BaseParty, Event
-from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import GROUP, PORT, Node

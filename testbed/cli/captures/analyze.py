@@ -93,7 +93,7 @@ def analyze(
     from analysis.errors import AnalysisError
     from analysis.pipelines.captures import REPORT, Choices, UnknownPlace, analyse, show
     from analysis.report.numbers import NARROW_SPACE
-    from captures.layers import Ports
+    from captures.layers.layers import Ports
 
     assert get_args(NodeRule) == _RULES
     if packets_only and engine != "auto":
@@ -237,7 +237,7 @@ def _local(text: str) -> tuple[str, str]:
 def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> str:
     """Say in a few lines what was found in a capture."""
     from analysis.decode.protocols.protocol import NDN
-    from captures.link_types import remedy
+    from captures.layers.link_types import remedy
 
     lines = [
         f"{report.run}: {several(report.frames, 'frame')}"

@@ -21,7 +21,7 @@ def decrypt(capture: Path, out: Path, key_logs: tuple[Path, ...]) -> None:
     """
     from analysis.decode.protocols.protocol import ENCRYPTED, UNREAD
     from analysis.export.plain_packets import write_plain_packets
-    from captures.files import secrets_in
+    from captures.formats.files import secrets_in
 
     if out.exists():
         raise UserError(f"{shown(str(out))} is there already: remove it, or choose another name")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from captures.files import secrets_in
-from captures.key_log import Secrets
-from captures.pcapng import CaptureError
+from captures.formats.files import secrets_in
+from captures.formats.key_log import Secrets
+from captures.formats.pcapng import CaptureError
 from testbed.cli.console import console
 from testbed.cli.options import MOST, keys_option, read_keys
 from testbed.cli.usage import exclude, require

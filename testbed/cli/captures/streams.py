@@ -10,9 +10,9 @@ from analysis.decode.protocols.protocol import UNREAD, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS, protocol_of
 from analysis.decode.reference import NDN_PORTS
 from captures.dissectors.summary import short_name
-from captures.key_log import Secrets
-from captures.layers import Carried, Tcp
-from captures.streams import Stream
+from captures.formats.key_log import Secrets
+from captures.layers.layers import Carried, Tcp
+from captures.layers.streams import Stream
 
 if TYPE_CHECKING:
     from captures.dissectors.reading import Row as Dissected

@@ -208,7 +208,7 @@ def peer(
 def _gateway(account: Any, layering: str) -> Any:
     """Return the gateway around an account's peer."""
     from feednet.gateway import GatewayProgram
-    from testbed.layerings.ndn import NDN_LAYERINGS
+    from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 
     # What multicasts Interests needs routes of its own for each feed, in all forwarders on the way.
     known = {name: kind for name, kind in NDN_LAYERINGS.items() if kind.multicast is None}

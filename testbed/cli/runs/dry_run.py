@@ -19,7 +19,7 @@ from testbed.experiment import outlook
 from testbed.experiment.outlook import Outlook
 from testbed.experiment.run import Net, duration_s
 from testbed.experiment.sweep_directory import Job
-from testbed.layerings.workload import Workload
+from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario

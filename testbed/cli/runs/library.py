@@ -20,8 +20,8 @@ from testbed.cli import completion
 from testbed.cli.console import console
 from testbed.cli.runs import synopsis
 from testbed.errors import shown
+from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.workload import Workload
 from testbed.scenario import reader as scenarios
 from testbed.scenario import reference, workload
 from testbed.scenario.model import OTHER, Scenario

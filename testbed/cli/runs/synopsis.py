@@ -10,8 +10,8 @@ from rich.tree import Tree
 from analysis.report.numbers import several
 from analysis.run.keys import words
 from testbed.cli.runs.topology import summary
+from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
-from testbed.layerings.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import MS, Timeline, place

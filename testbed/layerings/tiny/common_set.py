@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from ssb.tiny.goset import COMMON, MAX_KEYS
 from testbed.errors import UserError
-from testbed.layerings.ladder import hub_of
-from testbed.layerings.node import Context, Node
+from testbed.layerings.kinds.ladder import hub_of
+from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.workload import Feature, Feed
 from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, author_of
-from testbed.layerings.workload import Feature, Feed
 
 
 class PubParameters(TinyParameters):

@@ -21,15 +21,15 @@ from ssb.tiny.asking import MS
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import BaseParty
-from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import INVITED, STANDS
 from ssb.tiny.isp.terms import SECOND, Terms
-from testbed.layerings.node import Context, Node
-from testbed.layerings.peer_role import peer_identity
+from testbed.layerings.nodes.node import Context, Node
+from testbed.layerings.nodes.peer_role import peer_identity
+from testbed.layerings.nodes.workload import Feature, Feed
 from testbed.layerings.tiny.assignment import Assignment
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
-from testbed.layerings.workload import Feature, Feed
 from topologies.ranges import expand_ranges
 
 _REFUSED_AGAIN = SECOND

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import Field
 
-from captures.key_log import Secret
+from captures.formats.key_log import Secret
 from ssb.application import Event
 from ssb.bipf import encode
 from ssb.keys import Identity
@@ -26,9 +26,9 @@ from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.node import Node as TinySsb
 from ssb.tiny.store import TinyStore
 from testbed.errors import UserError
-from testbed.layerings.node import Context, EventRows, Held, Parameters
-from testbed.layerings.peer_role import Role
-from testbed.layerings.workload import Feed
+from testbed.layerings.nodes.node import Context, EventRows, Held, Parameters
+from testbed.layerings.nodes.peer_role import Role
+from testbed.layerings.nodes.workload import Feed
 from topologies.endpoint import Address, GroupPort, Port, Program
 
 FEED_BYTES = 32 + 4 + 20

@@ -132,7 +132,7 @@ BUGS = {
     ),
     "an answer to a request of others": Bug(
         "tiny",
-        "ssb.tiny.isp.provider",
+        "ssb.tiny.isp.provider.provider",
         "Provider._on_answer",
         "route.b.contract != contract.id or route.is_open",
         "route.is_open",
@@ -192,7 +192,7 @@ BUGS = {
         "problem=None",
     ),
     "Data sent to a link that is down": Bug(
-        "node", "forwarder.pit", "PitEntry.drop_in_record", "r.face != face", "True"
+        "node", "forwarder.tables.pit", "PitEntry.drop_in_record", "r.face != face", "True"
     ),
 }
 """By name."""

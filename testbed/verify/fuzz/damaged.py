@@ -20,8 +20,8 @@ import click
 from click.testing import CliRunner
 from rich.console import Console
 
-from captures.frames import udp_frame
-from captures.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER
+from captures.formats.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER
+from captures.layers.frames import udp_frame
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
 from testbed.errors import UserError

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from click.testing import CliRunner
 
 from analysis.spark.session import spark_session
-from captures.files import cut
-from captures.pcapng import CaptureError
+from captures.formats.files import cut
+from captures.formats.pcapng import CaptureError
 from testbed.verify.fuzz.corpus import SEEDS, read
+from testbed.verify.fuzz.subjects.wire import expect
 from testbed.verify.fuzz.targets import TARGETS, change
-from testbed.verify.fuzz.wire import expect
 
 AT_ONCE = 40
 """Captures of one analysis; a third of them are runs by themselves."""

@@ -33,7 +33,7 @@ _MOST = 0xFFFF
 
 
 def _wire() -> Target:
-    from testbed.verify.fuzz import wire
+    from testbed.verify.fuzz.subjects import wire
 
     return Target(
         wire.check,
@@ -46,7 +46,7 @@ def _wire() -> Target:
 
 
 def _node() -> Target:
-    from testbed.verify.fuzz import node
+    from testbed.verify.fuzz.subjects import node
 
     return Target(
         node.check,
@@ -59,7 +59,7 @@ def _node() -> Target:
 
 
 def _management() -> Target:
-    from testbed.verify.fuzz import management
+    from testbed.verify.fuzz.subjects import management
 
     return Target(
         management.check,
@@ -84,25 +84,25 @@ def _program(check: Callable[[bytes], None], most: int) -> Target:
 
 
 def _ssb() -> Target:
-    from testbed.verify.fuzz import ssb
+    from testbed.verify.fuzz.subjects import ssb
 
     return _program(ssb.check, ssb.MOST_EVENTS)
 
 
 def _tiny() -> Target:
-    from testbed.verify.fuzz import tiny
+    from testbed.verify.fuzz.subjects import tiny
 
     return _program(tiny.check, tiny.MOST_EVENTS)
 
 
 def _mapping() -> Target:
-    from testbed.verify.fuzz import mapping
+    from testbed.verify.fuzz.subjects import mapping
 
     return _program(mapping.check, mapping.MOST_EVENTS)
 
 
 def _captures() -> Target:
-    from testbed.verify.fuzz import captures
+    from testbed.verify.fuzz.subjects import captures
 
     return Target(
         captures.check, captures.LONGEST, captures.split, captures.frame, captures.unit, captures.head

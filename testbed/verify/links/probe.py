@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
-from captures import pcapng
-from captures.clock import Clock
-from captures.netns import inside
+from captures.formats import pcapng
+from captures.network.clock import Clock
+from captures.network.netns import inside
 from testbed.experiment.files import capture_interfaces
 from testbed.verify.links.cases import Case, cases
 from testbed.verify.links.transits import NUMBER_BYTES, Transit, read_transits
@@ -146,7 +146,7 @@ def _step(network: EmulatedNetwork, plan: _Plan, number: int) -> None:
 def over_mininet(frames: int, seed: int, impairment: str, dilation: int = 1) -> tuple[Measured, str, str]:
     """Measure all cases in Mininet; return that, what impairs links, and why. Raises ProbeError, OSError.
 
-    For `dilation` see captures.clock.
+    For `dilation` see captures.network.clock.
     """
     with TemporaryDirectory() as directory:
         arguments = [directory, str(frames), str(seed), impairment, str(dilation)]
@@ -190,7 +190,9 @@ def _send_all(directory: Path, frames: int, seed: int, impairment: str, dilation
             ),
             encoding="utf-8",
         )
-        recorder = Child("the recorder", [sys.executable, "-m", "captures.recorder", str(specification)])
+        recorder = Child(
+            "the recorder", [sys.executable, "-m", "captures.network.recorder", str(specification)]
+        )
         try:
             recorder.wait()
             with ExitStack() as stack:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from captures.files import cut, read_piece
-from captures.pcapng import Direction
-from captures.records import Damage
+from captures.formats.files import cut, read_piece
+from captures.formats.pcapng import Direction
+from captures.formats.records import Damage
 
 _PAYLOAD = 14 + 20 + 8  # Ethernet, IPv4, UDP
 NUMBER_BYTES = 8

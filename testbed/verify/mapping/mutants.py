@@ -5,7 +5,7 @@ from typing import Any
 
 from forwarder.feedcache.items import RejectedItem, parse_item
 from forwarder.wire.packet import Data
-from ssb_over_ndn.inbox import Inbox
+from ssb_over_ndn.following.inbox import Inbox
 from ssb_over_ndn.mapping import record, resolver
 from ssb_over_ndn.mapping.device import Device
 from ssb_over_ndn.mapping.messages import make_query

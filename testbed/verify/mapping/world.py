@@ -23,9 +23,9 @@ from ssb.keys import Identity, parse_feed, verify
 from ssb.message import Message
 from ssb_over_ndn.mapping.record import Record
 from ssb_over_ndn.naming import message_packet
-from testbed.layerings.link import LINK, LinkNode
-from testbed.layerings.node import AppState, Context
-from testbed.layerings.workload import Feed, Workload
+from testbed.layerings.kinds.link import LINK, LinkNode
+from testbed.layerings.nodes.node import AppState, Context
+from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.mapping.forger import Forger, Liar
 from testbed.verify.mapping.story import FORGER, MS, SECOND, Step, Story, make_story

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from forwarder.content_store import ContentStore
+from forwarder.tables.content_store import ContentStore
 from ndn_over_ssb import participant
 from ndn_over_ssb.contract import Contract
 from ndn_over_ssb.line import Line

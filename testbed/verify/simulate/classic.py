@@ -13,18 +13,18 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from random import Random
 
-from forwarder.dead_nonces import LIFETIME as NONCE_LIFETIME
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
+from forwarder.links.reliability import MEMORY_NS
 from forwarder.lli.estimates import MAX_TIMEOUT
-from forwarder.reliability import MEMORY_NS
 from forwarder.strategies import parse
 from forwarder.strategies.multicast import Multicast
+from forwarder.tables.dead_nonces import LIFETIME as NONCE_LIFETIME
 from forwarder.wire.packet import parse_data
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
-from testbed.layerings.ndn import NDN_LAYERINGS, LongLivedParameters, SyncParameters
+from testbed.layerings.kinds.ndn import NDN_LAYERINGS, LongLivedParameters, SyncParameters
 from testbed.verify.simulate.actors import US
 from testbed.verify.simulate.clients import (
     Consumer,

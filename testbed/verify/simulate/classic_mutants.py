@@ -4,20 +4,20 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from forwarder import reliability
-from forwarder.content_store import ContentStore
-from forwarder.dead_nonces import DeadNonces
-from forwarder.face import Face, LinkType
 from forwarder.forwarder import Forwarder
-from forwarder.pit import Pit, PitEntry
-from forwarder.reassembly import Reassembler
-from forwarder.reliability import Reliability
-from forwarder.suppression import Suppression
+from forwarder.links import reliability
+from forwarder.links.reassembly import Reassembler
+from forwarder.links.reliability import Reliability
+from forwarder.strategies.suppression import Suppression
+from forwarder.tables.content_store import ContentStore
+from forwarder.tables.dead_nonces import DeadNonces
+from forwarder.tables.face import Face, LinkType
+from forwarder.tables.pit import Pit, PitEntry
 from forwarder.wire.lp import NO_ROUTE, LpPacket
 from forwarder.wire.packet import Interest, parse_data, parse_interest
-from ssb_over_ndn.fetch import CongestionWindow, Fetcher
-from ssb_over_ndn.pull import Question
-from ssb_over_ndn.sync_log import LogMember
+from ssb_over_ndn.following.fetch import CongestionWindow, Fetcher
+from ssb_over_ndn.layerings.pull import Question
+from ssb_over_ndn.layerings.sync_log import LogMember
 from testbed.verify.simulate.mutants import Patch, returns
 
 

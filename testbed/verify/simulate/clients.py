@@ -13,7 +13,7 @@ from forwarder.host import Application
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.name import DIGEST_COMPONENT_BYTES, GENERIC, IMPLICIT_DIGEST, component, ends_with_digest
 from forwarder.wire.packet import Interest, make_data, make_interest
-from ssb_over_ndn.subscriptions import Subscription
+from ssb_over_ndn.following.subscriptions import Subscription
 from testbed.verify.simulate.actors import US, LoopGuard
 from testbed.verify.simulate.exchanges import Exchanges
 from testbed.verify.simulate.frames import read_packet

@@ -19,7 +19,7 @@ It knows the packets that a node has received and sent, on links and from and to
 from collections import Counter
 from typing import NamedTuple
 
-from forwarder.dead_nonces import LIFETIME
+from forwarder.tables.dead_nonces import LIFETIME
 from forwarder.wire.lp import DUPLICATE
 from testbed.verify.simulate.frames import Frame, Key
 from testbed.verify.simulate.invariants import MS_NS, Violation

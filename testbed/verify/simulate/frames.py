@@ -3,7 +3,7 @@
 import hashlib
 from typing import NamedTuple
 
-from forwarder.link import LinkService
+from forwarder.links.link import LinkService
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import split_fork, split_item
 from forwarder.wire.hello import Hello, parse_hello

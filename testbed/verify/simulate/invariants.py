@@ -18,10 +18,10 @@ from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-from forwarder.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.feedcache.items import Item
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.tables.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.wire.hello import Hello, reference
 from testbed.verify.simulate.frames import Frame
 

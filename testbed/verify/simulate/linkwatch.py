@@ -8,9 +8,9 @@ has come, or was given up.
 What the far end makes of frames is asked of a second link service like its own, fed with the same frames.
 """
 
-from forwarder.face import Face
-from forwarder.link import LinkService
-from forwarder.reliability import MAX_REPEATS
+from forwarder.links.link import LinkService
+from forwarder.links.reliability import MAX_REPEATS
+from forwarder.tables.face import Face
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.lp_frame import SEQUENCE_MASK, close_frame, open_frame
 from forwarder.wire.tlv import MalformedPacket

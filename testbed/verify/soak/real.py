@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 
 from forwarder.daemon.commands import Signer
 from forwarder.daemon.datasets import Client, snapshot
-from forwarder.framing import cut
+from forwarder.links.framing import cut
 from forwarder.wire.feed import item_name
 from forwarder.wire.hello import Hello, make_hello, parse_hello
 from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp

@@ -10,7 +10,7 @@ from ssb_over_ndn.social.flood import SocialFlood
 from ssb_over_ndn.social.hello import Attachment
 from ssb_over_ndn.social.keeper import Keeper
 from ssb_over_ndn.social.replicas import Replicas
-from testbed.layerings import social
+from testbed.layerings.kinds import social
 from testbed.verify.simulate.mutants import Patch, returns
 
 

@@ -15,9 +15,9 @@ from forwarder.wire.packet import Interest, make_interest, parse_interest
 from ssb.application import Plan
 from ssb.graph import Graph
 from ssb_over_ndn.naming import log_key, log_name
-from testbed.layerings.node import AppState, Context
-from testbed.layerings.social import SOCIAL_LAYERINGS, SocialNode
-from testbed.layerings.workload import Feed, Workload
+from testbed.layerings.kinds.social import SOCIAL_LAYERINGS, SocialNode
+from testbed.layerings.nodes.node import AppState, Context
+from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.world import Outcome, watched

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from testbed.experiment.emulated_run import Emulation
-from testbed.layerings.ladder import RUNGS, RungNode
+from testbed.layerings.kinds.ladder import RUNGS, RungNode
 from testbed.scenario.model import Scenario
 from testbed.scenario.workload import load
 from testbed.verify.simulate.invariants import Violation

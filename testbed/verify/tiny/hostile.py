@@ -11,8 +11,8 @@ from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.isp.evidence import sign_feed
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import SubResponseIsp, is_tunnelled
-from ssb.tiny.isp.provider import Provider
-from ssb.tiny.isp.route import Route, Side
+from ssb.tiny.isp.provider.provider import Provider
+from ssb.tiny.isp.provider.route import Route, Side
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from testbed.layerings.tiny.hostile_client import fork

@@ -9,7 +9,7 @@ from ssb.tiny.isp.contract import MOST_UNREAD, Contract
 from ssb.tiny.isp.facts import OVER
 from ssb.tiny.isp.messages import NOT_FOUND
 from ssb.tiny.isp.party import BaseParty
-from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.store import MOST_AHEAD, TinyStore
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.tiny.members import Member

@@ -6,7 +6,7 @@ from typing import Any
 from zlib import crc32
 
 from ssb.tiny.isp.client import Client
-from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import CHECKSUM, Node
 from ssb.tiny.store import TinyStore
 from testbed.verify.tiny.story import MS, SECOND, Hostility

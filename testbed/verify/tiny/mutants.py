@@ -6,13 +6,14 @@ from typing import Any
 from ssb.tiny import entry
 from ssb.tiny.asking import UnderWay
 from ssb.tiny.feed import Feed
-from ssb.tiny.isp import client, provider
+from ssb.tiny.isp import client
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.exchange import Exchange
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import HopFin, HopNext, write
-from ssb.tiny.isp.reach import Reachability
-from ssb.tiny.isp.switch import Switch
+from ssb.tiny.isp.provider import provider
+from ssb.tiny.isp.provider.reach import Reachability
+from ssb.tiny.isp.provider.switch import Switch
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from ssb.tiny.store import TinyStore

@@ -9,7 +9,7 @@ from typing import Any
 from ssb.keys import Identity
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.contract import Contract
-from ssb.tiny.isp.provider import Provider
+from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.store import TinyStore
 from testbed.layerings.tiny.hostile_client import HostileClient

@@ -19,7 +19,7 @@ from scapy.packet import Packet
 from scapy.utils import wrpcap, wrpcapng
 
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, SsbItem
-from captures.pcapng import Direction, Interface, Writer
+from captures.formats.pcapng import Direction, Interface, Writer
 from forwarder.wire.feed import item_name
 from testbed.cli.main import main
 

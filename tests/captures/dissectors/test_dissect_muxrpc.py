@@ -21,8 +21,8 @@ from scapy.utils import PcapWriter
 from analysis.decode.protocols.protocol import Ends
 from analysis.decode.protocols.ssb import DECLARATION
 from captures.dissectors import WIRESHARK_PLUGIN
-from captures.exported_pdu import LINKTYPE, tcp_tags
-from captures.pcapng import Direction, Interface, Writer
+from captures.formats.exported_pdu import LINKTYPE, tcp_tags
+from captures.formats.pcapng import Direction, Interface, Writer
 from forwarder.wire.name import to_uri
 from ssb.transport.muxrpc import GOODBYE, BodyType, Packet, encode
 from ssb.transport.secure_stream import PLAIN_MARK

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from captures.key_log import Secret
+from captures.formats.key_log import Secret
 from ssb.application import Event
-from testbed.layerings.node import Context, EventRows, Held, Node, Parameters
-from testbed.layerings.workload import Feature, Feed
+from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.endpoint import Address, GroupPort, Program
 
 GROUP, PORT = "224.0.0.71", 7071

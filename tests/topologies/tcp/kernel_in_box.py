@@ -17,7 +17,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from captures.netns import inside
+from captures.network.netns import inside
 from topologies.mininet import sandbox
 from topologies.mininet.network import MininetNetwork
 from topologies.model import Link, Topology

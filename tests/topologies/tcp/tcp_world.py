@@ -3,8 +3,8 @@
 from heapq import heappop, heappush
 from random import Random
 
-from captures.frames import ipv4_frame
-from captures.pcapng import Direction
+from captures.formats.pcapng import Direction
+from captures.layers.frames import ipv4_frame
 from topologies.emulator.tcp.events import Kind
 from topologies.emulator.tcp.segment import ACK, FIN, RST, SYN, decode, pseudo_header
 from topologies.emulator.tcp.stack import Stack
@@ -30,8 +30,8 @@ class World:
     events: (node, event) that nobody has taken. on_event: called with (node, event) for each event instead,
     before segments are taken. mangle: called with (node, octets) for each segment that a node sends, returns
     what is to go over the link, None for nothing. sent, arrived: called with (node, segment) for each segment
-    that is sent, mangled or not, and for each that arrives as it was sent. capture: a captures.pcapng.Writer
-    of a's interface. on_read: called with a node whose application reads.
+    that is sent, mangled or not, and for each that arrives as it was sent. capture: a
+    captures.formats.pcapng.Writer of a's interface. on_read: called with a node whose application reads.
     """
 
     def __init__(self, link=None, seed=1, settings=(None, None), capture=None, rngs=None, pipes=None):

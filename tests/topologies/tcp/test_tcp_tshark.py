@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 from tcp_world import SECOND, Talker, World, conversation
 
-from captures.pcapng import Interface, Writer
+from captures.formats.pcapng import Interface, Writer
 from topologies.emulator.tcp.segment import FIN, SYN
 from topologies.emulator.tcp.settings import Settings
 from topologies.model import Link

@@ -1,8 +1,8 @@
 """TCP segments over IPv4, to bytes and back: header, options, checksum.
 
 Sources: RFC 9293, sections 3.1 and 3.2 (header, options); RFC 7323, section 2.2 (window scale). Timestamps
-and selective acknowledgements are neither sent nor read. The checksum is computed as captures.frames tells:
-one remainder modulo 65535 in place of a loop.
+and selective acknowledgements are neither sent nor read. The checksum is computed as captures.layers.frames
+tells: one remainder modulo 65535 in place of a loop.
 """
 
 import struct

@@ -1,0 +1,1 @@
+"""Columns of Arrow tables: values, quantiles, samples and slices of time."""

@@ -1,0 +1,120 @@
+"""What the page of captures shows of names: the prefixes that tell most, and the packets with a name.
+
+DataFrame in, DataFrame out, as in analysis.metrics.captures.aggregates.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.columns.values import MOST_FRAMES
+from analysis.decode.schema import FOREVER
+
+_NUMBERS = r"^(.*?)/(?:v|t|seg|off|seq|params-sha256|sha256digest)=.*$"
+"""Where a name goes on with what the naming conventions number things by (NDN Technical Report 22)."""
+
+
+def prefixed(requests: DataFrame) -> DataFrame:
+    """Return transactions with `prefix`: the name up to its first number, as versions and segments are.
+
+    A name without any loses its last component, if it has several.
+    """
+    named = F.regexp_extract("name", _NUMBERS, 1)
+    shorter = F.regexp_extract("name", r"^(/.+)/[^/]*$", 1)
+    prefix = F.when(named != "", named).when(shorter != "", shorter).otherwise(F.col("name"))
+    return requests.withColumn("prefix", prefix)
+
+
+def cut(prefix: str, depth: int | Column) -> Column:
+    """Return the first components of a prefix, a column."""
+    parts = F.split(prefix, "/")
+    return F.array_join(F.slice(parts, 1, depth + 1), "/")
+
+
+def depths(counted: DataFrame, deepest: int) -> DataFrame:
+    """Return depth, prefixes: how many prefixes of `counted` there are with so many components at most."""
+    every = F.explode(F.sequence(F.lit(1), F.lit(deepest)))
+    return (
+        counted.select("prefix", every.alias("depth"))
+        .groupBy("depth")
+        .agg(F.count_distinct(cut("prefix", F.col("depth"))).alias("prefixes"))
+    )
+
+
+def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> DataFrame:
+    """Return layering, name, first (ns), trouble, alias, feed, seq: names whose sequence is worth a chart.
+
+    Of each run the first `most` names to be asked for and as many in trouble: asked for again, refused or
+    not answered. alias: the name of the Data, where it is another. Items of feeds that were pushed are
+    among them, though nobody asks for them one by one.
+    """
+    trouble = F.col("interests") - 1 + F.when(F.col("outcome") == "data", 0).otherwise(1)
+    pulled = transactions.where(F.col("kind") == "interest").select(
+        "layering", "name", "time", trouble.alias("trouble"), "data_name", "feed", "seq"
+    )
+    pushed = feed_progress.select(
+        "layering",
+        F.concat("feed", F.lit("/seq="), F.col("seq").cast("string")).alias("name"),
+        "time",
+        F.lit(0).cast("long").alias("trouble"),
+        F.lit(None).cast("string").alias("data_name"),
+        "feed",
+        "seq",
+    )
+    by_name = (
+        pulled.unionByName(pushed)
+        .groupBy("layering", "name")
+        .agg(
+            F.min("time").alias("first"),
+            F.sum("trouble").alias("trouble"),
+            F.min(F.when(F.col("data_name") != F.col("name"), F.col("data_name"))).alias("alias"),
+            F.min("feed").alias("feed"),
+            F.min("seq").alias("seq"),
+        )
+    )
+    soonest = _first(by_name, most, F.col("first"), F.col("name"))
+    bad = by_name.where(F.col("trouble") > 0)
+    worst = _first(bad, most, F.desc("trouble"), F.col("first"), F.col("name"))
+    return soonest.unionByName(worst).dropDuplicates(["layering", "name"])
+
+
+def _first(table: DataFrame, most: int, *order: Column) -> DataFrame:
+    """Return each run's first rows in an order.
+
+    With nothing but this bound on a row's number, Spark drops what is beyond it in every task before the
+    rest meets in one a run.
+    """
+    place = F.row_number().over(Window.partitionBy("layering").orderBy(*order))
+    return table.withColumn("place", place).where(F.col("place") <= most).drop("place")
+
+
+def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
+    """Return the frames that have to do with each of subjects(): layering, subject, and what they say.
+
+    Those with the name or the alias, and the LLIs that ask for it in a range; the first MOST_FRAMES of each.
+    """
+    said = packets.select(
+        "layering", "node", "direction", "frame", "time", "src", "dst", "src_port", "dst_port", "kind",
+        "name", "feed", "seq", "nonce", "send_credit", "nack_reason", "frame_bytes",
+    )  # fmt: skip
+    about = chosen.select(
+        "layering", F.col("name").alias("subject"), "alias", F.col("feed").alias("of"), "seq"
+    )
+    names = about.select(
+        "layering", "subject", F.explode(F.array_compact(F.array("subject", "alias"))).alias("name")
+    )
+    plain = said.where(F.col("kind").isin("interest", "data", "nack"))
+    direct = plain.join(F.broadcast(names), ["layering", "name"])
+    ranges = about.where(F.col("of").isNotNull()).select(
+        "layering", "subject", F.col("of").alias("feed"), F.col("seq").alias("item")
+    )
+    # A sum of item and credit might not fit.
+    last = F.coalesce(F.try_add(F.col("seq") - 1, F.col("send_credit")), F.lit(FOREVER))
+    granted = (
+        said.where(F.col("kind") == "lli")
+        .join(F.broadcast(ranges), ["layering", "feed"])
+        .where(F.col("item").between(F.col("seq"), last))
+        .drop("item")
+    )
+    place = F.row_number().over(Window.partitionBy("layering", "subject").orderBy("time", "node", "frame"))
+    every = direct.unionByName(granted).withColumn("place", place)
+    return every.where(F.col("place") <= MOST_FRAMES).drop("place")

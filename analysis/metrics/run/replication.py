@@ -1,0 +1,187 @@
+"""Replication between peers over streams: what each peer sends and receives for which cause, how many peers a
+message crosses, and what popularity costs an author.
+
+From the messages of streams at the ends of their connections; nodes that only pass packets on are no peers.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.columns.values import MESSAGES, REPEATED, REST
+from analysis.decode.protocols.protocol import ITEM
+from analysis.decode.protocols.registry import framed
+from analysis.files import Rows
+
+_COPY = ("layering", "sender", "receiver", "feed", "seq")
+
+CAUSES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "cause")),
+        *((name, pa.int64()) for name in ("sent", "sent_bytes", "received", "received_bytes")),
+    ]
+)
+"""A row for each peer and cause: messages, and bytes with their share of the headers of frames."""
+
+REACH = pa.schema([("layering", pa.string()), ("hops", pa.int64()), ("copies", pa.int64())])
+"""First copies of items, by the number of peers that the item came over: 1 if its author sent it."""
+
+AUTHORS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node")),
+        *((name, pa.int64()) for name in ("followers", "published", "sent_bytes")),
+    ]
+)
+"""An author: nodes that were delivered one of its items, items that it published, and all bytes of frames
+that it sent as a peer, those that relay other authors' items included."""
+
+TABLES = {"causes": CAUSES, "reach": REACH, "authors": AUTHORS}
+"""The tables by name."""
+
+
+class Replication(NamedTuple):
+    """The tables of replication."""
+
+    causes: DataFrame
+    firsts: DataFrame
+
+
+def replication(
+    seen: DataFrame, packets: DataFrame, connections: DataFrame, published: DataFrame
+) -> Replication:
+    """Return CAUSES, and the first copy of each item at each peer: layering, time, sender, receiver, feed
+    and seq.
+
+    `seen` is analysis.tables.protocol_messages.SEEN, `connections` analysis.decode.connections.CONNECTIONS,
+    `published` has layering, node, feed and seq of each publication.
+    """
+    opened = F.col("direction") == "out"
+    peers = connections.select(
+        "layering", "node", F.when(opened, F.col("src")).otherwise(F.col("dst")).alias("address")
+    ).distinct()
+    ends = _at_ends(seen, peers)
+    marked = _with_repeats(ends, published)
+    of_messages = marked.groupBy("layering", "node", "cause").agg(*_sums())
+    over_streams = F.col("protocol").isin(*(protocol.name for protocol in framed()))
+    whole = _at_ends(packets.where(over_streams), peers).groupBy("layering", "node").agg(*_sums())
+    told = of_messages.groupBy("layering", "node").agg(
+        F.sum("sent_bytes").alias("sent_told"), F.sum("received_bytes").alias("received_told")
+    )
+    rest = whole.join(told, ["layering", "node"], "left").select(
+        "layering",
+        "node",
+        F.lit(REST).alias("cause"),
+        F.lit(0).cast("long").alias("sent"),
+        (F.col("sent_bytes") - F.coalesce("sent_told", F.lit(0))).alias("sent_bytes"),
+        F.lit(0).cast("long").alias("received"),
+        (F.col("received_bytes") - F.coalesce("received_told", F.lit(0))).alias("received_bytes"),
+    )
+    firsts = marked.where(~F.col("is_out") & (F.col("cause") == MESSAGES)).select(
+        "layering", "time", "sender", "receiver", "feed", "seq"
+    )
+    return Replication(of_messages.unionByName(rest).select(*CAUSES.names), firsts)
+
+
+def reach(firsts: pa.Table) -> pa.Table:
+    """Return REACH; `firsts` are those of Replication."""
+    counts: Counter[tuple[str, int]] = Counter()
+    depth: dict[tuple[str, str, str, int], int] = {}
+    names = ("layering", "sender", "receiver", "feed", "seq")
+    # What came at one time is in an order of its own, so that no engine's order matters.
+    ordered = firsts.sort_by([(name, "ascending") for name in ("time", *names)])
+    columns = (ordered[name].to_pylist() for name in names)
+    for layering, sender, receiver, feed, seq in zip(*columns, strict=True):
+        hops = depth.get((layering, sender, feed, seq), 0) + 1
+        depth[layering, receiver, feed, seq] = hops
+        counts[layering, hops] += 1
+    return pa.Table.from_pylist(
+        [{"layering": x, "hops": hops, "copies": copies} for (x, hops), copies in sorted(counts.items())],
+        REACH,
+    )
+
+
+def authors(causes: Rows, published: Rows, deliveries: Rows) -> pa.Table:
+    """Return AUTHORS.
+
+    `published` has layering, node, feed and seq, `deliveries` layering, node and feed.
+    """
+    sent: Counter[tuple[str, str]] = Counter()
+    for row in causes:
+        sent[row["layering"], row["node"]] += row["sent_bytes"]
+    items: Counter[tuple[str, str]] = Counter()
+    author: dict[tuple[str, str], str] = {}
+    for row in published:
+        items[row["layering"], row["node"]] += 1
+        author[row["layering"], row["feed"]] = row["node"]
+    followers: dict[tuple[str, str], set[str]] = {}
+    for row in deliveries:
+        if (node := author.get((row["layering"], row["feed"]))) is not None:
+            followers.setdefault((row["layering"], node), set()).add(row["node"])
+    return pa.Table.from_pylist(
+        [
+            {
+                "layering": layering,
+                "node": node,
+                "followers": len(followers.get((layering, node), ())),
+                "published": count,
+                "sent_bytes": sent[layering, node],
+            }
+            for (layering, node), count in sorted(items.items())
+            if (layering, node) in sent
+        ],
+        AUTHORS,
+    )
+
+
+def _sums() -> Iterator[Column]:
+    """Yield the numbers of CAUSES: of rows of _at_ends()."""
+    for name, which in (("sent", F.col("is_out")), ("received", ~F.col("is_out"))):
+        yield F.count_if(which).alias(name)
+        yield F.coalesce(F.sum(F.when(which, F.col("frame_bytes"))), F.lit(0)).alias(f"{name}_bytes")
+
+
+def _at_ends(rows: DataFrame, peers: DataFrame) -> DataFrame:
+    """Return the rows at their senders and receivers; adds is_out, sender and receiver."""
+    is_out = F.col("direction") == "out"
+    here = F.when(is_out, F.col("src")).otherwise(F.col("dst"))
+    there = F.when(is_out, F.col("dst")).otherwise(F.col("src"))
+    others = peers.select("layering", F.col("node").alias("other"), F.col("address").alias("there"))
+    return (
+        rows.withColumn("address", here)
+        .withColumn("there", there)
+        .join(F.broadcast(peers), ["layering", "node", "address"])
+        .join(F.broadcast(others), ["layering", "there"])
+        .withColumn("is_out", is_out)
+        .withColumn("sender", F.when(is_out, F.col("node")).otherwise(F.col("other")))
+        .withColumn("receiver", F.when(is_out, F.col("other")).otherwise(F.col("node")))
+        .drop("address", "there", "other")
+    )
+
+
+def _with_repeats(ends: DataFrame, published: DataFrame) -> DataFrame:
+    """Return all rows with their cause; the nth copy that a peer sent another is the nth that it received."""
+    is_item = F.col("kind") == ITEM
+    copies = ends.where(is_item).withColumn(
+        "copy", F.row_number().over(Window.partitionBy(*_COPY, "is_out").orderBy("time", "frame"))
+    )
+    came = copies.where(~F.col("is_out"))
+    own = published.select(
+        "layering", F.col("node").alias("receiver"), "feed", "seq", F.lit(True).alias("own")
+    )
+    arrival = Window.partitionBy("layering", "receiver", "feed", "seq").orderBy("time", "frame")
+    judged = (
+        came.withColumn("place", F.row_number().over(arrival))
+        .join(own, ["layering", "receiver", "feed", "seq"], "left")
+        .withColumn("again", F.coalesce("own", F.lit(False)) | (F.col("place") > 1))
+        .select(*_COPY, "copy", "again")
+    )
+    items = copies.join(judged, [*_COPY, "copy"], "left").withColumn(
+        "cause", F.when(F.coalesce("again", F.lit(False)), REPEATED).otherwise(MESSAGES)
+    )
+    others = ends.where(~is_item).withColumn("cause", F.col("kind"))
+    names = [*ends.columns, "cause"]
+    return items.select(*names).unionByName(others.select(*names))

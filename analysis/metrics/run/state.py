@@ -1,0 +1,128 @@
+"""State of nodes that is sampled: of layerings whose packets do not tell it.
+
+Each node says what it holds, by kind, as docs/architecture.md counts it. A sample stands until the node's
+next one. Nodes are sampled at different moments, so what all hold is the sum of what each has said last.
+"""
+
+from collections.abc import Mapping
+from math import fsum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from analysis.columns.values import ALL, HELD
+from analysis.errors import AnalysisError
+from analysis.files import Rows
+from analysis.pit.entry import State
+from analysis.pit.windows.levels import Levels
+from analysis.pit.windows.window import by_node
+from analysis.run.context import Cases, Span
+from captures.formats.records import Ints
+
+_TOLD = pa.schema([("time", pa.int64()), ("node", pa.string())])
+SAMPLES = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("node", pa.string()),
+        ("time", pa.int64()),
+        ("kind", pa.string()),
+        *((what, pa.int64()) for what in HELD),
+    ]
+)
+"""A row for each sample and kind of state."""
+
+
+def read_samples(cases: Cases) -> pa.Table:
+    """Return SAMPLES of cases, ordered by all of it but what was held; raise AnalysisError."""
+    tables = [SAMPLES.empty_table()]
+    for name, case in cases.items():
+        path = case.run.counters(case.layering)
+        if not path.stat().st_size:
+            continue
+        try:
+            rows = pyarrow.json.read_json(
+                path, parse_options=pyarrow.json.ParseOptions(explicit_schema=_TOLD)
+            )
+            for kind in rows["state"].type if "state" in rows.column_names else ():
+                held = [pc.struct_field(rows["state"], [kind.name, what]).cast(pa.int64()) for what in HELD]
+                labels = (
+                    pa.repeat(name, len(rows)),
+                    rows["node"],
+                    rows["time"],
+                    pa.repeat(kind.name, len(rows)),
+                )
+                tables.append(pa.table([*labels, *held], schema=SAMPLES).drop_null())
+        except (pa.ArrowInvalid, TypeError) as error:
+            raise AnalysisError(f"{path}: {error}") from None
+    order = [(column, "ascending") for column in ("layering", "node", "time", "kind")]
+    return pa.concat_tables(tables).sort_by(order)
+
+
+def held(
+    samples: pa.Table, spans: Mapping[str, Span], over: Mapping[str, Span], bins: int
+) -> dict[str, Rows]:
+    """Return rows of `summary`, `curves` and `heat` as analysis.pit.windows.levels.scan does, of all kinds
+    together,
+    and of `kinds`: layering, kind, mean_entries and mean_bytes of a node, peak_entries and peak_bytes.
+
+    `samples` is SAMPLES; `spans` are of runs, `over` those that means are over, by layering.
+    """
+    told: dict[str, Rows] = {"summary": [], "curves": [], "heat": [], "kinds": []}
+    for layering in pc.unique(samples["layering"]).to_pylist():
+        of_run = samples.filter(pc.equal(samples["layering"], layering))
+
+        def follow(rows: pa.Table, layering: str = layering) -> dict[str, Levels]:
+            return _levels(rows, spans[layering], over[layering], bins)
+
+        for node, levels in follow(of_run).items():
+            where = {"layering": layering, "node": node}
+            summary = levels.summary()
+            told["summary"] += [where | summary] if summary else []
+            told["curves"] += [where | row for row in levels.curve()]
+            told["heat"] += [where | row for row in levels.heat()] if node != ALL else []
+        for kind in pc.unique(of_run["kind"]).to_pylist():
+            followed = follow(of_run.filter(pc.equal(of_run["kind"], kind)))
+            nodes = [own for node, levels in followed.items() if node != ALL and (own := levels.summary())]
+            row = {"layering": layering, "kind": kind}
+            for what in HELD:
+                row |= {
+                    f"mean_{what}": fsum(own[f"mean_{what}"] for own in nodes) / max(1, len(nodes)),
+                    f"peak_{what}": max((own[f"peak_{what}"] for own in nodes), default=0),
+                }
+            told["kinds"].append(row)
+    return told
+
+
+def _levels(samples: pa.Table, span: Span, over: Span, bins: int) -> dict[str, Levels]:
+    """Return what each node has held, and ALL, kinds added up."""
+    moments = samples.group_by(["node", "time"]).aggregate([(what, "sum") for what in HELD])
+    moments = moments.append_column("of", moments["node"].dictionary_encode()).drop(["node"])
+    moments = moments.rename_columns({"of": "node"}).sort_by("time")
+    states = {node: _states(rows) for node, rows in by_node(moments)}
+    states = dict(sorted(states.items())) | {ALL: _added_up([*states.values()])}
+    followed = {}
+    for node, (times, held) in states.items():
+        followed[node] = Levels(span, HELD, bins, over=over)
+        followed[node].push(times, held)
+        followed[node].finish()
+    return followed
+
+
+def _states(rows: pa.Table) -> tuple[Ints, Ints]:
+    """Return times and states, in columns of analysis.pit.entry.State: what only PITs have is 0."""
+    held: Ints = np.zeros((len(rows), len(State._fields)), np.int64)
+    for place, what in enumerate(HELD):
+        held[:, place] = rows[f"{what}_sum"].to_numpy()
+    return rows["time"].to_numpy(), held
+
+
+def _added_up(nodes: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
+    """Return times and sums of what each node has said last."""
+    times = np.concatenate([times for times, _ in nodes])
+    changes = np.concatenate([np.diff(states, axis=0, prepend=0) for _, states in nodes])
+    order = np.argsort(times, kind="stable")
+    times, sums = times[order], changes[order].cumsum(axis=0)
+    last = np.flatnonzero(np.diff(times, append=np.iinfo(np.int64).max))
+    return times[last], sums[last]

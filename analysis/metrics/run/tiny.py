@@ -1,0 +1,156 @@
+"""What tinySSB sends, and why: packets by what they are, their time on air, and what nodes store.
+
+Time on air is that of LoRa's formula (`topologies.radio`) for the payload of each datagram that a member of a
+radio cell has handed over; of packets that were dropped in its queue, too. How long each member was on air is
+in the manifest (`cells`).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from analysis.columns.values import ALL
+from analysis.decode.protocols.tiny import DECLARATION
+from analysis.files import Rows
+from analysis.metrics.aggregates import Totals, jain
+from analysis.run.context import Cases
+from topologies.radio import Radio
+
+SENT = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "kind")),
+        *((name, pa.int64()) for name in ("packets", "bytes", "airtime_ns")),
+    ]
+)
+"""A row for each node and kind of packet that it sent: packets, bytes with their CRC, and their time on air,
+which is null where there is no radio."""
+
+STORED = pa.schema(
+    [
+        ("layering", pa.string()),
+        ("time_ns", pa.int64()),
+        *((name, pa.float64()) for name in ("most", "mean")),
+    ]
+)
+"""Bytes of packets that are stored, from the run's start: at the node that stores most of all in the run, and
+as a mean of all nodes."""
+
+MISBEHAVIOUR = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node", "misbehaviour")),
+        ("times", pa.int64()),
+        ("accused", pa.list_(pa.string())),
+    ]
+)
+"""How often a node has detected a violation of tinyISP by others, and the nodes against which it holds signed
+evidence."""
+
+ASKING = frozenset(("want", "chunk_vector", "novelty", "claim"))
+"""Kinds of packets that bring nothing, but say what is there or wanted."""
+
+_SIZES = ("layering", "node", "kind", "carried_bytes")
+_MOST_TIMES = 300
+
+
+def sizes(packets: DataFrame) -> DataFrame:
+    """Return how many packets of each size a node sent; `packets` is analysis.tables.schema.PACKETS."""
+    of_tiny = packets.where((F.col("protocol") == DECLARATION.name) & (F.col("direction") == "out"))
+    return of_tiny.groupBy(*_SIZES).agg(F.count("*").alias("packets"))
+
+
+def sent(counted: Rows, cases: Cases) -> pa.Table:
+    """Return SENT; `counted` is what sizes() returns."""
+    radios = {name: _radios(case.manifest.topology.media) for name, case in cases.items()}
+    sums: dict[tuple[str, ...], list[int]] = {}
+    for row in counted:
+        own = sums.setdefault((row["layering"], row["node"], row["kind"]), [0, 0, 0])
+        own[0] += row["packets"]
+        own[1] += row["packets"] * row["carried_bytes"]
+        radio = radios[row["layering"]].get(row["node"])
+        if radio is not None:
+            own[2] += row["packets"] * radio.airtime_ns(row["carried_bytes"])
+    rows = [
+        (*key, *numbers[:2], numbers[2] if radios[key[0]].get(key[1]) else None)
+        for key, numbers in sorted(sums.items())
+    ]
+    return pa.Table.from_pylist([dict(zip(SENT.names, row, strict=True)) for row in rows], SENT)
+
+
+def _radios(media: Iterable[Any]) -> dict[str, Radio]:
+    """Return the radio of each node that is in a cell."""
+    return {member: medium.radio for medium in media if medium.radio for member in medium.members}
+
+
+def stored(counters: pa.Table, cases: Cases) -> pa.Table:
+    """Return STORED; `counters` are those of analysis.metrics.run.moves.COUNTERS, with layering."""
+    starts = {
+        name: case.manifest.runs[case.layering].start_ns
+        for name, case in cases.items()
+        if case.protocol == DECLARATION.name
+    }
+    levels: defaultdict[str, defaultdict[int, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+    for row in counters.select(["layering", "time", "node", "stored_bytes"]).to_pylist():
+        if (start := starts.get(row["layering"])) is not None:
+            levels[row["layering"]][row["time"] - start][row["node"]] = row["stored_bytes"] or 0
+    rows = []
+    for layering, times in sorted(levels.items()):
+        peaks: defaultdict[str, int] = defaultdict(int)
+        for nodes in times.values():
+            for node, size in nodes.items():
+                peaks[node] = max(peaks[node], size)
+        first = max(sorted(peaks), key=peaks.__getitem__)
+        rows += [
+            {
+                "layering": layering,
+                "time_ns": time,
+                "most": float(times[time].get(first, 0)),
+                "mean": sum(times[time].values()) / len(times[time]),
+            }
+            for time in sorted(times)[:: max(1, len(times) // _MOST_TIMES)]
+        ]
+    return pa.Table.from_pylist(rows, STORED)
+
+
+def misbehaviour(counters: Rows) -> pa.Table:
+    """Return MISBEHAVIOUR; `counters` are what analysis.metrics.run.logs.counters_at_end() returns. A node
+    that starts anew counts anew, from the evidence that it holds."""
+    rows = [
+        {"layering": row["layering"], "node": row["node"]} | each
+        for row in counters
+        for each in row.get("misbehaviour") or ()
+    ]
+    return pa.Table.from_pylist(rows, MISBEHAVIOUR)
+
+
+def totals(rows: Rows, latencies: Rows, cases: Cases) -> Totals:
+    """Return what tinySSB adds to the measures of each layering that it carries.
+
+    `rows` is SENT, `latencies` analysis.columns.quantiles.QUANTILES. asking_bytes, airtime_ns: of all nodes;
+    want_bytes: of a want vector, mean; latency_fairness: Jain's index of subscribers' median latencies.
+    """
+    known: dict[str, dict[str, Any]] = {}
+    for name, case in cases.items():
+        if case.protocol != DECLARATION.name:
+            continue
+        own = [row for row in rows if row["layering"] == name]
+        wants = [row for row in own if row["kind"] == "want"]
+        vectors = sum(row["packets"] for row in wants)
+        cells = case.manifest.runs[case.layering].cells
+        medians = [
+            row["quantiles_ns"][len(row["quantiles_ns"]) // 2]
+            for row in latencies
+            if row["layering"] == name and row["node"] != ALL and row["quantiles_ns"]
+        ]
+        known[name] = {
+            "asking_bytes": sum(row["bytes"] for row in own if row["kind"] in ASKING),
+            "want_bytes": sum(row["bytes"] for row in wants) / vectors if vectors else None,
+            "airtime_ns": sum(each["airtime_ns"] for cell in cells.values() for each in cell.values())
+            if cells
+            else None,
+            "latency_fairness": jain(medians),
+        }
+    return known

@@ -1,0 +1,1 @@
+"""PIT reconstruction of captures of any size, window by window."""

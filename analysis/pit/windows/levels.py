@@ -1,0 +1,211 @@
+"""What PITs held over time: each state for as long as it lasted, means of that, and curves for drawing.
+
+A mean over samples would be another figure, and one over all nodes could not be had: nodes are sampled at
+different moments. A node's states are taken in windows of ascending times (Levels), right from Parquet of any
+size (scan).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from analysis.columns.values import ALL, HELD, SLICES
+from analysis.files import Rows
+from analysis.pit.entry import State
+from analysis.pit.windows.window import by_node
+from analysis.run.context import Span
+from analysis.spark.parallel import each
+from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
+from captures.formats.records import Ints
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SUMMARY = pa.schema(
+    [
+        *((name, pa.string()) for name in ("layering", "node")),
+        ("peak_ns", pa.int64()),
+        *((f"mean_{what}", pa.float64()) for what in State._fields),
+        *((f"peak_{what}", pa.int64()) for what in State._fields),
+    ]
+)
+"""The rows of scan()'s summary: Levels.summary() of each node."""
+
+
+class Levels:
+    """A node's states over a run; means are over the time `over`, the run's if it is None.
+
+    A curve of the first columns of states, `of`, keeps the first, last, least and greatest of each in `bins`
+    parts of the run. What lies outside the run does not count, but that a curve's first point may be before
+    it.
+    """
+
+    def __init__(
+        self, span: Span, of: Sequence[str], bins: int, slices: int = SLICES, over: Span | None = None
+    ) -> None:
+        self._start, self._end = span
+        self._over = over or span
+        self._of = tuple(of)
+        self._bins = bins
+        # Rounded to whole ns, the parts of a run are alike within 1 ns; of the shortest runs some are empty.
+        steps = np.floor(np.arange(slices + 1) * float(self._end - self._start) / slices).astype(np.int64)
+        self._borders: Ints = self._start + steps
+        # What was held up to each border, and to the ends of `over`. Wide enough for the largest state over
+        # the longest run.
+        self._sums = np.zeros((slices + 3, len(State._fields)), np.longdouble)
+        self._first: int | None = None
+        self._last: tuple[Ints, Ints] | None = None
+        self._peaks: list[int] = []
+        self._peak_ns = 0
+        self._points: list[tuple[Ints, Ints]] = []
+
+    def push(self, times: Ints, states: Ints) -> None:
+        """Take rows of State in the order of their times, of which no two are the same."""
+        if not len(times):
+            return
+        within = times <= self._end
+        self._points.append(self._thinned(times[within], states[within, : len(self._of)]))
+        if self._last is not None:
+            times, states = np.append(self._last[0], times), np.append(self._last[1], states, axis=0)
+        self._last = times[-1:], states[-1:]
+        self._hold(times[:-1], times[1:], states[:-1])
+
+    def finish(self) -> None:
+        """Count the last state to the end of the run."""
+        if self._last is not None:
+            times, states = self._last
+            self._hold(times, np.maximum(times, self._end), states)
+
+    def summary(self) -> dict[str, Any] | None:
+        """Return mean and peak of each field of State, and peak_ns, when into the run there were most
+        entries; None if nothing was held in the run."""
+        if self._first is None:
+            return None
+        summary: dict[str, Any] = {"peak_ns": self._peak_ns}
+        sums = (self._sums[-1] - self._sums[-2]).astype(float)
+        for what, total, peak in zip(State._fields, sums.tolist(), self._peaks, strict=True):
+            summary[f"mean_{what}"] = total / (self._over.end_ns - self._over.start_ns)
+            summary[f"peak_{what}"] = peak
+        return summary
+
+    def heat(self) -> Rows:
+        """Return slice and the means of HELD over it; nothing of what is before the node's first entry."""
+        widths = np.diff(self._borders)
+        if self._first is None or self._first >= self._end:
+            return []
+        there = np.flatnonzero((self._borders[1:] > self._first) & (widths > 0))
+        sums = np.diff(self._sums[:-2, : len(HELD)], axis=0)
+        means = (sums[there] / widths[there, None]).astype(float)
+        return [
+            {"slice": int(place), **dict(zip(HELD, values, strict=True))}
+            for place, values in zip(there, means.tolist(), strict=True)
+        ]
+
+    def curve(self) -> list[dict[str, int]]:
+        """Return time and the columns of states: steps such that a line through them looks like all."""
+        if not self._points:
+            return []
+        times, states = (np.concatenate(parts) for parts in zip(*self._points, strict=True))
+        times, states = self._thinned(times, states)
+        names = ("time", *self._of)
+        return [
+            dict(zip(names, (time, *state), strict=True))
+            for time, state in zip(times.tolist(), states.tolist(), strict=True)
+        ]
+
+    def _hold(self, begun: Ints, until: Ints, states: Ints) -> None:
+        until = np.minimum(until, self._end)
+        begun = np.maximum(begun, self._start)
+        kept = (begun <= self._end) & (until >= self._start)
+        begun, until, held = begun[kept], until[kept], states[kept]
+        if not len(begun):
+            return
+        if self._first is None:
+            self._first = int(begun[0])
+        peaks = held.max(axis=0).tolist()
+        if not self._peaks or peaks[0] > self._peaks[0]:  # of equal ones the first
+            self._peak_ns = int(begun[np.argmax(held[:, 0])]) - self._start
+        self._peaks = [max(pair) for pair in zip(self._peaks or peaks, peaks, strict=True)]
+        lasted = (until - begun).astype(np.longdouble)
+        so_far = np.zeros((len(begun) + 1, held.shape[1]), np.longdouble)
+        np.cumsum(held * lasted[:, None], axis=0, out=so_far[1:])
+        # Up to each border: what was held whole, and the part of the state that the border is in.
+        borders = np.append(self._borders, self._over)
+        place = np.searchsorted(begun, borders, "right") - 1
+        inside = np.clip(place, 0, None)
+        part = np.clip(borders - begun[inside], 0, until[inside] - begun[inside])
+        self._sums += np.where((place >= 0)[:, None], so_far[inside] + held[inside] * part[:, None], 0)
+
+    def _thinned(self, times: Ints, states: Ints) -> tuple[Ints, Ints]:
+        if not len(times):
+            return times, states
+        since = (times - self._start).astype(float)
+        bins = np.clip(np.floor(since * self._bins / (self._end - self._start)), 0, self._bins - 1)
+        first = np.flatnonzero(np.diff(bins, prepend=-1))
+        sizes = np.diff(np.append(first, len(times)))
+        group = np.repeat(np.arange(len(first)), sizes)
+        kept = [first, first + sizes - 1]
+        for column in states.T:
+            # Of equal values the first of the least, and the last of the greatest.
+            least = np.flatnonzero(column == np.minimum.reduceat(column, first)[group])
+            kept.append(least[np.flatnonzero(np.diff(group[least], prepend=-1))])
+            most = np.flatnonzero(column == np.maximum.reduceat(column, first)[group])
+            kept.append(most[np.flatnonzero(np.diff(group[most], append=-1))])
+        places = np.unique(np.concatenate(kept))
+        return times[places], states[places]
+
+
+def scan(
+    occupancy: Path,
+    spans: Mapping[str, Span],
+    of: Sequence[str],
+    bins: int,
+    spark: "SparkSession | None",
+    over: Mapping[str, Span] | None = None,
+) -> dict[str, Rows]:
+    """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY in directories by
+    layering, in the order of runs and nodes: layering, node and Levels'; of heat, no ALL.
+
+    A task a run; memory is bounded by nodes and a window of states.
+    """
+    occupancy = occupancy.resolve()  # tasks work in directories of their own
+    files: dict[str, list[Group]] = defaultdict(list)
+    for texts, path in files_in(occupancy):
+        files[texts.get("layering") or ""] += [group for group, _ in row_groups(path, {})]
+    runs = sorted(run for run in files if run in spans)
+
+    def follow(number: int) -> dict[str, Any]:
+        run = runs[number]
+        nodes: dict[str, Levels] = {}
+        for window in in_windows(files[run], ("time", "node", *State._fields)):
+            for node, rows in by_node(window):
+                if node not in nodes:
+                    nodes[node] = Levels(spans[run], of, bins, over=over[run] if over else None)
+                states = np.stack([rows[name].to_numpy() for name in State._fields], axis=1)
+                nodes[node].push(rows["time"].to_numpy(), states)
+        rows_of: dict[str, Any] = {"summary": [], "curves": [], "heat": []}
+        for node, levels in sorted(nodes.items()):
+            levels.finish()
+            where = {"layering": run, "node": node}
+            summary = levels.summary()
+            rows_of["summary"] += [where | summary] if summary else []
+            rows_of["curves"] += [where | row for row in levels.curve()]
+            rows_of["heat"] += [where | row for row in levels.heat()] if node != ALL else []
+        return rows_of
+
+    reports = each(spark, follow, len(runs))
+    return {
+        what: [row for report in reports for row in report[what]] for what in ("summary", "curves", "heat")
+    }
+
+
+def with_idle(summary: Rows, nodes: Iterable[tuple[str, str]]) -> Rows:
+    """Return scan()'s summary with a row for each node (layering, name) that held nothing, too."""
+    there = {(row["layering"], row["node"]) for row in summary}
+    nothing = dict.fromkeys(SUMMARY.names, 0)
+    idle = [nothing | {"layering": run, "node": node} for run, node in nodes if (run, node) not in there]
+    return summary + idle

@@ -1,0 +1,113 @@
+"""What a window of a node's packets came to, as Arrow tables of entries and of changes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from analysis.pit.entry import Interval, Step
+from analysis.pit.matching import KEYS
+from analysis.pit.windows.vector import Episodes, Rows
+from analysis.tables.schema import PIT_INTERVALS
+from captures.formats.records import Ints
+
+INTERVALS = pa.schema([PIT_INTERVALS.arrow.field(name) for name in Interval._fields])
+"""Entries, of one node."""
+
+STEPS = pa.schema([(name, pa.int64()) for name in Step._fields])
+"""Changes of one node's table."""
+
+
+def intervals_of(names: pa.Array, rows: Rows, episodes: Episodes) -> pa.Table:
+    """Return the plain entries that have ended."""
+    ended = np.flatnonzero(episodes.ended)
+    first = episodes.starts[ended]
+    zeros = pa.array(np.zeros(len(ended), np.int64))
+    outcomes = pa.DictionaryArray.from_arrays(
+        episodes.by_data[ended].astype(np.int8), pa.array(["expired", "satisfied"])
+    )
+    columns: dict[str, Any] = {
+        "kind": pa.repeat("classic", len(ended)),
+        "name": names.take(pa.array(rows.key[first] // KEYS)),
+        "opened": rows.time[first],
+        "closed": episodes.closed[ended],
+        "outcome": outcomes.dictionary_decode(),
+        "interests_in": episodes.interests_in[ended],
+        "interests_out": episodes.interests_out[ended],
+        "downstreams": episodes.downstreams[ended],
+        "upstreams": episodes.upstreams[ended],
+        "items_in": episodes.came_in[ended].astype(np.int64),
+        "items_out": episodes.items_out[ended],
+        "renewals": zeros,
+        "peak_bytes": episodes.peak[ended],
+        "peak_credit": zeros,
+    }
+    return pa.Table.from_arrays([pa.array(columns[name]) for name in INTERVALS.names], schema=INTERVALS)
+
+
+Changes = tuple[Ints, dict[str, Ints]]
+"""Times in order, and what is added then to some fields of a step."""
+
+
+def steps_of(rows: Rows, episodes: Episodes) -> Changes:
+    """Return the changes of the table that were not told before."""
+    changes = np.zeros(len(rows.time), np.int64)
+    changes[episodes.starts] = episodes.real
+    size = np.where(episodes.real[episodes.of_row], episodes.row_bytes, 0)
+    satisfied = np.zeros(len(rows.time), np.int64)
+    by_data = np.flatnonzero(episodes.by_data)
+    last = np.append(episodes.starts, len(rows.time))[1:][by_data] - 1
+    changes[last] = -1
+    satisfied[last] = episodes.came_in[by_data]
+    # Back in the order of time; what was carried has been told of.
+    told = np.flatnonzero(rows.is_new & (size != 0))
+    told = told[np.argsort(rows.place[told])]
+    expired = np.flatnonzero(episodes.ended & ~episodes.by_data)
+    gone = np.ones(len(expired), np.int64)
+    none = np.zeros(len(expired), np.int64)
+    return (
+        np.concatenate([rows.time[told], episodes.closed[expired]]),
+        {
+            "entries": np.concatenate([changes[told], -gone]),
+            "bytes": np.concatenate([size[told], -episodes.bytes[expired]]),
+            "satisfied": np.concatenate([satisfied[told], none]),
+            "expired": np.concatenate([np.zeros(len(told), np.int64), gone]),
+        },
+    )
+
+
+def merged(parts: Sequence[Changes]) -> pa.Table:
+    """Return STEPS from changes: one a moment, those that come to nothing left out."""
+    times = np.concatenate([part[0] for part in parts])
+    if not len(times):
+        return STEPS.empty_table()
+    order = np.argsort(times, kind="stable")
+    times = times[order]
+    first = np.flatnonzero(np.append(True, times[1:] != times[:-1]))
+    sums = []
+    for name in STEPS.names[1:]:
+        if not any(name in part[1] for part in parts):
+            sums.append(np.zeros(len(first), np.int64))
+            continue
+        values = np.concatenate([part[1].get(name, np.zeros(len(part[0]), np.int64)) for part in parts])
+        sums.append(np.add.reduceat(values[order], first))
+    changed = np.logical_or.reduce([each != 0 for each in sums])
+    arrays = [times[first][changed], *(each[changed] for each in sums)]
+    return pa.Table.from_arrays([pa.array(each) for each in arrays], schema=STEPS)
+
+
+def columns_of(steps: Sequence[Step]) -> Changes:
+    """Return the careful model's steps."""
+    if not steps:
+        return np.zeros(0, np.int64), {}
+    times, *fields = (np.array(values, np.int64) for values in zip(*steps, strict=True))
+    return times, dict(zip(STEPS.names[1:], fields, strict=True))
+
+
+def table_of(rows: Sequence[Interval] | Sequence[Step], schema: pa.Schema) -> pa.Table:
+    """Return the careful model's tuples as a table."""
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+    )

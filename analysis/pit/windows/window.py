@@ -1,0 +1,311 @@
+"""A window of a node's packets as numbers: what is plain in it, and what the careful model is to be shown."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.decode.schema import MESSAGES, NOTICES
+from analysis.pit.entry import Message
+from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
+from analysis.pit.model import FORK, PitModel
+from analysis.pit.windows.vector import MOST_LIFETIME, MOST_ROWS, Rows
+from captures.formats.records import Flags, Ints
+
+COLUMNS = ("frame", *Message._fields)
+"""The columns of packets that are needed."""
+
+_TEXTS = ("interface", "direction", "kind", "name", "feed")
+_BYTES = ("evidence", "hello")
+_KINDS = (*MESSAGES, *NOTICES)
+_INTEREST, _LLI, _DATA, _NACK, _STATE, _HELLO = range(len(_KINDS))
+
+
+class Window:
+    """Rows that are looked at together, the first of them carried, as numbers."""
+
+    def __init__(self, table: pa.Table, carried: int, model: PitModel) -> None:
+        self.carried = carried
+        texts = {name: encoded(table[name]) for name in _TEXTS}
+        arrays = [texts[name] if name in texts else table[name] for name in COLUMNS]
+        self.table = pa.Table.from_arrays(arrays, names=COLUMNS)
+        self._codes = {name: numbers(text) for name, text in texts.items()}
+        kinds = texts["kind"].dictionary.to_pylist()
+        self._kind = _looked_up(
+            [_KINDS.index(kind) if kind in _KINDS else -1 for kind in kinds], self._codes["kind"]
+        )
+        ways = texts["direction"].dictionary.to_pylist()
+        way = _looked_up([int(text == "in") for text in ways], self._codes["direction"])
+        asks = (self._kind == _INTEREST) | (self._kind == _LLI)
+        self._is_in = (way == 1) | ((way == -1) & asks)
+        dropped = asks & self._is_in & (_values(table["hop_limit"], -1) == 0)
+        # Of a packet that the capture has cut, what is needed may be missing.
+        lacks = np.where(self._kind == _STATE, self._codes["feed"] < 0, self._codes["name"] < 0)
+        self._kind[dropped | (lacks & (self._kind != _HELLO))] = -1
+        self._length = _values(table["name_length"], 0)
+        self._time = _values(table["time"], 0)
+        self._lifetime = _values(table["lifetime_ns"], MOST_LIFETIME)
+        self._nonce = _values(table["nonce"], -1)
+        self._seq = _values(table["seq"], -1)
+        self._credit = _values(table["send_credit"], -1)
+        self._feeds = texts["feed"].dictionary
+        self._feed_names = self._feeds.to_pylist()
+        self._interfaces = [*texts["interface"].dictionary.to_pylist(), None]
+        self._is_evident = table["evidence"].is_valid().to_numpy()
+        self._has_hellos = bool((self._kind == _HELLO).any())
+        self._has_proofs = False
+        pending = model.pending_keys
+        self.names, known = _extended(texts["name"].dictionary, [name for name, _, _ in pending])
+        flags = (_values(table[name], 0) == 1 for name in ("can_be_prefix", "must_be_fresh"))
+        self._key = keys_of(self._codes["name"], *flags)
+        self._careful = np.zeros(KEYS * len(self.names), bool)
+        self.mark(keys_of(known, *np.array([key[1:] for key in pending], bool).reshape(-1, 2).T))
+        self._mark_odd(_values(table["is_persistent"], 0) == 1)
+        followed = self._followed(model)
+        self._match(followed)
+        self._shown = self._shown_to_model(followed)
+
+    def _mark_odd(self, is_persistent: Flags) -> None:
+        """Mark the keys of Interests and Nacks that are not plain."""
+        interest = self._kind == _INTEREST
+        odd = is_persistent | (self._lifetime >= MOST_LIFETIME) | (self._lifetime < 0)
+        odd |= self._nonce >= 1 << 32
+        self.mark(self._key[(interest & odd) | ((self._kind == _NACK) & (self._credit < 0))])
+
+    def _followed(self, model: PitModel) -> Flags:
+        """Tell which feeds have LLIs; the last flag is that of no feed."""
+        feed = self._codes["feed"]
+        followed = np.zeros(len(self._feeds) + 1, bool)
+        followed[feed[(self._kind == _LLI) & (feed >= 0)]] = True
+        known = model.feed_names
+        if known:
+            followed[numbers(pc.index_in(pa.array(known, pa.string()), self._feeds).drop_null())] = True
+        followed[-1] = False
+        return followed
+
+    def _match(self, followed: Flags) -> None:
+        """Find what the Data may satisfy, as pairs of a name and a key."""
+        asked = self._careful.copy()  # the model's own
+        asks, self._data = self._kind == _INTEREST, np.flatnonzero(self._kind == _DATA)
+        asked[self._key[asks]] = True
+        rows_of = np.bincount(self._codes["name"][self._data], minlength=len(self.names))
+        self._pair_names, self._pair_keys = satisfied(self.names, np.flatnonzero(rows_of), asked)
+        # Data are a row for each entry that they may satisfy. If that makes too many, the model takes them.
+        if int(asks.sum()) + int(rows_of[self._pair_names].sum()) > max(len(self._kind), MOST_ROWS):
+            several = np.bincount(self._pair_names, minlength=len(self.names)) > 1
+            self.mark(self._pair_keys[several[self._pair_names]])
+
+        # An item that answers a classic Interest is not one that was pushed.
+        items = self._data[followed[self._codes["feed"][self._data]]]
+        pushed = np.zeros(len(self.names), bool)
+        pushed[self._codes["name"][items]] = True
+        self.mark(self._pair_keys[pushed[self._pair_names]])
+
+    def _shown_to_model(self, followed: Flags) -> Flags:
+        """Tell which rows the model is shown whatever their keys are."""
+        kind, name, feed = self._kind, self._codes["name"], self._codes["feed"]
+        shown = (kind == _LLI) | (kind == _HELLO) | ((kind == _NACK) & (self._credit >= 0))
+        is_data = kind == _DATA
+        if followed.any():
+            shown |= (is_data | (kind == _STATE)) & followed[feed]
+            proofs = pc.match_substring(self.names, FORK).to_numpy(zero_copy_only=False)
+            self._has_proofs = bool(proofs.any())
+            shown |= is_data & np.append(proofs, False)[name]
+        told: Flags = shown
+        return told
+
+    def mark(self, keys: Ints) -> None:
+        """Leave keys to the model."""
+        self._careful[keys] = True
+
+    def is_careful(self, keys: Ints) -> Flags:
+        """Tell which keys are left to the model."""
+        found: Flags = self._careful[keys]
+        return found
+
+    def careful_rows(self) -> Ints:
+        """Return the places of rows that the model is to be shown, in order."""
+        return np.flatnonzero(self._concerns_model() | self._shown)
+
+    def _concerns_model(self) -> Flags:
+        """Tell which Interests, Nacks and Data have to do with keys that are left to the model."""
+        kind = self._kind
+        found = np.zeros(len(kind), bool)
+        if self._careful.any():
+            keyed = np.flatnonzero((kind == _INTEREST) | (kind == _NACK))
+            found[keyed] = self._careful[self._key[keyed]]
+            is_careful = np.zeros(len(self.names), bool)
+            is_careful[self._pair_names[self._careful[self._pair_keys]]] = True
+            found[self._data] = is_careful[self._codes["name"][self._data]]
+        return found
+
+    def split(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Part rows for the model into those to be shown in order of time, and those that concern nothing but
+        their feed, which are put in the order of feeds."""
+        kind, feed = self._kind[rows], self._codes["feed"][rows]
+        is_own = (kind != _INTEREST) & (feed >= 0) & ((self._seq[rows] >= 0) | (kind == _STATE))
+        alone = is_own & ((kind != _DATA) | ~self._concerns_model()[rows])
+        alone &= (kind != _NACK) | (self._credit[rows] >= 0)
+        # A feed of which something else is told, such as the proof of a fork, is followed in order.
+        mixed = np.zeros(len(self._feeds) + 1, bool)
+        mixed[feed[is_own & ~alone]] = True
+        if self._has_proofs or self._has_hellos:
+            mixed[:] = True
+        alone &= ~mixed[feed]
+        own = rows[alone]
+        return rows[~alone], own[np.argsort(self._codes["feed"][own], kind="stable")]
+
+    def feed(self, rows: Ints) -> Ints:
+        """Return the numbers of rows' feeds."""
+        return self._codes["feed"][rows]
+
+    def is_item(self, rows: Ints) -> Flags:
+        """Tell which rows are items."""
+        found: Flags = self._kind[rows] == _DATA
+        return found
+
+    def items(self, rows: Ints) -> tuple[str, Ints, Flags, Ints, Ints, Flags, list[str | None]]:
+        """Return what the model needs of some items of one feed."""
+        name = self._feed_names[int(self._codes["feed"][rows[0]])]
+        interfaces = self._codes["interface"][rows]
+        evident = self._is_evident[rows]
+        return (
+            name,
+            self._time[rows],
+            self._is_in[rows],
+            interfaces,
+            self._seq[rows],
+            evident,
+            self._interfaces,
+        )
+
+    def plain_rows(self) -> Rows:
+        """Return the Interests and Data of plain keys, in the order of their keys."""
+        asking = np.flatnonzero(self._kind == _INTEREST)
+        asking = asking[~self._careful[self._key[asking]]]
+        place, key = self._rows_of_data()
+        is_plain = self._is_in[place] | self._has_asked(key, self._codes["interface"][place])
+        key = np.concatenate([self._key[asking], key[is_plain]])
+        order = np.sort((key << 32) | np.concatenate([asking, place[is_plain]]))
+        key, place = order >> 32, order & 0xFFFF_FFFF
+        asks = self._kind[place] == _INTEREST
+        return Rows(
+            place,
+            key,
+            self._length[place],
+            self._time[place],
+            asks,
+            self._is_in[place],
+            self._codes["interface"][place] + 1,
+            np.where(asks, self._lifetime[place], 0),
+            self._nonce[place],
+            place >= self.carried,
+        )
+
+    def _rows_of_data(self) -> tuple[Ints, Ints]:
+        """Return where Data stand, once for each plain key that they satisfy, and these keys."""
+        is_plain = ~self._careful[self._pair_keys]
+        keys = self._pair_keys[is_plain]
+        matched = np.bincount(self._pair_names[is_plain], minlength=len(self.names))
+        first = np.cumsum(matched) - matched
+        name = self._codes["name"][self._data]
+        times = matched[name]
+        place = np.repeat(self._data, times)
+        within = np.arange(len(place)) - np.repeat(np.cumsum(times) - times, times)
+        return place, keys[np.repeat(first[name], times) + within]
+
+    def _has_asked(self, keys: Ints, interfaces: Ints) -> Flags:
+        """Tell of keys with CanBePrefix whether an interface has asked for them; of others, yes.
+
+        What is sent to somebody else is an answer to another name, and with CanBePrefix there are many.
+        """
+        count = len(self._interfaces)
+        found = np.ones(len(keys), bool)
+        some = np.flatnonzero(keys & CAN_BE_PREFIX)
+        if len(some):
+            asks = np.flatnonzero((self._kind == _INTEREST) & self._is_in & (self._key & CAN_BE_PREFIX > 0))
+            asked = self._key[asks] * count + self._codes["interface"][asks]
+            found[some] = np.isin(keys[some] * count + interfaces[some], asked)
+        return found
+
+
+def messages(rows: pa.Table) -> list[Message]:
+    """Return rows as the careful model wants them."""
+    columns = [rows[name].to_pylist() for name in COLUMNS[1:]]
+    return [Message(*values) for values in zip(*columns, strict=True)]
+
+
+def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield the rows of each node, in their order."""
+    nodes = encoded(rows["node"])
+    codes = numbers(nodes)
+    order = np.argsort(codes.astype(np.int32), kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for low, high in zip(starts, [*starts[1:], len(order)], strict=True):
+        own = rows if len(starts) == 1 else rows.take(pa.array(order[low:high]))
+        yield nodes.dictionary[int(codes[order[low]])].as_py(), own
+
+
+def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return texts as one dictionary array, each text in its dictionary once."""
+    whole = column.unify_dictionaries().combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # no chunk at all
+        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
+    return whole
+
+
+def coded(table: pa.Table) -> pa.Table:
+    """Return a table with its texts as dictionaries, and bytes as they are."""
+    arrays = [
+        pc.dictionary_encode(column)
+        if pa.types.is_string(column.type)
+        else column.cast(pa.binary())
+        if name in _BYTES
+        else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, names=table.column_names)
+
+
+def compact(table: pa.Table) -> pa.Table:
+    """Return a table whose dictionaries hold nothing else."""
+    arrays = [
+        pc.cast(column, pa.string()) if pa.types.is_dictionary(column.type) else column
+        for column in table.columns
+    ]
+    return coded(pa.Table.from_arrays(arrays, names=table.column_names))
+
+
+def numbers(column: pa.Array) -> Ints:
+    """Return the indices of a dictionary array, or plain numbers; -1 where there is none."""
+    if pa.types.is_dictionary(column.type):
+        column = column.indices
+    numbers: Ints = np.asarray(pc.fill_null(column, -1)).astype(np.int64)
+    return numbers
+
+
+def _values(column: pa.ChunkedArray, missing: int) -> Ints:
+    """Return numbers or flags, with something for null."""
+    if pa.types.is_boolean(column.type):
+        column = pc.cast(column, pa.int8())
+    if column.null_count:
+        column = pc.fill_null(column, missing)
+    values: Ints = column.to_numpy().astype(np.int64, copy=False)
+    return values
+
+
+def _looked_up(values: Sequence[int], codes: Ints) -> Ints:
+    """Return the value of each code; -1 for code -1."""
+    found: Ints = np.append(np.array(values, np.int64), -1)[codes]
+    return found
+
+
+def _extended(names: pa.Array, more: list[str]) -> tuple[pa.Array, Ints]:
+    """Return names with those of `more` that are not among them, and where all of `more` are."""
+    if not more:
+        return names, np.zeros(0, np.int64)
+    added = pa.array(more, pa.string())
+    there = pc.is_in(added, names)
+    names = pa.concat_arrays([names, added.filter(pc.invert(there)).unique()])
+    return names, numbers(pc.index_in(added, names))

@@ -1,0 +1,296 @@
+"""The frames of a capture as arrays: where each lies in a buffer, and what its record says of it.
+
+Theory of operation. A capture is read in windows of some megabytes. Records are a chain (each says where
+the next begins), so a short loop walks their beginnings, and everything else is gathered by numpy for all
+records of the window at once. What a window ends in the middle of is kept for the next one.
+
+A reader never gives up: where the chain breaks, it looks for the next place that bears out a whole record,
+goes on there, and notes the Damage. `context` is what another reader of the same kind must be given to
+start at a record in the middle of the file.
+
+This module has what both formats share, and pcap; captures/formats/blocks.py has pcapng.
+Source: draft-ietf-opsawg-pcap, "PCAP Capture File Format"; the patched format of A. Kuznetsov's libpcap.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from captures.formats.pcapng import Interface
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Octets: TypeAlias = npt.NDArray[np.uint8]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+
+SLACK = 64
+"""Zero bytes after a window's own, so that a gather of a few bytes never leaves the array."""
+WINDOW = 1 << 23
+LARGEST_TIME = (1 << 63) - 1
+"""Times are signed 64-bit numbers; a later one is given as this one."""
+
+MOST_EMPTY = 4096
+"""Records one after the other that may be without a byte. Of more, compressed files may hold any number: they
+are damage."""
+EMPTY = "records without a byte"
+
+_LARGEST_FRAME = 1 << 18  # Wireshark's limit too
+_LARGEST_RECORD = 1 << 24
+_LEAST_STEP, _MOST_STEP = 1 << 8, 1 << 20  # bytes that are searched at once
+
+
+class Records(NamedTuple):
+    """The frames of one window, in file order; arrays of one length.
+
+    at: place of the frame's first byte in the window; captured: bytes there are; original: bytes there were
+    on the wire; time: ns; source: index into the reader's `interfaces`; direction: a
+    captures.formats.pcapng.Direction.
+    """
+
+    at: Ints
+    captured: Ints
+    original: Ints
+    time: Ints
+    source: Ints
+    direction: Ints
+
+
+class Damage(NamedTuple):
+    """Bytes of a file that could not be read: from `offset` on, `size` of them, and why."""
+
+    offset: int
+    size: int
+    reason: str
+
+
+def note_empty(damages: list[Damage], offset: int, size: int) -> None:
+    """Note records without a byte, as one damage with those right before them."""
+    if damages and damages[-1].reason == EMPTY and damages[-1].offset + damages[-1].size == offset:
+        offset, size = damages[-1].offset, damages.pop().size + size
+    damages.append(Damage(offset, size, EMPTY))
+
+
+class Window(NamedTuple):
+    """A part of a file: its bytes (SLACK more than it has), its records, and the place in the file where the
+    record after them begins."""
+
+    data: Octets
+    records: Records
+    end: int
+
+
+class RecordReader(Protocol):
+    """Reads the windows of one file, one after the other."""
+
+    interfaces: list[Interface]
+    damages: list[Damage]
+    secrets: list[tuple[int, bytes]]
+    """Of Decryption Secrets Blocks: type and data."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it looks for a record, as where it stands there is none."""
+        ...
+
+    @property
+    def context(self) -> bytes:
+        """What a reader needs that begins after the last record read."""
+        ...
+
+    def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
+        """Read the records in `data[:size]`, which stands at `offset` in the file.
+
+        Return them, and how many bytes are done with. `final`: nothing follows these bytes.
+        """
+        ...
+
+
+def no_records() -> Records:
+    """Return no record at all."""
+    return Records(*(np.empty(0, np.int64) for _ in Records._fields))
+
+
+def join_records(parts: list[Records]) -> Records:
+    """Return the records of several parts of one window."""
+    return parts[0] if len(parts) == 1 else Records(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def windows(
+    file: BinaryIO,
+    reader: RecordReader,
+    start: int = 0,
+    end: int | None = None,
+    step: int | None = None,
+    *,
+    grows: bool = False,
+) -> Iterator[Window]:
+    """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window
+    (WINDOW if None). `grows`: more may follow, so a record that the file ends in is no damage.
+
+    The bytes of a window stand until the next one is asked for: they share a buffer, as a fresh one costs
+    more than reading into it.
+    """
+    step = step or WINDOW
+    offset, left = start, 0
+    if start:
+        file.seek(start)
+    buffer = np.empty(step + SLACK, np.uint8)
+    final = False
+    while not final:
+        size = left + (step if end is None else min(step, end - offset - left))
+        if len(buffer) < size + SLACK:
+            buffer = np.concatenate([buffer[:left], np.empty(size + SLACK, np.uint8)])
+        read = left
+        while read < size and (got := file.readinto(buffer.data[read:size])):  # type: ignore[attr-defined]
+            read += got
+        final = read < size or (end is not None and offset + read >= end)
+        buffer[read : read + SLACK] = 0
+        records, used = reader.take(buffer, read, offset, final and not grows)
+        offset += used
+        yield Window(buffer[: read + SLACK], records, offset)
+        left = read - used
+        buffer[:left] = buffer[used:read].copy()
+
+
+_MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
+"""pcap's magic numbers: nanoseconds in a stamp's fraction, bytes of a record's header."""
+PCAP_HEADER = 24
+
+
+def pcap_order(magic: bytes) -> str | None:
+    """Return the byte order, "<" or ">", of a pcap file that begins with these 4 bytes; None if it is
+    none."""
+    for order in "<>":
+        if struct.unpack(order + "I", magic)[0] in _MAGICS:
+            return order
+    return None
+
+
+class PcapReader:
+    """A RecordReader of pcap; `header` is the file's, 24 bytes."""
+
+    def __init__(self, header: bytes) -> None:
+        order = pcap_order(header[:4])
+        assert order is not None
+        self.context = header
+        magic, _, _, _, _, snaplen, link = struct.unpack(order + "IHHiIII", header)
+        self._unit, self._header = _MAGICS[magic]
+        # The upper bits of the link type may tell of a frame check sequence.
+        self.interfaces = [Interface("", "", None, link & 0xFFFF, snaplen)]
+        self.damages: list[Damage] = []
+        self.secrets: list[tuple[int, bytes]] = []  # pcap has none
+        self._limit = max(snaplen, _LARGEST_FRAME) if snaplen < _LARGEST_RECORD else _LARGEST_FRAME
+        self._order = order
+        self._length = struct.Struct(order + "I")
+        self._lost: int | None = None  # file offset of the damage that is being skipped
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it looks for a record."""
+        return self._lost is not None
+
+    def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
+        """Read the records in `data[:size]`; see RecordReader."""
+        found: list[int] = []
+        at = 0
+        if offset == 0 and self._lost is None:
+            at = min(PCAP_HEADER, size)
+        while True:
+            if self._lost is not None:
+                place = self._recover(data, at, size, final)
+                if place is None:  # keep as much as a whole record and the next one's header may need
+                    at = size if final else max(at, size - 2 * (_LARGEST_FRAME + self._header))
+                    if final:
+                        self._damaged(offset + size, "no record after this place")
+                    break
+                self._damaged(offset + place, "impossible record header")
+                at = place
+            at = self._walk(data, at, size, offset, found)
+            if at == size:
+                break
+            whole = at + self._header <= size
+            captured = self._length.unpack_from(data.data, at + 8)[0] if whole else 0
+            if captured <= self._limit:
+                if final:
+                    self.damages.append(Damage(offset + at, size - at, "cut off in a record"))
+                    at = size
+                break
+            self._lost = offset + at
+            at += 1
+        return self._records(data, np.array(found, np.int64)), at
+
+    def _walk(self, data: Octets, at: int, size: int, offset: int, found: list[int]) -> int:
+        """Append the places of whole records from `at` on; return where the first that is none would be."""
+        append, length, header, limit = found.append, self._length.unpack_from, self._header, self._limit
+        buffer = data.data
+        last = size - header
+        empty = 0
+        while at <= last:
+            captured = length(buffer, at + 8)[0]
+            end = at + header + captured
+            if end > size or captured > limit:
+                break
+            append(at)
+            at = end
+            if captured:
+                empty = 0
+                continue
+            empty += 1
+            if empty > MOST_EMPTY:
+                del found[-empty:]
+                begin = at - empty * header
+                while at <= last:
+                    heads = self._heads(data, np.arange(at, min(last, at + MOST_EMPTY * header) + 1, header))[
+                        :, 2
+                    ]
+                    at += header * int(np.argmax(heads != 0) if heads.any() else len(heads))
+                    if heads.any():
+                        break
+                note_empty(self.damages, offset + begin, at - begin)
+                empty = 0
+        return at
+
+    def _recover(self, data: Octets, at: int, size: int, final: bool) -> int | None:
+        """Return the first place from `at` on where two plausible records follow each other, or one ends
+        the file."""
+        last, step = size - self._header, _LEAST_STEP
+        while at <= last:  # in steps that grow, so that a search costs no more than the bytes that it passes
+            places = np.arange(at, min(at + step, last + 1))
+            at, step = at + step, min(2 * step, _MOST_STEP)
+            places = places[self._plausible(data, places)]
+            heads = self._heads(data, places).astype(np.int64)
+            ends = places + self._header + heads[:, 2]
+            good = (ends == size) & final
+            inside = np.flatnonzero(ends <= last)
+            inside = inside[self._plausible(data, ends[inside])]
+            seconds = self._heads(data, ends[inside])[:, 0].astype(np.int64)
+            good[inside] |= np.abs(heads[inside, 0] - seconds) <= 86400
+            if good.any():
+                return int(places[np.argmax(good)])
+        return None
+
+    def _plausible(self, data: Octets, places: Ints) -> npt.NDArray[np.bool_]:
+        fields = self._heads(data, places)
+        fraction, captured, original = (fields[:, column].astype(np.int64) for column in (1, 2, 3))
+        good = (fraction * self._unit < 10**9) & (captured <= original) & (original <= self._limit)
+        return good & (captured >= 14)
+
+    def _heads(self, data: Octets, places: Ints) -> npt.NDArray[np.uint32]:
+        rows = np.ndarray(len(data) - 15, "V16", data, 0, (1,))
+        return rows[places].view(self._order + "u4").reshape(-1, 4)
+
+    def _damaged(self, end: int, reason: str) -> None:
+        assert self._lost is not None
+        self.damages.append(Damage(self._lost, end - self._lost, reason))
+        self._lost = None
+
+    def _records(self, data: Octets, at: Ints) -> Records:
+        if not len(at):
+            return no_records()
+        heads = self._heads(data, at)
+        seconds, fraction, captured, original = (heads[:, column].astype(np.int64) for column in range(4))
+        nothing = np.zeros(len(at), np.int64)
+        time = seconds * 10**9 + fraction * self._unit
+        return Records(at + self._header, captured, np.maximum(original, captured), time, nothing, nothing)

@@ -1,0 +1,1 @@
+"""Frames, streams and framing: the way from link types to NDN packets."""

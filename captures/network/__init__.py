@@ -1,0 +1,1 @@
+"""Recording: packet rings in network namespaces."""

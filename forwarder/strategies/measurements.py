@@ -1,0 +1,102 @@
+"""What strategies learn of names and faces: the Measurements table (NFD developer guide, section 3.6).
+
+A strategy keeps a table of its own. What has not been used for a while is forgotten, and what was used
+longest ago goes when there is no more room: whoever sends Interests for many names gains nothing by it.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from forwarder.tables.prefix_lengths import Lengths
+
+MS = 1_000_000
+
+T = TypeVar("T")
+
+
+class Measurements(Generic[T]):
+    """Anything by name prefix, for a while.
+
+    Args:
+        lifetime: how long what is not used is kept, ns.
+        most: prefixes kept at most.
+    """
+
+    __slots__ = ("_by_prefix", "_lengths", "_lifetime", "_most")
+
+    def __init__(self, lifetime: int, most: int = 4096) -> None:
+        self._lifetime = lifetime
+        self._most = most
+        self._by_prefix: OrderedDict[bytes, tuple[T, int]] = OrderedDict()  # the first to expire comes first
+        self._lengths = Lengths()
+
+    def get(self, prefix: bytes, now: int) -> T | None:
+        """Return what is known of a prefix, and keep it for longer."""
+        found = self._by_prefix.get(prefix)
+        if found is None or found[1] <= now:
+            return None
+        self.set(prefix, found[0], now)
+        return found[0]
+
+    def get_or_make(self, prefix: bytes, make: Callable[[], T], now: int) -> T:
+        """Return what is known of a prefix, else what `make` returns, and keep it for longer."""
+        found = self.get(prefix, now)
+        if found is None:
+            found = make()
+            self.set(prefix, found, now)
+        return found
+
+    def find(self, name: bytes, ends: Sequence[int], now: int) -> T | None:
+        """Return what is known of the longest prefix of a name, whose prefix_ends() are `ends`."""
+        for end in reversed(self._lengths.among(ends)):
+            found = self._by_prefix.get(name[:end])
+            if found is not None and found[1] > now:
+                return found[0]
+        return None
+
+    def set(self, prefix: bytes, known: T, now: int) -> None:
+        """Learn something of a prefix."""
+        table = self._by_prefix
+        if prefix not in table:
+            self._lengths.add(prefix)
+        table[prefix] = (known, now + self._lifetime)
+        table.move_to_end(prefix)
+        while len(table) > self._most or next(iter(table.values()))[1] <= now:
+            oldest, _ = table.popitem(last=False)
+            self._lengths.remove(oldest)
+
+    def __len__(self) -> int:
+        return len(self._by_prefix)
+
+
+class RoundTrip:
+    """The round-trip time of something, with the bounds that NFD has for strategies (RFC 6298).
+
+    Attributes:
+        smoothed: ns; None before there is a measurement.
+    """
+
+    INITIAL = 1000 * MS
+    LEAST = 200 * MS
+    MOST = 60_000 * MS
+
+    __slots__ = ("_variation", "smoothed")
+
+    def __init__(self) -> None:
+        self.smoothed: int | None = None
+        self._variation = 0
+
+    def sample(self, measured: int) -> None:
+        """Take in a measurement, ns."""
+        if self.smoothed is None:
+            self.smoothed, self._variation = measured, measured // 2
+        else:
+            self._variation = (3 * self._variation + abs(self.smoothed - measured)) // 4
+            self.smoothed = (7 * self.smoothed + measured) // 8
+
+    def timeout(self) -> int:
+        """Return how long to wait for an answer, ns."""
+        if self.smoothed is None:
+            return self.INITIAL
+        return min(max(self.smoothed + 4 * self._variation, self.LEAST), self.MOST)

@@ -1,0 +1,1 @@
+"""Tables of a forwarder (NFD developer guide, section 3), and the faces that their entries name."""

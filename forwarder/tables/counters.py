@@ -1,0 +1,104 @@
+"""What a forwarder counts: packets, and what became of them."""
+
+from collections import Counter
+from operator import attrgetter
+
+from forwarder.tables.face import PACKET_COUNTERS, Face
+
+_packets = attrgetter(*PACKET_COUNTERS)
+
+
+class Counters:
+    """Packets and what became of them, counted where it happens.
+
+    All packets that come in count; of those that go out, LLIs, items pushed under them, and their Nacks
+    count in FeedTable.counters instead. Those of faces that are gone stay in the sums.
+
+    Attributes:
+        in_interests ... out_nacks: of all faces; each Face has its own.
+        cs_hits, cs_misses: Interests looked up in the content store.
+        aggregated: Interests for which another face waited already.
+        satisfied, expired: PIT entries.
+        unsolicited: Data that nobody has asked for.
+        looped: Interests that have been here before.
+        hop_limit_reached, no_route, out_of_scope, pit_full: Interests not sent on for that reason.
+        malformed: packets that are none.
+    """
+
+    _OF_NODE = (
+        "cs_hits",
+        "cs_misses",
+        "aggregated",
+        "satisfied",
+        "expired",
+        "unsolicited",
+        "looped",
+        "hop_limit_reached",
+        "no_route",
+        "out_of_scope",
+        "pit_full",
+        "malformed",
+    )
+
+    def __init__(self, faces: dict[int, Face]) -> None:
+        self._faces = faces
+        self._gone = Counter[str]()
+        self.cs_hits = 0
+        self.cs_misses = 0
+        self.aggregated = 0
+        self.satisfied = 0
+        self.expired = 0
+        self.unsolicited = 0
+        self.looped = 0
+        self.hop_limit_reached = 0
+        self.no_route = 0
+        self.out_of_scope = 0
+        self.pit_full = 0
+        self.malformed = 0
+
+    def keep(self, face: Face) -> None:
+        """Remember what a face has counted that is being removed."""
+        for name in PACKET_COUNTERS:
+            self._gone[name] += getattr(face, name)
+
+    def _sum(self, name: str) -> int:
+        counts: list[int] = [getattr(face, name) for face in self._faces.values()]
+        return self._gone[name] + sum(counts)
+
+    @property
+    def in_interests(self) -> int:
+        """Interests received."""
+        return self._sum("in_interests")
+
+    @property
+    def out_interests(self) -> int:
+        """Interests sent."""
+        return self._sum("out_interests")
+
+    @property
+    def in_data(self) -> int:
+        """Data packets received."""
+        return self._sum("in_data")
+
+    @property
+    def out_data(self) -> int:
+        """Data packets sent."""
+        return self._sum("out_data")
+
+    @property
+    def in_nacks(self) -> int:
+        """Nacks received."""
+        return self._sum("in_nacks")
+
+    @property
+    def out_nacks(self) -> int:
+        """Nacks sent."""
+        return self._sum("out_nacks")
+
+    def as_dict(self) -> dict[str, int]:
+        """Return all counters by name."""
+        sums = [self._gone[name] for name in PACKET_COUNTERS]
+        for face in self._faces.values():
+            for at, count in enumerate(_packets(face)):
+                sums[at] += count
+        return dict(zip(PACKET_COUNTERS, sums, strict=True)) | {n: getattr(self, n) for n in self._OF_NODE}

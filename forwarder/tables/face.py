@@ -1,0 +1,150 @@
+"""Faces, as tables, strategies and management see them: what is behind one, and what has passed.
+
+A face's link service (forwarder.links.link) and its socket (forwarder.faces) are elsewhere; a Face is the
+record that they, the core and the management protocol share. Numbers are those of the NFD management
+protocol.
+"""
+
+from enum import IntEnum
+from typing import Any, Final
+
+from forwarder.tables.pacing import Pacer
+
+SPARE: Final = 16
+"""Pending Interests that are over and that a face may still hold, beyond one for each that is not."""
+
+INTERNAL_FACE = 1
+"""The face of a node's own management."""
+
+CONTENT_STORE_FACE = 254
+"""Where Data from the content store are said to come from."""
+
+NULL_FACE = 255
+"""A face that nothing comes from, and where what is sent is gone."""
+
+FIRST_FACE = 256
+"""Where a forwarder that others talk to begins to number its faces: those below are reserved."""
+
+
+PACKET_COUNTERS = ("in_interests", "out_interests", "in_data", "out_data", "in_nacks", "out_nacks")
+BYTE_COUNTERS = ("in_bytes", "out_bytes")
+"""A Face's attributes that count."""
+
+
+class Scope(IntEnum):
+    """Whether a face leaves the machine."""
+
+    NON_LOCAL = 0
+    LOCAL = 1
+
+
+class Persistency(IntEnum):
+    """What ends a face (NFD FaceMgmt): its failure; that or being idle; only a command."""
+
+    PERSISTENT = 0
+    ON_DEMAND = 1
+    PERMANENT = 2
+
+
+class LinkType(IntEnum):
+    """Who hears what is sent on a face: one; all of a group; some of a group, not always the same."""
+
+    POINT_TO_POINT = 0
+    MULTI_ACCESS = 1
+    AD_HOC = 2
+
+
+class Face:
+    """One face.
+
+    Attributes:
+        number: its FaceId.
+        uri, local_uri: FaceUri of the remote and of the local end.
+        is_local: whether an application of this machine is behind it.
+        link_type: see LinkType.
+        persistency: see Persistency.
+        mtu: largest frame that it takes, bytes; None if it takes any.
+        expiry: when it will be closed unless something comes in, ns; None if never.
+        is_up: whether its link works.
+        is_proven: whether its neighbour is known to receive what is sent there; who writes from an address
+            may have made that up.
+        local_fields: whether NextHopFaceId and IncomingFaceId are in use on it.
+        is_reliable: whether lost frames are sent again (NDNLPv2 link reliability).
+        is_marking: whether it marks congestion.
+        marking_interval: NFD's BaseCongestionMarkingInterval, ns.
+        marking_threshold: NFD's DefaultCongestionThreshold, bytes.
+        pacer: of a link whose rate is known; None if it is not.
+        touches: pending Interests that have, or had, a record of it, and about as many at most that are over:
+            forwarder.tables.pit.tidy() has it hold no more than `most_touches`.
+        in_interests ... out_nacks: network-layer packets.
+        in_bytes, out_bytes: of the frames that carried them.
+    """
+
+    __slots__ = (
+        "expiry",
+        "in_bytes",
+        "in_data",
+        "in_interests",
+        "in_nacks",
+        "is_local",
+        "is_marking",
+        "is_proven",
+        "is_reliable",
+        "is_up",
+        "link_type",
+        "local_fields",
+        "local_uri",
+        "marking_interval",
+        "marking_threshold",
+        "most_touches",
+        "mtu",
+        "number",
+        "out_bytes",
+        "out_data",
+        "out_interests",
+        "out_nacks",
+        "pacer",
+        "persistency",
+        "touches",
+        "uri",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        *,
+        local: bool = False,
+        link_type: LinkType = LinkType.POINT_TO_POINT,
+        pacer: Pacer | None = None,
+    ) -> None:
+        self.number = number
+        self.is_local = local
+        self.link_type = link_type
+        self.pacer = pacer
+        self.uri = "internal://"
+        self.local_uri = "internal://"
+        self.persistency = Persistency.PERMANENT
+        self.mtu: int | None = None
+        self.expiry: int | None = None
+        self.is_up = True
+        self.is_proven = True
+        self.local_fields = False
+        self.is_reliable = False
+        self.is_marking = False
+        self.touches: list[Any] = []
+        self.most_touches = SPARE
+        self.marking_interval = 100_000_000
+        self.marking_threshold = 65_536
+        self.in_interests = 0
+        self.in_data = 0
+        self.in_nacks = 0
+        self.out_interests = 0
+        self.out_data = 0
+        self.out_nacks = 0
+        self.in_bytes = 0
+        self.out_bytes = 0
+
+    @property
+    def scope(self) -> Scope:
+        """Whether it leaves the machine."""
+        return Scope.LOCAL if self.is_local else Scope.NON_LOCAL

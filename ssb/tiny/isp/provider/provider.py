@@ -1,0 +1,417 @@
+"""The provider's side: who may be a client, whom clients can reach, and requests for subscriptions.
+
+What then goes from one line into another is in `ssb.tiny.isp.provider.switch`.
+
+A provider may be a client of another (`onboard`), by the same contract. Two providers that are *peers* tell
+each other whose clients they reach (`ssb.tiny.isp.provider.reach`), pass on requests for these, and fill each
+other's lines with what their clients send. Operators agree on that, as they do on contracts: news from others
+are not taken.
+"""
+
+from collections.abc import Collection
+from random import Random
+from typing import Final
+
+from ssb.bipf import Value
+from ssb.keys import Identity
+from ssb.tiny.feed import Whole
+from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.evidence import is_signed
+from ssb.tiny.isp.facts import ACCEPTED, ASKED, FAREWELL, OPEN, OVER, Facts
+from ssb.tiny.isp.lines import Lines
+from ssb.tiny.isp.messages import (
+    NOT_FOUND,
+    REJECTED,
+    Announcement,
+    Message,
+    OnboardRequest,
+    OnboardResponse,
+    Reach,
+    SubPause,
+    SubReceipt,
+    SubRelay,
+    SubRequest,
+    SubRequestIsp,
+    SubResponse,
+    SubResponseIsp,
+    SubResume,
+    write,
+)
+from ssb.tiny.isp.party import Event
+from ssb.tiny.isp.provider.gate import Gate
+from ssb.tiny.isp.provider.reach import Reachability
+from ssb.tiny.isp.provider.route import Route, Routes, Side, load_route
+from ssb.tiny.isp.provider.switch import Switch
+from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.node import Node
+
+REQUEST_PAUSE: Final = 10 * SECOND
+"""Between two answers to requests of one client, ns: an answer goes to all clients."""
+NEWS_PAUSE: Final = SECOND
+"""Between two times that a neighbour is told whom it can reach, ns."""
+
+
+class Provider(Switch):
+    """The program of a provider.
+
+    Args:
+        node, root, random, terms, now: see BaseParty.
+        individual: terms of single clients and of other providers, by their root feeds. Both sides must
+            have the same ones.
+
+    Attributes:
+        reachability: which clients of other providers are reached.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        root: Identity,
+        random: Random,
+        terms: Terms,
+        now: int,
+        individual: dict[bytes, Terms] | None = None,
+    ) -> None:
+        self._individual = individual or {}
+        self.routes = Routes()
+        self.peers = _keys_in(node.store.get("peers"))
+        self._answered: dict[bytes, int] = {}
+        self._gate = Gate(node, self._terms_with)
+        self._news_at: int | None = None
+        self._told_at: int | None = None
+        self.reachability = Reachability(root.public_key)
+        super().__init__(node, root, random, terms, now)
+
+    @property
+    def whitelist(self) -> list[bytes]:
+        """The clients that may have a contract; all may if it is empty."""
+        return _keys_in(self._store.get("whitelist"))
+
+    def allow(self, client: bytes) -> None:
+        """Add a client to the whitelist."""
+        listed = self.whitelist
+        if client not in listed:
+            self._store.put("whitelist", [*listed, client])
+
+    def peer(self, other: bytes, now: int) -> None:
+        """Exchange root feeds with another provider and believe its news; one of the two has to ask."""
+        if other not in self.peers:
+            self.peers.append(other)
+            self._store.put("peers", self.peers)
+        self.follow(other, now)
+
+    @property
+    def clients(self) -> list[bytes]:
+        """The clients that take new entries."""
+        return [
+            one.other
+            for one in self.contracts.values()
+            if one.facts.state == OPEN and one.other not in self.peers
+        ]
+
+    def announce(self, now: int) -> None:
+        """Say in the root feed that this is a provider, once."""
+        if self._store.get("announced") is None:
+            with self._store.transaction():
+                self._store.put("announced", True)
+                self.node.publish(self.root.public_key, write(Announcement()), now)
+
+    def next_deadline(self) -> int | None:
+        """See Program."""
+        due = [super().next_deadline(), self._news_at, self._gate.next_deadline()]
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Program."""
+        for feed in self._gate.take_opened(now):
+            self.take(feed, now)
+        if self._news_at is not None and self._news_at <= now:
+            self._tell(now)
+        super().wake(now)
+
+    # What clients may ask
+
+    def take_command(self, other: bytes, feed: bytes, now: int) -> bool:
+        """See Party."""
+        return self._gate.take_command(other, feed, now)
+
+    def take_packets(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
+        """See Party."""
+        return self._gate.take_packets(other, feed, packets, now)
+
+    def give_back_packets(self, other: bytes, packets: int) -> None:
+        """See Party."""
+        self._gate.give_back_packets(other, packets)
+
+    def give_back_command(self, other: bytes, now: int) -> None:
+        """See BaseParty."""
+        self._gate.give_back_command(other, now)
+
+    def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
+        """See Party: a `fin` that is due costs nothing."""
+        self.give_back_command(contract.other, now)
+
+    # Onboarding
+
+    def on_root(self, feed: bytes, entry: Whole, message: Message, now: int) -> bool:
+        """See BaseParty."""
+        if isinstance(message, OnboardResponse):
+            self._on_response(feed, message, now)
+        if not isinstance(message, OnboardRequest) or message.isp != self.root.public_key:
+            return True
+        before = self.contract_with(feed)
+        if before is not None and before.facts.state == FAREWELL:
+            self._gate.close(feed)  # its last word is on its way, or the client would not ask
+            return False
+        due = self._answered.get(feed, now) + REQUEST_PAUSE
+        if feed in self._answered and now < due:
+            self._gate.close(feed, due)
+            return False
+        self._answered[feed] = now
+        if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
+            before.delete()  # both have asked: the request of the one with the lower key counts
+            self._remove(before)
+            before = None
+        listed = self.whitelist
+        is_allowed = not listed or feed in listed
+        if before is not None or not is_allowed or not self._is_new(message.control):
+            self._respond(OnboardResponse(entry.id, False, None), now)
+            return True
+        control = self._store.add_own(self.new_identity()).key
+        facts = Facts(feed, self.root.public_key, ACCEPTED, control)
+        contract = Contract(entry.id, facts, self, self._terms_with(feed))
+        self._enter(contract)
+        self._respond(OnboardResponse(entry.id, True, control), now)
+        contract.connect(message.control, now)
+        return True
+
+    def _terms_with(self, other: bytes) -> Terms:
+        return self._individual.get(other, self.terms)
+
+    def _respond(self, message: OnboardResponse, now: int) -> None:
+        self.node.publish(self.root.public_key, write(message), now)
+
+    # Whom clients can reach
+
+    def _has_news(self, now: int) -> None:
+        """Tell neighbours what has changed, but not all the time."""
+        if self._news_at is None:
+            self._news_at = now if self._told_at is None else max(now, self._told_at + NEWS_PAUSE)
+
+    def _tell(self, now: int) -> None:
+        self._news_at, self._told_at = None, now
+        clients = self.clients
+        for contract in self.contracts.values():
+            if contract.other in self.peers and contract.facts.state == OPEN:
+                if contract.is_behind:  # it gets all that is new at once, later
+                    self._news_at = now + NEWS_PAUSE
+                    continue
+                for message in self.reachability.news(contract.id, contract.other, clients):
+                    contract.say(message, now)
+                self._keep_reach(contract)
+
+    def _keep_reach(self, contract: Lines) -> None:
+        self._store.put(f"reach {contract.id.hex()}", self.reachability.record(contract.id))
+
+    def _forget_reach(self, contract: Lines, now: int) -> None:
+        self.reachability.forget(contract.id)
+        self._store.put(f"reach {contract.id.hex()}", None)
+        self._has_news(now)
+
+    def _way(self, target: bytes, without: Collection[bytes]) -> Contract | None:
+        """Return the contract that leads to a client, its own or that of another provider."""
+        own = self.contract_with(target)
+        if own is not None:
+            return own if own.facts.state == OPEN and target not in self.peers else None
+        shut = [one.id for one in self.contracts.values() if one.facts.state != OPEN]
+        through = self.reachability.way(target, [*without, *shut])
+        return self.contracts.get(through) if through is not None else None
+
+    # Subscriptions
+
+    def on_control(self, contract: Lines, entry: Whole, message: Message, now: int) -> None:
+        """See Party."""
+        is_peer = contract.other in self.peers
+        match message:
+            case SubRequest() if not is_peer:
+                source = contract.other
+                relayed = SubRelay(
+                    entry.id, source, message.target, message.feed, message.proof, message.group
+                )
+                self._on_request(contract, relayed, now)
+            case SubResponse(ref, _, feed, proof) if not is_peer:
+                self._on_answer(contract, ref, feed, proof, REJECTED, now)
+            case SubReceipt():
+                if self.take_receipt(contract, message, now):
+                    self.give_back_command(contract.other, now)
+            case SubRelay() if is_peer:
+                self._on_request(contract, message, now)
+            case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
+                feed = feed_or_reason if isinstance(feed_or_reason, bytes) else None
+                self._on_answer(contract, ref, feed, proof, str(feed_or_reason), now)
+            case Reach() if is_peer:
+                self._on_reach(contract, message, now)
+            case SubPause(feed) | SubResume(feed) if is_peer:
+                self.hold(contract, feed, is_held=isinstance(message, SubPause))
+            case _:
+                self.fault("a command that a client does not have")
+
+    def _on_reach(self, contract: Lines, message: Reach, now: int) -> None:
+        if contract.facts.state != OPEN:
+            return
+        wrong = self.reachability.hear(contract.id, contract.other, message)
+        if wrong is not None:
+            self.fault(wrong)
+        self._keep_reach(contract)
+        self._has_news(now)
+
+    def _on_request(self, contract: Lines, request: SubRelay, now: int) -> None:
+        if contract.is_overrun:
+            return
+        ref, source, feed, group = request.ref, request.source, request.feed, request.group
+        to = self._way(request.target, [contract.id])
+        asked = len(self.routes.of_contract(contract.id))
+        if to is None or to is contract or to.is_behind or contract.facts.state != OPEN:
+            contract.say(SubResponseIsp(ref, False, NOT_FOUND), now)
+        elif (
+            asked >= contract.terms.subscriptions
+            or ref in self.routes
+            or not self._is_proven(contract, request.proof, source, feed, request.target, group=group)
+            or not self._may_write(contract, feed, is_in_group=group is not None)
+        ):
+            contract.say(SubResponseIsp(ref, False, REJECTED), now)
+        else:
+            self._store.add(feed)
+            members = list(group) if group is not None else None
+            sides = Side(contract.id, feed), Side(to.id)
+            self._save(Route(ref, *sides, source, request.target, members))
+            if to.other in self.peers:
+                to.say(request, now)
+            else:
+                to.say(SubRequestIsp(ref, source, feed, request.proof, group), now)
+
+    def _on_answer(
+        self, contract: Lines, ref: bytes, feed: bytes | None, proof: bytes | None, reason: str, now: int
+    ) -> None:
+        route = self.routes.get(ref)
+        if route is None or route.b.contract != contract.id or route.is_open:
+            self.fault("an answer to no request")
+            return
+        self.give_back_command(contract.other, now)  # an answer costs nothing
+        asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
+        answered = route.a.feed or b""
+        if (
+            feed is None
+            or not self._is_proven(contract, proof, route.target, feed, route.source, answered)
+            or not self._may_write(contract, feed, is_in_group=route.group is not None)
+        ):
+            if asker is not None:
+                why = reason if feed is None else REJECTED
+                asker.say(SubResponseIsp(route.ref, False, why), now)
+            self._delete(route)
+            return
+        route.b.feed, route.is_open = feed, True
+        self._store.add(feed)
+        self._save(route)
+        self._open(route)
+        if asker is not None:
+            asker.say(SubResponseIsp(route.ref, True, feed, proof), now)
+            self._dirty[asker.id] = None
+        self._dirty[contract.id] = None
+
+    def _open(self, route: Route) -> None:
+        """Let a route begin where others with the same feed into the same line are."""
+        for side, to in route.sides():
+            marks = [one.mark for _, one, other in self._siblings(side) if other.contract == to.contract]
+            side.mark = max(marks, default=0)
+        self._save(route)
+
+    def _is_proven(
+        self,
+        contract: Lines,
+        proof: bytes | None,
+        owner: bytes,
+        feed: bytes,
+        contact: bytes,
+        answered: bytes = b"",
+        group: tuple[bytes, ...] | None = None,
+    ) -> bool:
+        """Whether a client has signed for his feed; whether one must, the other client decides."""
+        is_due = contract.terms.proofs and proof is not None
+        if not is_due or is_signed(proof, owner, feed, contact, answered, group):
+            return True
+        self.fault("a feed that is not signed for")
+        return False
+
+    def _may_write(self, contract: Lines, feed: bytes, *, is_in_group: bool) -> bool:
+        """Whether the other side of a contract may offer a feed: a new one, or one for others of a group.
+
+        That also ends a request that comes back: it has a feed that is known. Of a group's feed all entries
+        must still be here, as every member gets it from the first one on.
+        """
+        held = self._store.feeds.get(feed)
+        if is_in_group and held is not None and held.base == 0:
+            sides = self.routes.of_feed(feed)
+            if sides and all(
+                side.contract == contract.id and route.group is not None for route, side, _ in sides
+            ):
+                return True
+        return self._is_new(feed)
+
+    # Ends
+
+    def on_state(self, contract: Lines, now: int) -> None:
+        """See Party."""
+        state = contract.facts.state
+        client = contract.other
+        if state == OPEN:
+            self._has_news(now)
+            self._events.append(Event("onboarded", client))
+        elif state == FAREWELL:
+            self._events.append(Event("farewell", client))
+            self._forget_reach(contract, now)
+            for route, side, other in self.routes.of_contract(contract.id):
+                self._part(contract, route, side, other, now)
+        elif state == OVER:
+            self._events.append(Event("over", client))
+            self._leave_routes(contract, now)
+            self._gate.open(client, now)  # it may have asked for another contract
+
+    def on_over(self, contract: Contract, now: int) -> None:
+        """See BaseParty."""
+        self._forget_reach(contract, now)
+        self._leave_routes(contract, now)
+        self._remove(contract)
+        self._gate.open(contract.other, now)
+
+    def _load(self, now: int) -> None:
+        for name, value in self._store.records("contract ").items():
+            contract_id = bytes.fromhex(name.split(" ")[1])
+            parties = _key_in(value, "client"), _key_in(value, "isp")
+            (other,) = (party for party in parties if party != self.root.public_key)
+            self._enter(Contract.load(contract_id, value, self, self._terms_with(other)))
+        for name, value in self._store.records("reach ").items():
+            self.reachability.load(bytes.fromhex(name.split(" ")[1]), value)
+        for value in self._store.records("route ").values():
+            self.routes.put(load_route(value))
+        for contract in list(self.contracts.values()):
+            contract.resume(now)
+            self._set_timer(contract)
+        controls = [contract.facts.other_control for contract in self.contracts.values()]
+        for feed in (*self.followed, *controls):
+            if feed is not None:
+                self._gate.open(feed, now)
+        self._has_news(now)
+        self._sweep(now)
+
+
+def _keys_in(value: Value) -> list[bytes]:
+    """Return the keys in a record that may not be there."""
+    return [key for key in value if isinstance(key, bytes)] if isinstance(value, list) else []
+
+
+def _key_in(value: Value, name: str) -> bytes:
+    assert isinstance(value, dict)
+    key = value[name]
+    assert isinstance(key, bytes)
+    return key

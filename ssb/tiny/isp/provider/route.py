@@ -1,0 +1,120 @@
+"""Subscriptions as a provider keeps them (`ssb.tiny.isp.provider.provider`), and as records of the store."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ssb.bipf import Value
+
+
+@dataclass
+class Side:
+    """One side of a route.
+
+    Attributes:
+        contract: its contract's id; None if that is over.
+        feed: what it writes; None until it has accepted.
+        is_paused: whether it was told to pause.
+        has_ended: whether its last entry has come.
+        is_told: whether the other side was told of the end, or there is nobody to tell.
+        is_gone: whether it takes nothing more, as the client behind another provider is gone.
+        is_held: whether the provider that the other side leads to has told to pause this side's feed.
+        mark: how many entries of its feed are in the line to the other side.
+        last: the number of its last entry, once that has come.
+        receipt: of how many entries of the other's feed it has said that it has read them.
+    """
+
+    contract: bytes | None
+    feed: bytes | None = None
+    is_paused: bool = False
+    has_ended: bool = False
+    is_told: bool = False
+    is_gone: bool = False
+    is_held: bool = False
+    mark: int = 0
+    last: int | None = None
+    receipt: int = 0
+
+
+@dataclass
+class Route:
+    """A subscription; `a` has asked for it, and `b` has agreed if it is open.
+
+    Attributes:
+        ref: the id of the request, the same at all providers on the way.
+        source, target: the root feeds of the client who asks, and of the one who is asked.
+        group: the group that it belongs to, if any (`ssb.tiny.isp.groups`).
+    """
+
+    ref: bytes
+    a: Side
+    b: Side
+    source: bytes
+    target: bytes
+    group: list[bytes] | None = None
+    is_open: bool = False
+
+    def record(self) -> Value:
+        """Return it as a record of the store."""
+        return {**vars(self), "a": vars(self.a), "b": vars(self.b)}
+
+    def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
+        """Return each side with the other one."""
+        return (self.a, self.b), (self.b, self.a)
+
+
+def load_route(value: Value) -> Route:
+    """Return a route from its record."""
+    assert isinstance(value, dict)
+    sides = {name: Side(**value[name]) for name in ("a", "b")}
+    return Route(**value | sides)
+
+
+class Routes(Mapping[bytes, Route]):
+    """The routes of a provider by reference, in their order; also found by contract and by feed."""
+
+    def __init__(self) -> None:
+        self._routes: dict[bytes, Route] = {}
+        self._found: dict[bytes, dict[bytes, Route]] = {}  # contract or feed -> routes
+        self._keys: dict[bytes, set[bytes]] = {}  # reference -> its contracts and feeds
+
+    def __getitem__(self, ref: bytes) -> Route:
+        return self._routes[ref]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._routes)
+
+    def __len__(self) -> int:
+        return len(self._routes)
+
+    def put(self, route: Route) -> None:
+        """Hold a route, or note that its sides have other contracts or feeds."""
+        self._routes[route.ref] = route
+        keys = self._keys.setdefault(route.ref, set())
+        for key in (route.a.contract, route.a.feed, route.b.contract, route.b.feed):
+            if key is not None and key not in keys:
+                keys.add(key)
+                self._found.setdefault(key, {})[route.ref] = route
+
+    def remove(self, ref: bytes) -> None:
+        """Remove a route, if it is there."""
+        self._routes.pop(ref, None)
+        for key in self._keys.pop(ref, ()):
+            del self._found[key][ref]
+            if not self._found[key]:
+                del self._found[key]
+
+    def of_contract(self, contract: bytes) -> list[tuple[Route, Side, Side]]:
+        """Return a contract's routes, its side of each, and the other one."""
+        return self._sides(contract, lambda side: side.contract == contract)
+
+    def of_feed(self, feed: bytes) -> list[tuple[Route, Side, Side]]:
+        """Return the routes that a feed is on, the side of each that writes it, and the other one."""
+        return self._sides(feed, lambda side: side.feed == feed)
+
+    def _sides(self, key: bytes, is_asked: Callable[[Side], bool]) -> list[tuple[Route, Side, Side]]:
+        return [
+            (route, side, other)
+            for route in self._found.get(key, {}).values()
+            for side, other in route.sides()
+            if is_asked(side)
+        ]

@@ -1,0 +1,338 @@
+"""What goes from one line of a provider into another: routes, and entries on their way.
+
+A *route* is a subscription between two clients: what one writes comes out of his line and goes into the line
+of the other. An entry is held here from one to the other, and at most `Terms.held` of them a direction: a
+sender is told to pause when its receiver is slow, and if it does not, its line is read no further.
+
+A side of a route may be another provider, whose client it is. Nothing else changes: entries come out of that
+provider's line and go into it. A client who is in a group writes one feed for all members: it has a route to
+each, its entries come once, and go into the line of each member, or once into that of a provider who has
+several members behind him.
+
+Lines are filled in turns, an entry of each route that has one, so that one client cannot crowd out others.
+
+When one side of a route has sent its last entry, the other is told so in its line, behind that entry, by a
+`sub_resp_isp` that is not ok. It answers in its own line with a `sub_resp` that is not ok, a provider with a
+`sub_resp_isp`. So each side's end is exact, and nothing is kept of a route that has ended on both.
+"""
+
+from collections.abc import Iterator
+
+from ssb.tiny.isp.evidence import is_receipt
+from ssb.tiny.isp.facts import FAREWELL, OPEN
+from ssb.tiny.isp.lines import Lines
+from ssb.tiny.isp.messages import (
+    NOT_FOUND,
+    REJECTED,
+    SubPause,
+    SubReceipt,
+    SubResponse,
+    SubResponseIsp,
+    SubResume,
+    is_tunnelled,
+    read,
+    write,
+)
+from ssb.tiny.isp.party import BaseParty, Line
+from ssb.tiny.isp.provider.route import Route, Routes, Side
+
+
+class Switch(BaseParty):
+    """A party with routes.
+
+    Attributes:
+        routes: of all subscriptions.
+        peers: the providers whose clients are reached through them, and who reach others through this one.
+    """
+
+    routes: Routes
+    peers: list[bytes]
+
+    # What comes
+
+    def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
+        """See Party."""
+        sides = {
+            route.ref: (route, side)
+            for route, side, _ in self.routes.of_contract(contract.id)
+            if route.is_open and not side.has_ended
+        }
+        message = None if is_tunnelled(content) else read(content)
+        if isinstance(message, SubResponse | SubResponseIsp) and not message.ok and message.ref in sides:
+            route, side = sides[message.ref]
+            side.is_gone = isinstance(message, SubResponseIsp) and message.feed == NOT_FOUND
+            if side.is_gone:
+                self._give_up(route, side, now)
+            self._end_side(route, side)
+            return True
+        lines = [Line(ref, side.feed) for ref, (_, side) in sides.items() if side.feed is not None]
+        line = self._feed_of(lines, content) if is_tunnelled(content) else None
+        if line is not None:
+            return self._switch(contract, line, content, now)
+        if not is_tunnelled(content) and not isinstance(message, SubResponse | SubResponseIsp):
+            contract.accuse("what does not belong into a line", now)
+            return True
+        if contract.is_ending:  # so nothing that would explain it is under way
+            self.fault("an entry of nobody's")
+            return True
+        contract.puzzle(now)
+        return False
+
+    def _switch(self, contract: Lines, line: Line, content: bytes, now: int) -> bool:
+        """Take an entry from one line, for others; False if too many wait there."""
+        found = [
+            (route, side, other)
+            for route, side, other in self.routes.of_feed(line.feed)
+            if side.contract == contract.id and not side.has_ended
+        ]
+        wanted = [one for one in found if not one[0].is_open or self._is_wanted(one[2])]
+        if any(self._waiting(side) >= contract.terms.held for _, side, _ in wanted):
+            return False
+        feed = self._store.feeds[line.feed]
+        if feed.sequence - feed.base >= contract.terms.held and self._is_late(line.feed):
+            return False
+        if not self._take_inner(contract, line, content, now):
+            return True
+        for route, side, other in found:
+            to = self.contracts.get(other.contract) if other.contract is not None else None
+            if not self._is_wanted(other) and route.is_open:
+                self._give_up(route, other, now)
+            elif to is not None:
+                self._dirty[to.id] = None
+                if self._waiting(side) >= contract.terms.backlog:
+                    self._pause(contract, side, now)
+        return True
+
+    def _is_wanted(self, receiver: Side) -> bool:
+        """Whether a side still takes entries."""
+        to = self.contracts.get(receiver.contract) if receiver.contract is not None else None
+        return to is not None and to.facts.state == OPEN and not receiver.is_gone
+
+    def _give_up(self, route: Route, receiver: Side, now: int) -> None:
+        """Drop the entries that wait for a side, as they cannot get there.
+
+        A sender that leaves must not wait any longer: its line ends when it has got rid of its entries.
+        """
+        for side, other in route.sides():
+            if other is receiver and side.feed is not None:
+                side.mark = self._store.feeds[side.feed].sequence
+                self._prune(side.feed)
+                sender = self.contracts.get(side.contract) if side.contract is not None else None
+                if sender is not None and sender.facts.state == FAREWELL:
+                    self._resume(sender, side, now)
+        self._save(route)
+
+    def take_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
+        """Pass on what a client has signed that he has read, once a number; return whether that is new."""
+        route = self.routes.get(message.ref)
+        for side, other in route.sides() if route is not None else ():
+            if side.contract == contract.id and side.feed is not None and other.feed is not None:
+                is_new = side.receipt < message.sequence <= other.mark
+                if not is_new or not is_receipt(message.signature, side.feed, other.feed, message.sequence):
+                    self.fault("a receipt that is none")
+                    return False
+                to = self.contracts.get(other.contract) if other.contract is not None else None
+                side.receipt = message.sequence
+                assert route is not None
+                self._save(route)
+                if to is not None and to.facts.state == OPEN:
+                    to.say(message, now)
+                return True
+        return False
+
+    # Flow control
+
+    def _pause(self, contract: Lines, side: Side, now: int) -> None:
+        """Tell a sender to pause a feed, once for all routes that it is on."""
+        if not side.is_paused and side.feed is not None:
+            contract.say(SubPause(side.feed), now)
+            self._set_paused(side, True)
+
+    def _resume(self, contract: Lines, side: Side, now: int) -> None:
+        """Tell a sender to go on with a feed, if no receiver is slow who still takes entries."""
+        most = contract.terms.backlog // 2
+        slow = [
+            one
+            for _, one, other in self._siblings(side)
+            if one is not side and self._waiting(one) > most and self._is_wanted(other)
+        ]
+        if side.is_paused and side.feed is not None and not slow:
+            contract.say(SubResume(side.feed), now)
+            self._set_paused(side, False)
+
+    def _set_paused(self, side: Side, is_paused: bool) -> None:
+        for route, one, _ in self._siblings(side):
+            one.is_paused = is_paused
+            self._save(route)
+
+    def hold(self, contract: Lines, feed: bytes, *, is_held: bool) -> None:
+        """Another provider has told to pause a feed in its line, or to go on with it."""
+        for route, _, sender in self.routes.of_contract(contract.id):
+            if sender.feed == feed:
+                sender.is_held = is_held
+                self._save(route)
+        self._dirty[contract.id] = None
+
+    # What goes
+
+    def next_content(self, contract: Lines, now: int) -> bytes | None:
+        """See Party."""
+        ready = {route.ref: (route, side) for route, side in self._ready(contract)}
+        if not ready:
+            return None
+        route, side = ready[self._in_turn(contract, list(ready))]
+        if not self._waiting(side):
+            side.is_told = True
+            reason = NOT_FOUND if side.contract is None or side.is_gone else REJECTED
+            self._save(route)
+            self._clean(route)
+            return write(SubResponseIsp(route.ref, False, reason))
+        content = self._pass_on(side, contract)
+        source = self.contracts.get(side.contract) if side.contract is not None else None
+        if source is not None and source.facts.state in (OPEN, FAREWELL):
+            left = self._waiting(side)
+            if left <= source.terms.backlog // 2:
+                self._resume(source, side, now)
+            if left == source.terms.held - 1:
+                self._dirty[source.id] = None  # its line may have had to wait
+        return content
+
+    def _pass_on(self, side: Side, to: Lines) -> bytes:
+        """Return the next entry of a side for a line, and count it there for all routes of its feed."""
+        feed = side.feed
+        assert feed is not None
+        sequence = side.mark + 1
+        packets, _ = self._signed(feed, sequence)
+        for route, one, other in self._siblings(side):
+            if other.contract == to.id and one.mark < sequence:
+                one.mark = sequence
+                self._save(route)
+        self._prune(feed)
+        return b"".join(packets)
+
+    def has_more(self, contract: Lines) -> bool:
+        """See Party."""
+        return any(True for _ in self._ready(contract))
+
+    def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:
+        """Yield routes that have an entry for a line, or an end to tell of, and the side that it is of."""
+        is_leaving = contract.facts.state == FAREWELL
+        for route, _, side in self.routes.of_contract(contract.id):
+            waiting = self._waiting(side)
+            is_free = waiting and (is_leaving or not side.is_held)
+            if route.is_open and (is_free or (not waiting and side.has_ended and not side.is_told)):
+                yield route, side
+
+    # Ends
+
+    def _part(self, contract: Lines, route: Route, side: Side, other: Side, now: int) -> None:
+        """A client takes no new entries: let the other side of a route pause, or take back a request.
+
+        Who leaves itself must get rid of what it has: nobody lets it pause but a slow receiver that stays.
+        Whether a client of another provider leaves, too, is not known here, so that one must not pause.
+        """
+        to = self.contracts.get(other.contract) if other.contract is not None else None
+        if route.is_open:
+            is_staying = self._is_wanted(other)
+            is_alone = len(self._siblings(other)) == 1
+            if to is not None and is_staying and is_alone and to.other not in self.peers:
+                self._pause(to, other, now)
+            elif to is not None:
+                self._resume(to, other, now)
+            if not is_staying:
+                self._resume(contract, side, now)
+        elif side is route.b:
+            if to is not None:
+                to.say(SubResponseIsp(route.ref, False, NOT_FOUND), now)
+            self._delete(route)
+        else:
+            side.contract, side.has_ended = None, True
+            self._save(route)
+
+    def _end_side(self, route: Route, side: Side) -> None:
+        """A side has sent its last entry."""
+        side.has_ended = True
+        if side.feed is not None:
+            side.last = self._store.feeds[side.feed].sequence
+        self._save(route)
+        for one, other in route.sides():
+            if one is side and other.contract is not None:
+                self._dirty[other.contract] = None
+        self._clean(route)
+
+    def _leave_routes(self, contract: Lines, now: int) -> None:
+        """A contract is over: everything that it has sent has come, and nothing can be told it."""
+        for route, side, _ in self.routes.of_contract(contract.id):
+            side.contract = None
+            self._give_up(route, side, now)
+            self._end_side(route, side)
+
+    def _clean(self, route: Route) -> None:
+        """Delete what is no longer needed of a route, and the route when that is all of it."""
+        for side, other in route.sides():
+            if side.has_ended and other.contract is None:
+                side.is_told = True
+            if side.is_told and side.feed is not None:
+                feed, side.feed = side.feed, None
+                self._release(feed)
+                self._save(route)
+        if route.a.is_told and route.b.is_told:
+            self._delete(route)
+
+    # Inside
+
+    def _waiting(self, side: Side) -> int:
+        """How many entries of a side's feed are not in the other's line yet."""
+        if side.feed is None:
+            return 0
+        sequence = self._store.feeds[side.feed].sequence
+        return max((sequence if side.last is None else side.last) - side.mark, 0)
+
+    def _siblings(self, side: Side) -> list[tuple[Route, Side, Side]]:
+        """Return all routes that a side's feed is on, with this side and the other one of each."""
+        return self.routes.of_feed(side.feed) if side.feed is not None else []
+
+    def _prune(self, feed: bytes) -> None:
+        """Delete the entries of a feed that are in all lines."""
+        marks = [
+            side.mark
+            for _, side, _ in self.routes.of_feed(feed)
+            if side.last is None or side.mark < side.last
+        ]
+        if marks and not self._is_late(feed):
+            self._store.prune(feed, min(marks))
+
+    def _is_late(self, feed: bytes) -> bool:
+        """Whether the writer of a group's feed has yet to answer somebody in it, as far as is known here.
+
+        A member writes when he has answered, but his line may come before the command that says so. Those
+        whom he answers get all of his feed.
+        """
+        for route, side, _ in self.routes.of_feed(feed):
+            if route.group is not None and side.contract is not None:
+                writer = route.source if side is route.a else route.target
+                return any(
+                    not one.is_open and own is one.b and one.target == writer and one.group == route.group
+                    for one, own, _ in self.routes.of_contract(side.contract)
+                )
+        return False
+
+    def _release(self, feed: bytes) -> None:
+        """Delete a feed, if it is on no route any more."""
+        if self.routes.of_feed(feed):
+            self._prune(feed)
+        else:
+            self._store.drop(feed)
+
+    def _save(self, route: Route) -> None:
+        self.routes.put(route)
+        self._store.put(f"route {route.ref.hex()}", route.record())
+
+    def _delete(self, route: Route) -> None:
+        self.routes.remove(route.ref)
+        self._store.put(f"route {route.ref.hex()}", None)
+        if not route.is_open and route.b.contract is not None:
+            self._dirty[route.b.contract] = None  # its line may have had to wait for its answer
+        for side in (route.a, route.b):
+            if side.feed is not None:
+                self._release(side.feed)

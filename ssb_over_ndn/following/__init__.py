@@ -1,0 +1,1 @@
+"""The subscribing end of a feed."""

@@ -1,0 +1,181 @@
+"""Following a feed with classic Interests: a scout finds out which items exist, a fetcher fetches them.
+
+How a subscriber learns of new items is what such layerings differ in; each is a Scout.
+"""
+
+from random import Random
+
+from forwarder.feedcache.items import Item, read_data
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import LpPacket
+from forwarder.wire.packet import DATA, Data, Interest, parse_interest
+from forwarder.wire.tlv import MalformedPacket
+from ssb_over_ndn.following.fetch import Fetcher
+from ssb_over_ndn.following.inbox import Inbox
+
+
+class Scout:
+    """Learns which items of a feed exist. What a scout is not interested in passes it by.
+
+    Attributes:
+        tip: the newest item that is known to exist.
+        arrived: the last item that has come, and all before it; kept up to date by the follower.
+        found: packets of items that came in Interests; the follower takes them as if it had asked for them.
+        outputs: packets to be sent.
+    """
+
+    def __init__(self) -> None:
+        self.tip = 0
+        self.arrived = 0
+        self.found: list[Data] = []
+        self.outputs: list[bytes] = []
+
+    def start(self, now: int) -> None:
+        """Begin."""
+
+    def stop(self, now: int) -> None:
+        """End."""
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """Take in an Interest."""
+
+    def on_item(self, seq: int, data: Data, now: int) -> None:
+        """Take note of an item, asked for or not, that has come in a packet; `arrived` is up to date."""
+
+    def on_data(self, data: Data, now: int) -> None:
+        """Take in a Data packet that is no item."""
+
+    def on_nack(self, interest: Interest, now: int) -> None:
+        """Take note that an Interest, not for an item, was refused."""
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """Act on a deadline, or on what `arrived` has become."""
+
+
+class Follower:
+    """A Subscription of a scout and a fetcher.
+
+    Args:
+        feed: the feed's name.
+        scout: the layering's.
+        rng: source of nonces.
+        buffer: items that may be under way, or wait for those before them or for the application.
+        lifetime_ms: InterestLifetime of Interests for items.
+        after: the last item that the application has.
+    """
+
+    def __init__(
+        self, feed: bytes, scout: Scout, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0
+    ) -> None:
+        self._scout = scout
+        self._inbox = Inbox(feed, buffer, after)
+        scout.arrived = after
+        self._fetcher = Fetcher(self._inbox, rng=rng, lifetime_ms=lifetime_ms)
+        self._is_open = False
+        self._is_refused = False  # and nothing has come since
+        self._outputs: list[bytes] = []
+        self._errors: list[str] = []
+
+    @property
+    def forked_at(self) -> int | None:
+        """See Subscription."""
+        return self._inbox.forked_at
+
+    def start(self, now: int) -> None:
+        """See Subscription."""
+        self._is_open = True
+        self._scout.start(now)
+        self._follow_up(now)
+
+    def stop(self, now: int) -> None:
+        """See Subscription."""
+        if self._is_open:
+            self._is_open = False
+            self._fetcher.stop()
+            self._scout.stop(now)
+            self._outputs += self._take_from_parts()
+
+    def receive(self, header: LpPacket, now: int) -> None:
+        """See Subscription."""
+        if not self._is_open:
+            return
+        try:
+            if header.fragment[:1] == bytes((DATA,)):
+                self._on_data(read_data(header.fragment), header.congestion_mark, now)
+            elif header.nack_reason is not None:
+                self._on_nack(parse_interest(header.fragment), now)
+            elif header.fragment:
+                self._scout.on_interest(parse_interest(header.fragment), now)
+                found, self._scout.found = self._scout.found, []
+                for data in found:
+                    self._on_data(data, 0, now)
+        except MalformedPacket:
+            return
+        self._follow_up(now)
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """See Subscription."""
+        return self._inbox.take(limit)
+
+    def take_errors(self) -> list[str]:
+        """See Subscription."""
+        errors, self._errors = self._errors, []
+        return errors
+
+    def take_outputs(self) -> list[bytes]:
+        """See Subscription."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Subscription."""
+        if not self._is_open:
+            return None
+        due = (self._scout.next_deadline(), self._fetcher.next_deadline())
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Subscription."""
+        if self._is_open:
+            self._fetcher.wake(now)
+            self._scout.wake(now)
+            self._follow_up(now)
+
+    def _on_data(self, data: Data, mark: int, now: int) -> None:
+        self._is_refused = False
+        parts = split_item(data.name)
+        if parts is None:
+            self._scout.on_data(data, now)
+        elif parts[0] == self._inbox.feed:
+            is_item = self._fetcher.on_item(parts[1], data, mark, now)
+            self._scout.arrived = self._inbox.arrived
+            if is_item:
+                self._scout.on_item(parts[1], data, now)
+
+    def _on_nack(self, interest: Interest, now: int) -> None:
+        if not self._is_refused:
+            self._is_refused = True
+            self._errors.append("no-route")
+        parts = split_item(interest.name)
+        if parts is not None:
+            self._fetcher.on_nack(parts[1])
+        else:
+            self._scout.on_nack(interest, now)
+
+    def _follow_up(self, now: int) -> None:
+        """Ask for what the scout has learnt to exist; a forked feed has ended."""
+        if self._inbox.forked_at is not None:
+            self._errors.append("fork")
+            self.stop(now)
+            return
+        self._fetcher.tip = max(self._fetcher.tip, self._scout.tip)
+        self._fetcher.ask(now)
+        self._outputs += self._take_from_parts()
+
+    def _take_from_parts(self) -> list[bytes]:
+        outputs, self._scout.outputs = self._scout.outputs, []
+        return outputs + self._fetcher.take_outputs()

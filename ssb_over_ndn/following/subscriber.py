@@ -1,0 +1,123 @@
+"""The subscribing application: when it follows which feeds, and how fast it takes what comes.
+
+Everything that does not depend on how items come is here, once: the schedule, pauses, the pace of a slow
+application, and the events that are reported.
+"""
+
+from collections.abc import Mapping
+
+from forwarder.lli.consumer import STATES
+from ssb.application import Event, Plan
+from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
+from ssb_over_ndn.naming import log_key
+
+_SECOND = 1_000_000_000
+
+
+class Subscriber:
+    """An application that follows feeds.
+
+    Args:
+        subscriptions: by the feeds' names.
+        plan: when and how fast.
+
+    Raises ValueError for a drain rate that is not above 0.
+    """
+
+    def __init__(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> None:
+        if plan.drain_per_s is not None and plan.drain_per_s <= 0:
+            raise ValueError(f"an application that takes {plan.drain_per_s} items a second never ends")
+        self._planned = dict(subscriptions)
+        keys = {feed: log_key(feed) for feed in subscriptions}
+        self._starts = sorted(
+            ((max(plan.later.get(key, plan.start), plan.start), feed) for feed, key in keys.items()),
+            key=lambda each: each[0],
+        )
+        self._starts.reverse()
+        self._open = Subscriptions()
+        self._keys = keys
+        self._pauses = plan.pauses
+        self._interval = None if plan.drain_per_s is None else round(_SECOND / plan.drain_per_s)
+        self._stop: int | None = plan.stop
+        self._next_take = 0
+        self._events: list[Event] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Pass a packet to its subscription; there is none before the start and after the end."""
+        if self._is_open():
+            self._open.receive(packet, now)
+            self._tell_errors(now)
+            self._take(now)
+
+    def nudge(self, feed: bytes, now: int) -> None:
+        """Let a feed's subscription act, if it is open: something has changed that it did not see."""
+        if self._is_open():
+            self._open.nudge(feed, now)
+            self._tell_errors(now)
+            self._take(now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return self._open.take_outputs()
+
+    def take_events(self) -> list[Event]:
+        """Return what happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        if self._stop is None:
+            return None
+        due = self._open.next_deadline()
+        deadline = self._stop if due is None else min(self._stop, due)
+        if self._starts:
+            deadline = min(deadline, self._starts[-1][0])
+        return min(deadline, self._next_take) if self._open.offering else deadline
+
+    def wake(self, now: int) -> None:
+        """Subscribe, unsubscribe, take, or let subscriptions act."""
+        while self._starts and self._starts[-1][0] <= now:
+            feed = self._starts.pop()[1]
+            self._events.append(Event(now, "joined", self._keys[feed]))
+            self._open.start(feed, self._planned[feed], now)
+            self._tell_errors(now)
+        if self._stop is not None and self._stop <= now:
+            self._stop = None
+            self._starts.clear()
+            for feed in list(self._open):
+                self._open.stop(feed, now)
+                self._tell_errors(now)
+                self._events.append(Event(now, "stopped", self._keys[feed]))
+        if self._is_open():
+            self._open.wake(now)
+            self._tell_errors(now)
+            self._take(now)
+
+    def _is_open(self) -> bool:
+        return self._stop is not None
+
+    def _take(self, now: int) -> None:
+        """Let the application take what it can take now."""
+        self._next_take = next((end for begin, end in self._pauses if begin <= now < end), self._next_take)
+        offering = self._open.offering
+        while offering and self._next_take <= now:
+            feed = next(iter(offering))
+            items = self._open.take_items(feed, now, None if self._interval is None else 1)
+            if not items:
+                continue
+            key = self._keys[feed]
+            self._events += [Event(now, "delivered", key, item.seq, len(item.message)) for item in items]
+            if self._interval is not None:
+                self._next_take = now + self._interval
+            self._tell_errors(now)
+
+    def _tell_errors(self, now: int) -> None:
+        for feed, word in self._open.take_errors():
+            key = self._keys[feed]
+            if word == "fork":
+                self._events.append(Event(now, "forked", key, self._planned[feed].forked_at or 0))
+            elif word in STATES:
+                self._events.append(Event(now, word, key))
+            else:
+                self._events.append(Event(now, "error", key, detail=word))

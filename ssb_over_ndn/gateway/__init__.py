@@ -1,0 +1,1 @@
+"""A gateway between Scuttlebutt peers and NDN."""

@@ -1,0 +1,306 @@
+"""Blobs over NDN: segments under /ssb/blobs/<hash>, named by NDN's conventions, numbered from 0.
+
+A segment's Data packet is not signed by anybody: the hash of the whole blob is in its name, and decides.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from forwarder.timers import Timers
+from forwarder.wire.lp import LpPacket
+from forwarder.wire.name import SEGMENT, component
+from forwarder.wire.packet import Data, make_data, parse_data
+from forwarder.wire.tlv import MalformedPacket, nni
+from ssb.store.blobs import BlobStore, Incoming, RefusedBlob
+from ssb.store.feeds import StoreError
+from ssb_over_ndn.following.fetch import Fetcher
+from ssb_over_ndn.naming import read_segment, segment_name
+
+SEGMENT_BYTES = 4096
+"""Content of each segment but the last, which may have less."""
+
+_FRESHNESS_MS = 3_600_000
+_WINDOW = 256  # segments that wait for those before them at most
+_LIFETIME_MS = 2000
+_ATTEMPTS = 3
+_AT_ONCE = 16
+_PATIENCE = 30_000_000_000
+_FIRST_PAUSE = 60_000_000_000
+_LONGEST_PAUSE = 3_600_000_000_000
+
+
+def last_segment(size: int) -> int:
+    """Return the number of the last segment of a blob with so many bytes; the empty blob has one segment."""
+    return max(size - 1, 0) // SEGMENT_BYTES
+
+
+def segment_packet(blobs: BlobStore, blob: str, number: int) -> bytes | None:
+    """Return the Data packet of a segment; None if the blob is not held, or has no such segment."""
+    size = blobs.size(blob)
+    if size is None or number > last_segment(size):
+        return None
+    content = blobs.read(blob, number * SEGMENT_BYTES, SEGMENT_BYTES) if size else b""
+    final = component(SEGMENT, nni(last_segment(size)))
+    return make_data(segment_name(blob, number), content, freshness_ms=_FRESHNESS_MS, final_block=final)
+
+
+class _Segments:
+    """The Box of a blob: items are segments, of which the first is number 1 to the Fetcher."""
+
+    def __init__(self, blob: str, incoming: Incoming) -> None:
+        self._blob = blob
+        self._incoming = incoming
+        self._early: dict[int, bytes] = {}
+        self.arrived = 0
+        self.last: int | None = None
+
+    @property
+    def limit(self) -> int:
+        return self.arrived + _WINDOW
+
+    def name(self, seq: int) -> bytes:
+        return segment_name(self._blob, seq - 1)
+
+    def lacks(self, seq: int) -> bool:
+        return self.arrived < seq <= self.limit and seq not in self._early
+
+    def open(self, seq: int, data: Data) -> tuple[int, bytes] | None:
+        try:
+            last = read_segment(data.final_block) + 1
+        except MalformedPacket:
+            return None
+        if last < seq or (self.last or last) != last or (seq < last and len(data.content) != SEGMENT_BYTES):
+            return None
+        self.last = last
+        return seq, data.content
+
+    def put(self, item: tuple[int, bytes]) -> None:
+        """Raises RefusedBlob."""
+        if self.lacks(item[0]):
+            self._early[item[0]] = item[1]
+        while (content := self._early.pop(self.arrived + 1, None)) is not None:
+            self.arrived += 1
+            self._incoming.write(content)
+
+
+class BlobFetch:
+    """Fetches one blob into a store.
+
+    Args:
+        blob: its reference.
+        blobs: where it goes.
+        rng: source of nonces.
+        hint: the Interests' forwarding hint; empty if there is none.
+        give_up: how long no segment may come, ns.
+
+    Attributes:
+        error: why the blob does not come; "" while that is not known.
+        is_complete: the blob is in the store.
+        rejected: attempts that brought something else than the blob, by reason.
+    """
+
+    def __init__(
+        self, blob: str, blobs: BlobStore, *, rng: Random, hint: tuple[bytes, ...], give_up: int
+    ) -> None:
+        self.error = ""
+        self.is_complete = False
+        self.rejected: Counter[str] = Counter()
+        self._blob = blob
+        self._blobs = blobs
+        self._rng = rng
+        self._hint = hint
+        self._patience = give_up
+        self._gives_up_at = 0
+
+    def start(self, now: int) -> None:
+        """Ask for the first segment."""
+        try:
+            self._incoming = self._blobs.receive(self._blob)
+        except StoreError as error:
+            self.error = str(error)
+            return
+        self._segments = _Segments(self._blob, self._incoming)
+        self._fetcher = Fetcher(
+            self._segments,
+            rng=self._rng,
+            lifetime_ms=_LIFETIME_MS,
+            hint=self._hint,
+            must_be_fresh=bool(self.rejected),
+        )
+        self._fetcher.tip = 1
+        self._gives_up_at = now + self._patience
+        self._fetcher.ask(now)
+
+    def stop(self) -> None:
+        """Drop what has come."""
+        self._incoming.abort()
+        self._fetcher.stop()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is asked for."""
+        return self.is_complete or bool(self.error)
+
+    def receive(self, number: int, header: LpPacket, now: int) -> None:
+        """Take in what has come under a segment's name: Data, or a Nack."""
+        if self.is_over:
+            return
+        if header.nack_reason is not None:
+            self._fetcher.on_nack(number + 1)
+            return
+        try:
+            before = self._segments.arrived
+            data = parse_data(header.fragment)
+            self._fetcher.on_item(number + 1, data, header.congestion_mark, now)
+            if self._segments.arrived > before:
+                self._gives_up_at = now + self._patience
+            self._finish(now)
+        except MalformedPacket:
+            return
+        except RefusedBlob as error:
+            self._try_again(str(error), now)
+        except StoreError as error:
+            self.error = str(error)
+            self.stop()
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return self._fetcher.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        if self.is_over:
+            return None
+        due = self._fetcher.next_deadline()
+        return self._gives_up_at if due is None else min(due, self._gives_up_at)
+
+    def wake(self, now: int) -> None:
+        """Ask again, or give up."""
+        if self.is_over:
+            return
+        if now >= self._gives_up_at:
+            self.error = "nobody answers"
+            self.stop()
+            return
+        self._fetcher.wake(now)
+        self._fetcher.ask(now)
+
+    def _finish(self, now: int) -> None:
+        """Ask for more, or see whether it is the blob that has come."""
+        if self._segments.last is not None:
+            self._fetcher.tip = self._segments.last
+        if self._segments.arrived == self._segments.last:
+            self._incoming.finish()
+            self.is_complete = True
+            self._fetcher.stop()
+        else:
+            self._fetcher.ask(now)
+
+    def _try_again(self, reason: str, now: int) -> None:
+        """Begin anew after something that is not the blob, as a cache on the way may have been deceived."""
+        self.rejected[reason] += 1
+        self.stop()
+        if self.rejected.total() >= _ATTEMPTS:
+            self.error = reason
+        else:
+            self.start(now)
+
+
+class BlobFetches:
+    """Blobs that are fetched: so many at once, and again after a pause if they do not come.
+
+    Args:
+        store: where they go.
+        rng: source of nonces.
+        where: blob -> the Interests' forwarding hint; None if it is not to be fetched for now.
+        counters: what went wrong, by a few words.
+    """
+
+    def __init__(
+        self,
+        store: BlobStore,
+        rng: Random,
+        where: Callable[[str], tuple[bytes, ...] | None],
+        counters: Counter[str],
+    ) -> None:
+        self._store = store
+        self._rng = rng
+        self._where = where
+        self._counters = counters
+        self._queue: Timers[str] = Timers()  # of when to fetch blobs
+        self._pauses: dict[str, int] = {}  # blob -> the pause after its next fetch
+        self._fetches: dict[str, BlobFetch] = {}
+        self._complete: list[str] = []
+
+    def want(self, blob: str, now: int) -> None:
+        """Fetch a blob from now on."""
+        if blob not in self._fetches:
+            self._queue.set(blob, now)
+            self._pauses[blob] = _FIRST_PAUSE
+
+    def drop(self, blob: str) -> None:
+        """Let go of a blob that is wanted no more, or has come by another way."""
+        self._queue.set(blob, None)
+        self._pauses.pop(blob, None)
+        fetch = self._fetches.pop(blob, None)
+        if fetch is not None:
+            fetch.stop()
+
+    def start(self, now: int) -> None:
+        """Begin with what is due, as far as there is room."""
+        while len(self._fetches) < _AT_ONCE and (due := self._queue.expire(now, 1)):
+            blob = due[0]
+            hint = self._where(blob)
+            if hint is None:
+                self._postpone(blob, now)
+                continue
+            fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
+            fetch.start(now)
+            self._fetches[blob] = fetch
+            self._see_end(blob, now)
+
+    def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:
+        """Take in what has come under a segment's name: Data, or a Nack."""
+        if blob in self._fetches:
+            self._fetches[blob].receive(number, header, now)
+            self._see_end(blob, now)
+
+    def take_complete(self) -> list[str]:
+        """Return the blobs that have come since the last call."""
+        complete, self._complete = self._complete, []
+        return complete
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return [packet for fetch in self._fetches.values() for packet in fetch.take_outputs()]
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() or start() is due, ns."""
+        due = [fetch.next_deadline() for fetch in self._fetches.values()]  # _AT_ONCE at most
+        if len(self._fetches) < _AT_ONCE:
+            due.append(self._queue.next_deadline())
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Ask again, or give up for a while."""
+        for blob, fetch in list(self._fetches.items()):
+            fetch.wake(now)
+            self._see_end(blob, now)
+
+    def _see_end(self, blob: str, now: int) -> None:
+        fetch = self._fetches[blob]
+        if not fetch.is_over:
+            return
+        del self._fetches[blob]
+        if fetch.is_complete:
+            self._complete.append(blob)
+            del self._pauses[blob]
+        else:
+            self._counters[f"blob: {fetch.error}"] += 1
+            self._postpone(blob, now)
+
+    def _postpone(self, blob: str, now: int) -> None:
+        pause = self._pauses[blob]
+        self._queue.set(blob, now + pause)
+        self._pauses[blob] = min(2 * pause, _LONGEST_PAUSE)

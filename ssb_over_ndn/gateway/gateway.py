@@ -1,0 +1,378 @@
+"""The gateway: a Scuttlebutt peer on one side, NDN on the other; feeds, blobs and messages cross it.
+
+Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN.
+What they want to replicate besides, it subscribes to over NDN for as long as one of them does, and hands on
+what comes (`ssb_over_ndn.gateway.demand`). So two Scuttlebutt peers exchange feeds across an NDN network,
+each through its own gateway, by any layering, and neither knows of NDN.
+
+| name | what the gateway serves |
+|---|---|
+| /ssb/logs/<id>/seq=<n> | the messages of a feed that is at home, as all layerings have it |
+| /ssb/sha256/<hash> | a message that it holds, by its hash |
+| /ssb/blobs/<hash>/seg=<n> | a blob that it holds, in segments |
+
+Blobs are at no certain place. The gateway asks where the author of the first message that names the blob is
+at home: the Interests' forwarding hint is that feed.
+"""
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from forwarder.feedcache.items import Item
+from forwarder.timers import Timers
+from forwarder.wire.feed import split_item
+from forwarder.wire.lp import open_data, open_interest, parse_lp
+from forwarder.wire.packet import Data, Interest, parse_data, read_name
+from forwarder.wire.tlv import MalformedPacket
+from ssb.graph import Graph
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from ssb.peer.peer import Peer, PeerEvent, PeerProgram
+from ssb.peer.surrounding import Surrounding
+from ssb.replication.blobs import Blobs
+from ssb.store.feeds import FeedStore, StoreError
+from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
+from ssb_over_ndn.gateway.blobs import BlobFetches, segment_packet
+from ssb_over_ndn.gateway.demand import Demand
+from ssb_over_ndn.naming import (
+    hash_packet,
+    log_key,
+    log_name,
+    message_id,
+    message_packet,
+    read_log_name,
+    split_segment,
+)
+from ssb_over_ndn.serving.server import Announcer, FeedServer
+from ssb_over_ndn.serving.servers import Servers
+
+_BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
+_MENTIONS = 10_000  # blobs whose authors are remembered
+_WAITING = 100  # blobs that others ask for and that are looked for here
+_BLOB_PATIENCE = 30_000_000_000
+_PAUSE = 10_000_000_000  # before a feed is subscribed to again whose items could not be stored
+
+
+class Gateway(Surrounding):
+    """A StreamEndpoint in the place of its peer's program, and an Application of a forwarder.
+
+    Args:
+        program: the Scuttlebutt side.
+        peer: the peer in it.
+        feeds, blobs: the peer's.
+        graph: see Demand; its origin's user is at home here, too, once add_home() has said so.
+        subscribe: (feed's name, last item that is here) -> the layering's Subscription.
+        announce: feed's name -> the layering's Announcer; None if subscribers find out by themselves.
+        random: source of nonces.
+        settle: called with the time, ns, when the application has something for the forwarder.
+
+    Attributes:
+        application: the NDN side.
+        counters: what did not go as it should, by a word each.
+    """
+
+    def __init__(
+        self,
+        program: PeerProgram,
+        peer: Peer,
+        feeds: FeedStore,
+        blobs: Blobs | None,
+        graph: Graph,
+        subscribe: Callable[[bytes, int], Subscription],
+        announce: Callable[[bytes], Announcer | None],
+        random: Random,
+        settle: Callable[[int], None] = lambda now: None,
+    ) -> None:
+        super().__init__(program)
+        self._settle = settle
+        self.counters: Counter[str] = Counter()
+        demand = Demand(peer, graph, self.counters)
+        peer.replication.act_on(demand)
+        self.application = _NdnSide(peer, feeds, blobs, demand, subscribe, announce, random, self.counters)
+
+    def _follow_up(self, now: int) -> None:
+        events = self._program.take_events()
+        self._events += events
+        self.application.take_in(events, now)
+        self._settle(now)
+
+
+class _NdnSide:
+    """The Application."""
+
+    def __init__(
+        self,
+        peer: Peer,
+        feeds: FeedStore,
+        blobs: Blobs | None,
+        demand: Demand,
+        subscribe: Callable[[bytes, int], Subscription],
+        announce: Callable[[bytes], Announcer | None],
+        random: Random,
+        counters: Counter[str],
+    ) -> None:
+        self._peer = peer
+        self._feeds = feeds
+        self._blobs = blobs
+        if blobs is not None:
+            blobs.take_news()
+            self._fetches = BlobFetches(blobs.store, random, self._where, counters)
+        self._demand = demand
+        self._subscribe = subscribe
+        self._announce = announce
+        self._counters = counters
+        self._homes: Servers[str] = Servers()
+        self._again: Timers[str] = Timers()  # of when to subscribe to feeds again
+        self._followed = Subscriptions()
+        self._mentions: OrderedDict[str, str] = OrderedDict()  # blob -> author of a message that names it
+        self._waiting: Timers[str] = Timers()  # of when to stop looking for blobs here
+        self._outputs: list[bytes] = []
+
+    @property
+    def homes(self) -> list[str]:
+        """The feeds that are at home here."""
+        return list(self._homes)
+
+    @property
+    def follows(self) -> list[str]:
+        """The feeds that are subscribed to."""
+        return [log_key(name) for name in self._followed]
+
+    def add_home(self, feed: str, now: int) -> None:
+        """Serve a feed from now on, whoever is connected; raises InvalidRef."""
+        self._demand.keep(feed, now)
+        self._follow_up(now)
+
+    def take_in(self, events: list[PeerEvent], now: int) -> None:
+        """Act on what has happened on the Scuttlebutt side."""
+        messages = []
+        for event in events:
+            if event.message is not None:
+                self._note_mentions(event.message)
+                self._published(event.message, now)
+                messages.append(event.message)
+            elif event.event == "connected":
+                self._demand.arrived(event.remote, now)
+            elif event.event == "closed":
+                self._demand.departed(event.remote, now)
+        self._demand.read(messages, now)
+        self._follow_up(now)
+
+    # The application: the NDN side
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        interest = open_interest(packet)
+        if interest is not None:
+            self._on_interest(interest, packet, now)
+        else:
+            self._on_answer(packet, now)
+        self._take_items(now)
+        self._follow_up(now)
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        outputs, self._outputs = self._outputs + self._followed.take_outputs(), []
+        outputs += self._homes.take_outputs()
+        if self._blobs is not None:
+            outputs += self._fetches.take_outputs()
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        due = [
+            self._followed.next_deadline(),
+            self._demand.next_deadline(),
+            self._waiting.next_deadline(),
+            self._again.next_deadline(),
+            self._homes.next_deadline(),
+        ]
+        if self._blobs is not None:
+            due.append(self._fetches.next_deadline())
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """See Application."""
+        self._followed.wake(now)
+        self._take_items(now)
+        self._homes.wake(now)
+        if self._blobs is not None:
+            self._fetches.wake(now)
+        self._demand.wake(now)
+        self._follow_up(now)
+
+    # Feeds that are at home
+
+    def _serve(self, feed: str, now: int) -> None:
+        name, tips = log_name(feed), self._feeds.tips()
+        server = FeedServer(
+            name,
+            lambda seq: self._item(feed, seq),
+            lambda: tips.get(feed, 0),
+            announcer=self._announce(name),
+        )
+        self._homes.add(feed, server)
+        for seq in sorted({1, tips.get(feed, 0)}):
+            item = self._item(feed, seq)
+            if item is not None:
+                self._homes.appended(feed, seq, item, now)
+
+    def _published(self, message: Message, now: int) -> None:
+        """Pass on a new message of a feed that is at home."""
+        if message.author in self._homes:
+            self._homes.appended(message.author, message.sequence, parse_data(message_packet(message)), now)
+
+    def _item(self, feed: str, seq: int) -> Data | None:
+        if not 1 <= seq <= self._feeds.tips().get(feed, 0):
+            return None
+        found = self._feeds.after(feed, seq - 1, 1)
+        return parse_data(message_packet(found[0].message)) if found else None
+
+    def _on_interest(self, interest: Interest, packet: bytes, now: int) -> None:
+        feed = read_log_name(interest.name)
+        segment = split_segment(interest.name)
+        wanted = message_id(interest.name)
+        if feed is not None:
+            self._homes.on_interest(feed, interest, now)
+            self._followed.receive(packet, now)
+        elif segment is not None:
+            self._answer_segment(*segment, now)
+        elif wanted is not None:
+            message = self._feeds.get(wanted)
+            if message is not None:
+                self._outputs.append(hash_packet(message))
+
+    # Feeds that are elsewhere
+
+    def _on_answer(self, packet: bytes, now: int) -> None:
+        try:
+            header = parse_lp(packet)
+            name = read_name(header.fragment) if header.fragment else b""
+        except MalformedPacket:
+            return
+        segment = split_segment(name)
+        if segment is not None:
+            if self._blobs is not None:
+                self._fetches.receive(*segment, header, now)
+            return
+        feed = read_log_name(name) or ""
+        if feed in self._homes and split_item(name) is None and (opened := open_data(packet)):
+            self._homes.on_data(feed, opened[0], now)
+        self._followed.receive(packet, now)
+
+    def _take_items(self, now: int) -> None:
+        """Hand what has come of other feeds to the peer, up to what is none of a feed's messages."""
+        messages: list[Message] = []
+        ended: dict[str, str] = {}
+        offering = self._followed.offering
+        while offering:
+            name = next(iter(offering))
+            for item in self._followed.take_items(name, now):
+                try:
+                    messages.append(_message(log_key(name), item))
+                except InvalidMessage as error:  # its key has signed it, so nothing better will come
+                    ended[log_key(name)] = str(error)
+                    self._followed.stop(name, now)
+                    break
+        if messages:
+            self._store(messages, now)
+        for feed, reason in ended.items():
+            self._counters["a feed with something else than its messages"] += 1
+            self._peer.replication.put_aside(feed, "NDN", reason)
+        for _, word in self._followed.take_errors():
+            self._counters[word] += 1
+
+    def _store(self, messages: list[Message], now: int) -> None:
+        """Hand messages to the peer; what it cannot store is subscribed to again, from where it then is."""
+        for message in messages:
+            self._note_mentions(message)
+        try:
+            refused = self._peer.append(messages, now)
+        except StoreError as error:
+            refused = dict.fromkeys((message.author for message in messages), InvalidMessage(str(error)))
+        for feed, reason in refused.items():
+            self._counters[f"not stored: {reason}"] += 1
+            name = log_name(feed)
+            if name in self._followed:
+                self._followed.stop(name, now)
+            if not isinstance(reason, ForkedFeed):
+                self._again.set(feed, now + _PAUSE)
+
+    def _follow_up(self, now: int) -> None:
+        """Serve feeds, start and stop subscriptions, and fetch blobs, as the peers at home want it."""
+        again = self._again.expire(now)
+        for feed in self._demand.take_changes() + again:
+            if not self._demand.is_home(feed):
+                self._homes.remove(feed)
+            elif feed not in self._homes:
+                self._serve(feed, now)
+            name = log_name(feed)
+            is_followed = self._demand.is_followed(feed)
+            if not is_followed:
+                self._again.set(feed, None)
+            if is_followed and name not in self._followed and feed not in self._again:
+                self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
+            elif not is_followed and name in self._followed:
+                self._followed.stop(name, now)
+            if not self._demand.wants(feed):
+                self._peer.unwant(feed, now)
+        if self._blobs is not None:
+            self._carry_blobs(self._blobs, now)
+
+    # Blobs
+
+    def _note_mentions(self, message: Message) -> None:
+        for blob in _BLOB.findall(message.text):
+            self._mentions.setdefault(blob, message.author)
+            if len(self._mentions) > _MENTIONS:
+                self._mentions.popitem(last=False)
+
+    def _answer_segment(self, blob: str, number: int, now: int) -> None:
+        if self._blobs is None:
+            return
+        packet = segment_packet(self._blobs.store, blob, number)
+        if packet is not None:
+            self._outputs.append(packet)
+        elif (
+            blob not in self._blobs.wanted
+            and len(self._waiting) < _WAITING
+            and self._blobs.store.size(blob) is None
+        ):
+            # A peer at home may have it; who asks for it asks again.
+            self._waiting.set(blob, now + _BLOB_PATIENCE)
+            self._peer.want_blob(blob, now)
+
+    def _carry_blobs(self, blobs: Blobs, now: int) -> None:
+        """Fetch over NDN what the peers at home want, and let go of what is over."""
+        for blob in blobs.take_gone():
+            if blob not in blobs.wanted:
+                self._fetches.drop(blob)
+                self._waiting.set(blob, None)
+        for blob in blobs.take_news():
+            if blob not in self._waiting:
+                self._fetches.want(blob, now)
+        self._fetches.start(now)
+        for blob in self._fetches.take_complete():
+            self._peer.added_blob(blob, now)
+        for blob in self._waiting.expire(now):
+            if blobs.is_asked_for(blob) and blobs.store.size(blob) is None:
+                self._fetches.want(blob, now)
+            else:
+                blobs.unwant(blob)
+
+    def _where(self, blob: str) -> tuple[bytes, ...] | None:
+        """Return the forwarding hint to a blob; None if it is to come from a peer that is at home."""
+        author = self._mentions.get(blob)
+        if author is not None and self._demand.is_home(author):
+            return None
+        return () if author is None else (log_name(author),)
+
+
+def _message(feed: str, item: Item) -> Message:
+    """Return the message in an item of a feed; raise InvalidMessage if it is none, or another feed's."""
+    message = Message.from_text(item.message)
+    if message.author != feed:
+        raise InvalidMessage(f"a message of {message.author} as an item of {feed}")
+    return message

@@ -1,0 +1,1 @@
+"""Layerings: each carries SSB feeds over NDN in its own way."""

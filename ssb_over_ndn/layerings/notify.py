@@ -1,0 +1,142 @@
+"""Layering `notify`: an Interest triggers an Interest (Tarr et al. 2019, section 4.3, the first option).
+
+The publisher tells of each new item by an Interest, which forwarders multicast to the subscribers; these
+answer it with an empty Data packet and fetch the item. An item so takes a round trip and a half.
+
+One answer satisfies the Interest on all branches, so it tells the publisher that somebody knows, not that
+everybody does. A notification is repeated until it is answered; after that, and while nothing is published,
+heartbeats tell of the newest item, less and less often. A newer notification stands for all before it.
+"""
+
+from random import Random
+
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, make_data, make_interest
+from ssb_over_ndn.following.follower import Follower, Scout
+from ssb_over_ndn.following.timeout import Timeout
+from ssb_over_ndn.layerings.pull import Question
+from ssb_over_ndn.naming import notify_name, read_notify_name
+
+MS = 1_000_000
+
+_LONGEST_SHIFT = 3
+"""Heartbeats slow down to an eighth of their first rate."""
+
+
+class Notifier:
+    """A publisher's Announcer: tells of the newest item.
+
+    Args:
+        feed: the feed's name.
+        rng: source of nonces.
+        lifetime_ms: InterestLifetime of notifications.
+        heartbeat_ms: time from an answer to the first heartbeat.
+    """
+
+    def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int, heartbeat_ms: int) -> None:
+        self._feed = feed
+        self._rng = rng
+        self._lifetime_ms = lifetime_ms
+        self._heartbeat = heartbeat_ms * MS
+        self._timeout = Timeout()
+        self._tip = 0
+        self._sent_at = 0
+        self._is_again = False
+        self._beats = 0  # heartbeats since the item was new
+        self._is_answered = False
+        self._due: int | None = None
+        self._outputs: list[bytes] = []
+
+    def published(self, seq: int, item: Data, now: int) -> None:
+        """See Announcer."""
+        self._tip = seq
+        self._is_again = False
+        self._beats = 0
+        self._notify(now)
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """See Announcer."""
+
+    def on_data(self, data: Data, now: int) -> None:
+        """See Announcer."""
+        if self._tip and data.name == notify_name(self._feed, self._tip) and not self._is_answered:
+            self._is_answered = True
+            self._timeout.answered(None if self._is_again else now - self._sent_at)
+            self._due = now + (self._heartbeat << min(self._beats, _LONGEST_SHIFT))
+
+    def take_outputs(self) -> list[bytes]:
+        """See Announcer."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Announcer."""
+        return self._due
+
+    def wake(self, now: int) -> None:
+        """See Announcer."""
+        if self._due is not None and self._due <= now:
+            self._is_again = not self._is_answered
+            if self._is_again:
+                self._timeout.missed(now)
+            else:
+                self._beats += 1
+            self._notify(now)
+
+    def _notify(self, now: int) -> None:
+        self._is_answered = False
+        self._sent_at = now
+        self._due = now + self._timeout.length
+        notification = make_interest(
+            notify_name(self._feed, self._tip),
+            must_be_fresh=True,  # a cached answer is nobody's
+            nonce=self._rng.getrandbits(32),
+            lifetime_ms=self._lifetime_ms,
+            hop_limit=SENT_HOP_LIMIT,
+        )
+        self._outputs.append(notification)
+
+
+class NotifyScout(Scout):
+    """Answers notifications. What there was before the first, it asks for when it starts.
+
+    Args:
+        feed: the feed's name.
+        rng: source of nonces.
+        lifetime_ms: InterestLifetime.
+    """
+
+    def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int) -> None:
+        super().__init__()
+        self._feed = feed
+        self._question = Question(feed, rng=rng, lifetime_ms=lifetime_ms)
+
+    def start(self, now: int) -> None:
+        """See Scout."""
+        self.outputs += self._question.ask(now)
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """See Scout."""
+        seq = read_notify_name(self._feed, interest.name)
+        if seq is not None:
+            self.tip = max(self.tip, seq)
+            self.outputs.append(make_data(interest.name, b""))  # and never fresh
+
+    def on_data(self, data: Data, now: int) -> None:
+        """See Scout."""
+        self.tip = max(self.tip, self._question.answered(data, now) or 0)
+
+    def next_deadline(self) -> int | None:
+        """See Scout."""
+        return self._question.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Scout."""
+        self.outputs += self._question.wake(now)
+
+
+def subscribe(
+    feed: bytes, *, rng: Random, buffer: int, lifetime_ms: int, heartbeat_ms: int, after: int = 0
+) -> Follower:
+    """Return a subscription; see Follower and NotifyScout. Heartbeats are the publisher's."""
+    scout = NotifyScout(feed, rng=rng, lifetime_ms=lifetime_ms)
+    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

@@ -1,0 +1,152 @@
+"""Layering `pull`: NDN as it is meant, a subscriber asks for nothing that does not exist yet.
+
+It asks what the newest item is (Realtime Data Retrieval, RDR), fetches all up to there, and asks again.
+Questions follow the feed's pace: one that brings news halves the interval to the next, one that does not
+lengthens it by half.
+"""
+
+from random import Random
+
+from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
+from ssb_over_ndn.following.follower import Follower, Scout
+from ssb_over_ndn.following.timeout import Timeout
+from ssb_over_ndn.naming import metadata_name, read_metadata
+
+MS = 1_000_000
+
+
+class Question:
+    """Asks for a feed's metadata until there is an answer.
+
+    After the third, repetitions come at irregular times: a forwarder whose other consumers ask in step
+    with this one could suppress every one of its repetitions.
+
+    Attributes:
+        is_open: it has been asked and not answered.
+        asked_at: when it was first asked, ns.
+        timeout: how long it waits.
+    """
+
+    def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int) -> None:
+        self._feed = feed
+        self._rng = rng
+        self._lifetime_ms = lifetime_ms
+        self._repetitions = 0
+        self._due = 0
+        self.asked_at = 0
+        self.is_open = False
+        self.timeout = Timeout()
+
+    def ask(self, now: int) -> list[bytes]:
+        """Return the Interest that asks."""
+        if self.is_open:
+            return []
+        self.is_open = True
+        self.asked_at = now
+        self._repetitions = 0
+        return [self._interest(now)]
+
+    def answered(self, data: Data, now: int) -> int | None:
+        """Return the newest item's number if that is what a Data packet tells."""
+        tip = read_metadata(self._feed, data)
+        if tip is not None and self.is_open:
+            self.is_open = False
+            self.timeout.answered(None if self._repetitions else now - self.asked_at)
+        return tip
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._due if self.is_open else None
+
+    def wake(self, now: int) -> list[bytes]:
+        """Return the Interest that asks again, if that is due."""
+        if not self.is_open or self._due > now:
+            return []
+        self._repetitions += 1
+        self.timeout.missed(now)
+        return [self._interest(now)]
+
+    def _interest(self, now: int) -> bytes:
+        irregularity = self._rng.uniform(0.75, 1.25) if self._repetitions > 2 else 1
+        self._due = now + round(self.timeout.length * irregularity)
+        return make_interest(
+            metadata_name(self._feed),
+            can_be_prefix=True,
+            must_be_fresh=True,
+            nonce=self._rng.getrandbits(32),
+            lifetime_ms=self._lifetime_ms,
+            hop_limit=SENT_HOP_LIMIT,
+        )
+
+
+class PullScout(Scout):
+    """Asks for what is newest, again and again.
+
+    Args:
+        feed: the feed's name.
+        rng: source of nonces.
+        lifetime_ms: InterestLifetime.
+        shortest_ms, longest_ms: bounds of the time from one question to the next.
+    """
+
+    def __init__(
+        self, feed: bytes, *, rng: Random, lifetime_ms: int, shortest_ms: int, longest_ms: int
+    ) -> None:
+        super().__init__()
+        if shortest_ms > longest_ms:
+            raise ValueError(f"questions every {shortest_ms} to {longest_ms} ms: nothing lies between")
+        self._question = Question(feed, rng=rng, lifetime_ms=lifetime_ms)
+        self._shortest = shortest_ms * MS
+        self._longest = longest_ms * MS
+        self._interval = self._shortest
+        self._is_open = False
+
+    def start(self, now: int) -> None:
+        """See Scout."""
+        self._is_open = True
+        self.outputs += self._question.ask(now)
+
+    def stop(self, now: int) -> None:
+        """See Scout."""
+        self._is_open = False
+
+    def on_data(self, data: Data, now: int) -> None:
+        """See Scout."""
+        tip = self._question.answered(data, now)
+        if tip is None:
+            return
+        if tip > self.tip:
+            self.tip = tip
+            self._interval = max(self._interval // 2, self._shortest)
+        else:
+            self._interval = min(self._interval * 3 // 2, self._longest)
+
+    def next_deadline(self) -> int | None:
+        """See Scout."""
+        if self._question.is_open:
+            return self._question.next_deadline()
+        if self._is_open and self.arrived >= self.tip:
+            return self._question.asked_at + self._interval
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Scout."""
+        self.outputs += self._question.wake(now)
+        due = self.next_deadline()
+        if due is not None and due <= now:
+            self.outputs += self._question.ask(now)
+
+
+def subscribe(
+    feed: bytes,
+    *,
+    rng: Random,
+    buffer: int,
+    lifetime_ms: int,
+    shortest_ms: int,
+    longest_ms: int,
+    after: int = 0,
+) -> Follower:
+    """Return a subscription; see Follower and PullScout."""
+    scout = PullScout(feed, rng=rng, lifetime_ms=lifetime_ms, shortest_ms=shortest_ms, longest_ms=longest_ms)
+    return Follower(feed, scout, rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

@@ -1,0 +1,271 @@
+"""Layering `sync-log`: sync for logs, which one writer extends, item by item, and nobody changes.
+
+State Vector Sync (ssb_over_ndn.layerings.sync) is for data of any kind: a member that hears of something new
+has to fetch it, and all members repeat what they know all the time. What is known of a log allows more:
+
+- An announcement carries the item that it announces. Whoever has all items before it takes it at once, as it
+  proves by itself that it extends the log; others fetch what is between. So a round trip is saved.
+- One number is the state of a log, and only its writer can change it. So the writer alone repeats an
+  announcement: soon, in case that it was lost, and then less and less often.
+- A reader shows itself once, by the number that it has. Whoever has more answers after a random time, unless
+  another member does first (SVS' SuppressionPeriod).
+
+Announcements are Interests in the group `<feed>/32=extend`, which forwarders multicast, and nobody answers
+with Data. They push items of which nobody has asked for this one: NDN's balance of Interests and Data is
+lost.
+
+Parameters of an announcement: SeqNo (214), the number of the newest item that the sender has; then, the first
+time, the item's Data packet.
+"""
+
+from random import Random
+
+from forwarder.feedcache.items import read_data
+from forwarder.wire.feed import split_item
+from forwarder.wire.name import VERSION, component
+from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, Data, Interest
+from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
+from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_nni
+from ssb_over_ndn.following.follower import Follower, Scout
+from ssb_over_ndn.layerings.sync import SEQ_NO, suppression_timeout
+from ssb_over_ndn.naming import extend_prefix
+
+MS = 1_000_000
+
+_VERSION_1 = component(VERSION, nni(1))
+_LIFETIME_MS = 100  # nobody answers, and the nonces of entries that have expired end loops
+_BACKOFF = 4
+_LARGEST_ITEM = 8000
+"""Bytes of an item that an announcement can carry: the packet takes 8800."""
+
+
+def encode_extension(seq: int, item: bytes = b"") -> bytes:
+    """Encode the parameters of an announcement: the newest item's number, and its packet."""
+    return element(SEQ_NO, nni(seq)) + item
+
+
+def decode_extension(feed: bytes, content: bytes) -> tuple[int, Data | None]:
+    """Decode the parameters of an announcement in a feed's group; raise MalformedPacket.
+
+    The item is not verified, but named as the one that is announced.
+    """
+    kind, start, end = read_header(content, 0, len(content))
+    if kind != SEQ_NO:
+        raise MalformedPacket("an announcement begins with SeqNo")
+    seq = read_nni(content[start:end])
+    if end == len(content):
+        return seq, None
+    kind, _, stop = read_header(content, end, len(content))
+    if kind != DATA or stop != len(content):
+        raise MalformedPacket("an announcement ends with an item")
+    data = read_data(content[end:])
+    if split_item(data.name) != (feed, seq):
+        raise MalformedPacket("the item is not the one that is announced")
+    return seq, data
+
+
+class LogMember:
+    """A member of the group of a log.
+
+    Args:
+        feed: the feed's name.
+        rng: source of nonces and of the timers' randomness.
+        is_writer: it writes the log.
+        first_ms, longest_ms: how long after an item the writer repeats its announcement, four times as long
+            each time, and how long at most. The same for a reader's question, until it has an answer.
+        suppression_ms: SuppressionPeriod.
+
+    Attributes:
+        held: the newest item that this member has, with all before it.
+        newest: the newest item that it has heard of, which may be a lie: it is looked for and not passed on.
+        found: items that came with announcements.
+        outputs: packets to be sent.
+    """
+
+    def __init__(
+        self,
+        feed: bytes,
+        *,
+        rng: Random,
+        is_writer: bool,
+        first_ms: int,
+        longest_ms: int,
+        suppression_ms: int,
+    ) -> None:
+        self.held = 0
+        self.newest = 0
+        self.found: list[Data] = []
+        self.outputs: list[bytes] = []
+        self._feed = feed
+        self._group = extend_prefix(feed) + _VERSION_1
+        self._rng = rng
+        self._is_writer = is_writer
+        self._first = first_ms * MS
+        self._longest = longest_ms * MS
+        self._suppression = suppression_ms * MS
+        self._pause = self._first
+        self._due: int | None = None  # of the next repetition
+        self._answer_due: int | None = None  # of an answer to somebody who knows less
+
+    def begin(self, now: int) -> None:
+        """Ask what there is."""
+        self._say(now)
+        self._repeat_after(self._first, now)
+
+    def published(self, seq: int, item: Data, now: int) -> None:
+        """Tell the group of an item that extends the log."""
+        self.held = self.newest = seq
+        self._say(now, item.wire if len(item.wire) <= _LARGEST_ITEM else b"")
+        self._repeat_after(self._first, now)
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """Take in an announcement; anything else is ignored."""
+        if not interest.name.startswith(self._group):
+            return
+        try:
+            parameters = parameters_of(interest)
+            if parameters is None:
+                return
+            seq, item = decode_extension(self._feed, parameters)
+        except MalformedPacket:
+            return
+        if item is not None:
+            self.found.append(item)
+        if seq >= self.held:
+            self._answer_due = None  # whoever has less has been told
+            if seq and not self._is_writer:
+                self.newest = max(self.newest, seq)
+                self._due = None  # somebody has an answer, and the writer repeats what is new
+        elif self._answer_due is None:
+            self._answer_due = now + suppression_timeout(self._suppression, self._rng)
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return min((due for due in (self._due, self._answer_due) if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Repeat what is due, or answer."""
+        if self._answer_due is not None and self._answer_due <= now:
+            self._say(now)
+        elif self._due is not None and self._due <= now:
+            self._say(now)
+            self._repeat_after(min(_BACKOFF * self._pause, self._longest), now)
+
+    def stop(self) -> None:
+        """Leave the group."""
+        self._due = self._answer_due = None
+
+    def _say(self, now: int, item: bytes = b"") -> None:
+        self._answer_due = None
+        self.outputs.append(
+            make_interest_with_parameters(
+                self._group,
+                encode_extension(self.held, item),
+                nonce=self._rng.getrandbits(32),
+                lifetime_ms=_LIFETIME_MS,
+                hop_limit=SENT_HOP_LIMIT,
+            )
+        )
+
+    def _repeat_after(self, pause: int, now: int) -> None:
+        self._pause = pause
+        self._due = now + round(pause * self._rng.uniform(0.9, 1.1))
+
+
+class LogAnnouncer:
+    """A publisher's Announcer: the member that writes.
+
+    Args:
+        member: of the group.
+    """
+
+    def __init__(self, member: LogMember) -> None:
+        self._member = member
+
+    def published(self, seq: int, item: Data, now: int) -> None:
+        """See Announcer."""
+        self._member.published(seq, item, now)
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """See Announcer."""
+        self._member.on_interest(interest, now)
+        self._member.found.clear()
+
+    def on_data(self, data: Data, now: int) -> None:
+        """See Announcer."""
+
+    def take_outputs(self) -> list[bytes]:
+        """See Announcer."""
+        outputs, self._member.outputs = self._member.outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Announcer."""
+        return self._member.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Announcer."""
+        self._member.wake(now)
+
+
+class LogScout(Scout):
+    """A subscriber's member of the group."""
+
+    def __init__(self, member: LogMember) -> None:
+        super().__init__()
+        self._member = member
+
+    def start(self, now: int) -> None:
+        """See Scout."""
+        self._member.held = self.arrived
+        self._member.begin(now)
+        self._follow_up()
+
+    def stop(self, now: int) -> None:
+        """See Scout."""
+        self._member.stop()
+
+    def on_interest(self, interest: Interest, now: int) -> None:
+        """See Scout."""
+        self._member.held = self.arrived
+        self._member.on_interest(interest, now)
+        self._follow_up()
+
+    def next_deadline(self) -> int | None:
+        """See Scout."""
+        return self._member.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Scout."""
+        self._member.held = self.arrived
+        self._member.wake(now)
+        self._follow_up()
+
+    def _follow_up(self) -> None:
+        self.tip = max(self.tip, self._member.newest)
+        self.found += self._member.found
+        self.outputs += self._member.outputs
+        self._member.found, self._member.outputs = [], []
+
+
+def subscribe(
+    feed: bytes,
+    *,
+    rng: Random,
+    buffer: int,
+    lifetime_ms: int,
+    first_ms: int,
+    longest_ms: int,
+    suppression_ms: int,
+    after: int = 0,
+) -> Follower:
+    """Return a subscription; see Follower and LogMember."""
+    member = LogMember(
+        feed,
+        rng=rng,
+        is_writer=False,
+        first_ms=first_ms,
+        longest_ms=longest_ms,
+        suppression_ms=suppression_ms,
+    )
+    return Follower(feed, LogScout(member), rng=rng, buffer=buffer, lifetime_ms=lifetime_ms, after=after)

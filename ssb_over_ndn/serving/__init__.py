@@ -1,0 +1,1 @@
+"""The publishing end of a feed."""

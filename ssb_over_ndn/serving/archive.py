@@ -1,0 +1,119 @@
+"""The archive of a feed: it subscribes, keeps all that comes, and serves it under the feed's own name."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from forwarder.feedcache.items import Item
+from forwarder.lli.producer import Producer
+from forwarder.wire.lp import LpPacket, open_interest
+from forwarder.wire.packet import Data, parse_data
+from ssb.application import Event, Plan
+from ssb.message import Message
+from ssb_over_ndn.following.subscriber import Subscriber
+from ssb_over_ndn.following.subscriptions import Subscription
+from ssb_over_ndn.layerings.lli import LliSubscription
+from ssb_over_ndn.naming import message_packet
+
+
+class Archivist:
+    """An application that is a Subscriber to its node and a publisher to everyone else.
+
+    Its node sends it Interests for the feed; those that it sends itself go on to the publisher, as no
+    forwarder sends an Interest back where it came from.
+
+    Args:
+        feed: the feed's name.
+        subscription: its network side.
+        plan: when it follows the feed.
+        kept: items from before a restart, from the first.
+    """
+
+    def __init__(
+        self, feed: bytes, subscription: Subscription, plan: Plan, kept: Sequence[Message] = ()
+    ) -> None:
+        self._items = [parse_data(message_packet(message)) for message in kept]
+        relayed = None
+        if isinstance(subscription, LliSubscription):
+            relayed = partial(
+                getattr, subscription, "evidence"
+            )  # it is no source, but passes on what it gets
+        self._producer = Producer(feed, self._get, lambda: len(self._items), relayed=relayed)
+        self._fresh: list[Item] = []
+        self._subscriber = Subscriber({feed: _Watched(subscription, self._fresh)}, plan)
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Answer an Interest, or take in what the subscription gets."""
+        interest = open_interest(packet)
+        if interest is not None:
+            self._producer.receive(interest, now)
+        self._subscriber.receive(packet, now)
+        self._keep(now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        return self._subscriber.take_outputs() + self._producer.take_outputs()
+
+    def take_events(self) -> list[Event]:
+        """Return what the subscriber reports."""
+        return self._subscriber.take_events()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        due = (self._subscriber.next_deadline(), self._producer.next_deadline())
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Let both ends act."""
+        self._producer.wake(now)
+        self._subscriber.wake(now)
+        self._keep(now)
+
+    def _keep(self, now: int) -> None:
+        for item in self._fresh:
+            if item.seq == len(self._items) + 1:  # else it is kept, from before a restart
+                self._items.append(item.data)
+                self._producer.appended(item.seq, now)
+        self._fresh.clear()
+        if self._producer.is_relay:
+            self._producer.source_changed()
+
+    def _get(self, seq: int) -> Data | None:
+        return self._items[seq - 1] if 1 <= seq <= len(self._items) else None
+
+
+class _Watched:
+    """A Subscription whose items are noted in `seen` as they are taken."""
+
+    def __init__(self, subscription: Subscription, seen: list[Item]) -> None:
+        self._inner = subscription
+        self._seen = seen
+
+    @property
+    def forked_at(self) -> int | None:
+        return self._inner.forked_at
+
+    def start(self, now: int) -> None:
+        self._inner.start(now)
+
+    def stop(self, now: int) -> None:
+        self._inner.stop(now)
+
+    def receive(self, header: LpPacket, now: int) -> None:
+        self._inner.receive(header, now)
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        items = self._inner.take_items(limit)
+        self._seen += items
+        return items
+
+    def take_errors(self) -> list[str]:
+        return self._inner.take_errors()
+
+    def take_outputs(self) -> list[bytes]:
+        return self._inner.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        return self._inner.next_deadline()
+
+    def wake(self, now: int) -> None:
+        self._inner.wake(now)

@@ -1,0 +1,111 @@
+"""The publishing end: a feed that grows on schedule and answers for itself, the same for every layering."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from forwarder.wire.lp import open_data, open_interest
+from forwarder.wire.packet import Data, parse_data
+from ssb.application import Event
+from ssb.message import Message
+from ssb_over_ndn.naming import hash_name, hash_packet, log_name, message_packet
+from ssb_over_ndn.serving.server import Announcer, FeedServer
+
+
+class Publisher:
+    """Publishes the messages of one feed, each at its time, and serves them by number and by hash.
+
+    It also tells what the newest item is (see naming.metadata_packet).
+
+    Args:
+        messages: the feed from its first message.
+        times: when each comes into being, ns, ascending.
+        retain: serve only so many of the newest items; None for all.
+        announcer: what tells the subscribers of new items; None if they find out by themselves.
+        stop: when to end announcing, ns; None for never.
+        packet: message -> its Data packet.
+
+    Raises ValueError if there are no messages, not a time for each, or none to be retained.
+    """
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        times: Sequence[int],
+        *,
+        retain: int | None = None,
+        announcer: Announcer | None = None,
+        stop: int | None = None,
+        packet: Callable[[Message], bytes] = message_packet,
+    ) -> None:
+        if not messages or len(messages) != len(times):
+            raise ValueError(f"{len(messages)} messages and {len(times)} times: one each is needed")
+        if retain is not None and retain < 1:
+            raise ValueError(f"a publisher that retains {retain} items has nothing to serve")
+        self.feed = log_name(messages[0].author)
+        self._messages = messages
+        self._times = times
+        self._packet = packet
+        self._stop = stop if announcer is not None else None
+        self._tip = 0
+        self._held: deque[Data] = deque(maxlen=retain)  # the newest items, up to the tip
+        self._by_hash: dict[bytes, Message] = {}
+        self._server = FeedServer(
+            self.feed, self._get, lambda: self._tip, oldest=lambda: self._oldest, announcer=announcer
+        )
+        self._events: list[Event] = []
+        self._outputs: list[bytes] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """Answer an Interest, or take in an answer to what was announced."""
+        interest = open_interest(packet)
+        if interest is None:
+            if opened := open_data(packet):
+                self._server.on_data(opened[0], now)
+        elif message := self._by_hash.get(interest.name):
+            self._outputs.append(hash_packet(message))
+        else:
+            self._server.on_interest(interest, now)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs + self._server.take_outputs(), []
+        return outputs
+
+    def take_events(self) -> list[Event]:
+        """Return what was published since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def next_deadline(self) -> int | None:
+        """Return when something is due: a message, an announcement, or an end, ns."""
+        due = (self._server.next_deadline(), self._next_time(), self._stop)
+        return min((time for time in due if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Publish what is due, and forget what is over."""
+        while (due := self._next_time()) is not None and due <= now:
+            self._publish(self._messages[self._tip], now)
+        if self._stop is not None and self._stop <= now:
+            self._stop = None
+            self._server.end_announcing()
+        self._server.wake(now)
+
+    def _next_time(self) -> int | None:
+        return self._times[self._tip] if self._tip < len(self._times) else None
+
+    def _publish(self, message: Message, now: int) -> None:
+        if len(self._held) == self._held.maxlen:
+            del self._by_hash[hash_name(self._messages[self._oldest - 1].id)]
+        item = parse_data(self._packet(message))
+        self._tip = message.sequence
+        self._held.append(item)
+        self._by_hash[hash_name(message.id)] = message
+        self._events.append(Event(now, "published", message.author, message.sequence, len(message.encoded)))
+        self._server.appended(message.sequence, item, now)
+
+    @property
+    def _oldest(self) -> int:
+        return self._tip - len(self._held) + 1
+
+    def _get(self, seq: int) -> Data | None:
+        return self._held[seq - self._oldest] if self._oldest <= seq <= self._tip else None

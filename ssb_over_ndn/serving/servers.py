@@ -1,0 +1,77 @@
+"""Several feeds served behind one face: each packet to its feed's server, each deadline in its turn."""
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+from forwarder.timers import Timers
+from forwarder.wire.packet import Data, Interest
+from ssb_over_ndn.serving.server import FeedServer
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Servers(Generic[K]):
+    """FeedServers by key. What a server does is done through here, so that its outputs and deadline are known
+    without a look at all of them."""
+
+    def __init__(self) -> None:
+        self._servers: dict[K, FeedServer] = {}
+        self._timers: Timers[K] = Timers()
+        self._outputs: list[bytes] = []
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._servers
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._servers)
+
+    def add(self, key: K, server: FeedServer) -> None:
+        """Serve a feed."""
+        self._servers[key] = server
+        self._follow_up(key, server)
+
+    def remove(self, key: K) -> None:
+        """Serve a feed no more; no effect if it is not served."""
+        self._servers.pop(key, None)
+        self._timers.set(key, None)
+
+    def appended(self, key: K, seq: int, item: Data, now: int) -> None:
+        """Push or announce an item, which has just come into being, if the feed is served."""
+        server = self._servers.get(key)
+        if server is not None:
+            server.appended(seq, item, now)
+            self._follow_up(key, server)
+
+    def on_interest(self, key: K, interest: Interest, now: int) -> None:
+        """Answer an Interest under a feed's name, if the feed is served."""
+        server = self._servers.get(key)
+        if server is not None:
+            server.on_interest(interest, now)
+            self._follow_up(key, server)
+
+    def on_data(self, key: K, data: Data, now: int) -> None:
+        """Let a feed's announcer take in a Data packet, if the feed is served."""
+        server = self._servers.get(key)
+        if server is not None:
+            server.on_data(data, now)
+            self._follow_up(key, server)
+
+    def take_outputs(self) -> list[bytes]:
+        """Return the packets for the forwarder."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._timers.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """Let the servers act whose time it is."""
+        for key in self._timers.expire(now):
+            server = self._servers[key]
+            server.wake(now)
+            self._follow_up(key, server)
+
+    def _follow_up(self, key: K, server: FeedServer) -> None:
+        self._outputs += server.take_outputs()
+        self._timers.set(key, server.next_deadline())

@@ -1,0 +1,147 @@
+"""How long commands take beside a large store: `python -m testbed.bench.peers.commands [--messages N]`.
+
+It makes an account as a peer of a year holds it: nine messages in ten are posts, most others follow or block
+somebody, some give a name. The account follows fifty of the feeds. Each command then runs as users run it, in
+a process of its own; the time is by the clock on the wall, the median of several. The first status is apart:
+it makes the views of the messages (`ssb.daemon.views`), as after their loss. The peer has started when it
+says that it is ready.
+
+Nothing fails for being slow: a figure on the wrong side of its bar is shown as missed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import click
+
+from ssb import key_file
+from ssb.generate import SIZE_QUANTILES
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.store.admission import Changes
+from ssb.store.sqlite import SqliteFeeds
+from testbed.bench.peers.store import BATCH, RUN, Figure, show
+
+_BAR_S = 0.7
+_FOLLOWS = 50
+_FEEDNET = [sys.executable, "-c", "from testbed.cli.main import main; main()", "ssb"]
+
+
+class People:
+    """Feeds whose authors write, follow and name each other.
+
+    Args:
+        rng: of everything.
+        feeds: how many.
+    """
+
+    def __init__(self, rng: Random, feeds: int) -> None:
+        self._rng = rng
+        self.authors = [Identity.from_seed(rng.randbytes(32)) for _ in range(feeds)]
+        self._weights = [(rank + 1) ** -0.8 for rank in range(feeds)]
+        self._tips: list[Message | None] = [None] * feeds
+        self._text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
+
+    def batches(self, messages: int) -> Iterator[list[Message]]:
+        """Yield so many messages, some in a row of each of some feeds."""
+        left = messages
+        while left:
+            batch: list[Message] = []
+            while len(batch) < min(BATCH, left):
+                feed = self._rng.randrange(len(self.authors))
+                batch += [self._next(feed) for _ in range(min(RUN, BATCH - len(batch), left - len(batch)))]
+            left -= len(batch)
+            yield batch
+
+    def _next(self, feed: int) -> Message:
+        drawn = self._rng.random()
+        content: dict[str, object] = {"type": "post"}
+        if drawn < 0.09:
+            (to,) = self._rng.choices(self.authors, self._weights)
+            follows = self._rng.random() < 0.9
+            content = {"type": "contact", "contact": to.ref, "following": follows, "blocking": not follows}
+        elif drawn < 0.1 or self._tips[feed] is None:
+            content = {"type": "about", "about": self.authors[feed].ref, "name": f"person {feed}"}
+        else:
+            content["text"] = self._text[: max(self._rng.choice(SIZE_QUANTILES) - 385, 0)]
+        message = Message.create(self.authors[feed], self._tips[feed], content, 1.5e12)
+        self._tips[feed] = message
+        return message
+
+
+def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
+    """Make an account with so many messages, without verifying what it signs; return its people's feeds."""
+    people = People(Random(0), feeds)
+    directory.mkdir(parents=True)
+    own = key_file.create(directory / "secret")
+    with SqliteFeeds(directory / "feeds.sqlite") as store:
+        for batch in people.batches(messages):
+            store._commit(Changes(1.6e12, batch))
+        for author in people.authors[:: max(1, feeds // _FOLLOWS)]:
+            store.publish(own, {"type": "contact", "contact": author.ref, "following": True}, 1.6e12)
+    return [author.ref for author in people.authors]
+
+
+def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Figure]:
+    """Run each command some times; `feeds` are those that the account can follow."""
+    yield Figure("status, the first time", _seconds(directory, "status"), "s")
+    commands = {
+        "status": ["status"],
+        "follow": ["follow", feeds[1]],
+        "publish": ["publish", "a text"],
+        "log": ["log"],
+        "log of a feed": ["log", feeds[0]],
+        "log of a type": ["log", "--type", "contact"],
+    }
+    for name, words in commands.items():
+        times = [_seconds(directory, *words) for _ in range(repeats)]
+        yield Figure(name, median(times), "s", _BAR_S, is_most=True)
+    begun = time.perf_counter()
+    peer = subprocess.Popen(
+        [*_FEEDNET, "--path", str(directory), "peer", "--host", "127.0.0.1", "--port", "18010"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert peer.stdout is not None
+        peer.stdout.readline()
+        yield Figure("start of the peer", time.perf_counter() - begun, "s", _BAR_S, is_most=True)
+        for name, words in commands.items():
+            times = [_seconds(directory, *words) for _ in range(repeats)]
+            yield Figure(f"{name}, the peer running", median(times), "s", _BAR_S, is_most=True)
+    finally:
+        peer.send_signal(signal.SIGINT)
+        peer.wait()
+
+
+def _seconds(directory: Path, *words: str) -> float:
+    begun = time.perf_counter()
+    subprocess.run(
+        [*_FEEDNET, "--path", str(directory), *words], stdout=subprocess.DEVNULL, check=True, env=os.environ
+    )
+    return time.perf_counter() - begun
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--messages", type=click.IntRange(min=1000), default=300_000, show_default=True)
+@click.option("--feeds", type=click.IntRange(min=2), default=2_000, show_default=True)
+@click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
+def bench(messages: int, feeds: int, repeats: int) -> None:
+    """Measure how long commands take beside a large store of SSB feeds."""
+    with tempfile.TemporaryDirectory() as directory:
+        account = Path(directory) / "account"
+        people = make_account(account, messages, feeds)
+        figures = list(measure(account, people, repeats))
+    show(f"{messages:,} messages of {feeds:,} feeds", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(bench())

@@ -1,0 +1,149 @@
+"""How fast a peer replicates from another: `python -m testbed.bench.peers.replication [--messages N]`.
+
+Two processes on loopback, each with its store on disk. One holds a feed; the other calls it and stores the
+feed. Rates are by the clock on the wall, from the call to the last message stored. Bytes are those that TCP
+brings to the receiver. *Live* messages are published one at a time, so none shares a box with another.
+
+Nothing fails for being slow: a figure on the wrong side of its bar is shown as missed.
+"""
+
+import asyncio
+import multiprocessing
+import sys
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random, SystemRandom
+
+import click
+
+from ssb.canonical import parse
+from ssb.generate import generate_feed
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.peer.peer import Peer, PeerOptions
+from ssb.store.clocks import MemoryClocks
+from ssb.store.sqlite import SqliteFeeds
+from testbed.bench.peers.store import BATCH, Figure, show
+from topologies.endpoint import Program, Received, StreamEvent, StreamPort
+from topologies.sockets import Sockets
+
+HOST = "127.0.0.1"
+LIVE = 200
+_POLL_S = 0.002
+
+
+class _Counting(Peer):
+    """A peer that counts the bytes that TCP brings."""
+
+    received = 0
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        if isinstance(event, Received):
+            self.received += len(event.data)
+        super().on_stream(event, now)
+
+
+async def _open(identity: Identity, feeds: SqliteFeeds, wanted: str, port: int) -> tuple[_Counting, Sockets]:
+    peer = _Counting(identity, feeds, MemoryClocks(), [wanted], PeerOptions(), SystemRandom())
+    sockets = Sockets([Program(peer, {1: StreamPort(port)})], HOST, time.monotonic_ns)
+    await sockets.start()
+    return peer, sockets
+
+
+def _send(author: Identity, messages: list[Message], path: Path, port: int, orders: Connection) -> None:
+    """Hold a feed and hand it out, but for the last messages: these one at a time, when told."""
+
+    async def serve() -> None:
+        with SqliteFeeds(path) as feeds:
+            bulk, live = messages[:-LIVE], messages[-LIVE:]
+            for start in range(0, len(bulk), BATCH):
+                feeds.append(bulk[start : start + BATCH], 0.0)
+            peer, sockets = await _open(author, feeds, author.ref, port)
+            orders.send("ready")
+            for message in live:
+                await asyncio.to_thread(orders.recv)
+                peer.append([message], time.monotonic_ns())
+                sockets.settle()
+            await asyncio.to_thread(orders.recv)
+            sockets.close()
+
+    asyncio.run(serve())
+
+
+async def _receive(
+    author: str, path: Path, ports: tuple[int, int], orders: Connection, count: int
+) -> list[Figure]:
+    bulk = count - LIVE
+    with SqliteFeeds(path) as feeds:
+        peer, sockets = await _open(Identity.from_seed(b"r" * 32), feeds, author, ports[1])
+        tips = feeds.tips()
+
+        async def until(sequence: int) -> None:
+            while tips.get(author, 0) < sequence:
+                if peer.refused:
+                    raise RuntimeError(f"refused: {dict(peer.refused)}")
+                await asyncio.sleep(_POLL_S)
+
+        orders.recv()
+        begun, spent = time.perf_counter(), time.process_time()
+        peer.add(author, (HOST, ports[0]), time.monotonic_ns(), is_kept=True)
+        sockets.settle()
+        await until(bulk)
+        seconds, processor = time.perf_counter() - begun, time.process_time() - spent
+        in_bulk = peer.received - sum(len(stored.compact) for stored in feeds.after(author, 0, bulk))
+        before = peer.received
+        for number in range(LIVE):
+            orders.send("publish")
+            await until(bulk + number + 1)
+        live = peer.received - before - sum(len(stored.compact) for stored in feeds.after(author, bulk, LIVE))
+        orders.send("end")
+        sockets.close()
+    return [
+        Figure("replication, messages stored", bulk / seconds, "messages/s", 6_000),
+        Figure("  by the receiver's processor time", bulk / processor, "messages/s"),
+        Figure("bytes beyond the message, in bulk", in_bulk / bulk, "bytes/message", 77, is_most=True),
+        Figure("bytes beyond the message, live", live / LIVE, "bytes/message", 77, is_most=True),
+    ]
+
+
+def _validation(messages: list[Message]) -> Figure:
+    texts = [message.text for message in messages]
+    begun = time.process_time()
+    tip = None
+    for text in texts:
+        message = Message.from_value(parse(text))
+        message.verify()
+        message.follow(tip)
+        tip = message
+    return Figure("validation", len(texts) / (time.process_time() - begun), "messages/s", 12_000)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--messages", type=click.IntRange(min=1000), default=20_000, show_default=True)
+@click.option("--ports", type=(int, int), default=(18008, 18009), show_default=True, help="On loopback.")
+def bench(messages: int, ports: tuple[int, int]) -> None:
+    """Measure how fast a peer replicates a feed from another over loopback."""
+    author = Identity.from_seed(b"s" * 32)
+    feed = generate_feed(Random(1), messages + LIVE, author)
+    figures = [_validation(feed[:5000])]
+    here, there = multiprocessing.Pipe()
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        sender = multiprocessing.Process(
+            target=_send, args=(author, feed, place / "sender", ports[0], there), daemon=True
+        )
+        sender.start()
+        try:
+            figures += asyncio.run(_receive(author.ref, place / "receiver", ports, here, len(feed)))
+        finally:
+            sender.terminate()
+            sender.join()
+    size = sum(len(message.encoded) for message in feed) / len(feed)
+    show(f"{messages:,} messages of {size:,.0f} bytes as signed", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(bench())

@@ -1,0 +1,243 @@
+"""How fast SSB feeds are stored and read: `python -m testbed.bench.peers.store [--messages N]`.
+
+Messages resemble a real feed's in size. They are made a batch at a time and come as from a peer: 500 at
+once, 50 of a feed in a row, feeds at random. What is timed is `append`, its verification apart from the
+rest, by the clock on the wall. Memory is what the process has resident beyond what it had when a tenth was
+stored. The store is opened after a clean end, and after its writer was killed with batches of SQLite's
+log not yet merged. The graph has as many feeds, and ten follows or blocks for each.
+
+Nothing fails for being slow: a figure on the wrong side of its bar is shown as missed.
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import click
+
+from ssb.generate import SIZE_QUANTILES
+from ssb.graph import Graph
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.store.admission import Changes
+from ssb.store.sqlite import SqliteFeeds
+from testbed.bench.pit import resident_bytes
+
+BATCH, RUN = 500, 50
+_SAMPLE = 20_000
+_EDGES_A_FEED = 10
+
+
+class Figure(NamedTuple):
+    """A line of the result; `bar` is what the figure is to reach, or not to exceed if `is_most`."""
+
+    what: str
+    value: float
+    unit: str
+    bar: float | None = None
+    is_most: bool = False
+
+    @property
+    def met(self) -> bool | None:
+        """Whether it is on the right side of its bar; None if there is none."""
+        if self.bar is None:
+            return None
+        return self.value <= self.bar if self.is_most else self.value >= self.bar
+
+
+class Stopwatch:
+    """Seconds by the clock on the wall, added up."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count the time inside."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds += time.perf_counter() - begun
+
+
+class TimedFeeds(SqliteFeeds):
+    """A store that tells how long it took to write what it had verified."""
+
+    def __init__(self, path: Path) -> None:
+        self.writing = Stopwatch()
+        super().__init__(path)
+
+    def _commit(self, changes: Changes) -> None:
+        with self.writing.running():
+            super()._commit(changes)
+
+
+class Source:
+    """Signed messages of many feeds, made as they are needed."""
+
+    def __init__(self, rng: Random, feeds: int) -> None:
+        self._rng = rng
+        self.writers = [Identity.from_seed(rng.randbytes(32)) for _ in range(feeds)]
+        self._tips: list[Message | None] = [None] * feeds
+        self._text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
+
+    def batch(self, size: int) -> list[Message]:
+        """Return the next messages, some in a row of each of some feeds."""
+        messages: list[Message] = []
+        while len(messages) < size:
+            feed = self._rng.randrange(len(self.writers))
+            for _ in range(min(RUN, size - len(messages))):
+                length = max(self._rng.choice(SIZE_QUANTILES) - 385, 0)
+                kind = "post" if self._rng.random() < 0.9 else "contact"
+                content = {"type": kind, "text": self._text[:length]}
+                message = Message.create(self.writers[feed], self._tips[feed], content, 1.5e12)
+                self._tips[feed] = message
+                messages.append(message)
+        return messages
+
+
+def measure(directory: Path, messages: int, feeds: int) -> list[Figure]:
+    """Measure everything once, in a directory that has room for it."""
+    rng, path = Random(0), directory / "feeds.db"
+    figures = [*_measure_store(rng, path, messages, feeds)]
+    figures += _measure_graph(rng, feeds)
+    return figures
+
+
+def _measure_store(rng: Random, path: Path, messages: int, feeds: int) -> Iterator[Figure]:
+    source = Source(rng, feeds)
+    appending, resident, stored = Stopwatch(), 0, 0
+    with TimedFeeds(path) as store:
+        while stored < messages:
+            batch = source.batch(min(BATCH, messages - stored))
+            with appending.running():
+                store.append(batch, 1.6e12)
+            stored += len(batch)
+            if stored >= messages // 10 and not resident:
+                resident = resident_bytes()
+        yield Figure("append, verified before", stored / store.writing.seconds, "messages/s", 10_000)
+        yield Figure("append and verify", stored / appending.seconds, "messages/s")
+        yield Figure("memory for the last 9 in 10", (resident_bytes() - resident) / 1e6, "MB", 64, True)
+        yield from _read(rng, store, messages)
+        sample = max(1, messages // 1000)
+        publishing = Stopwatch()
+        own = Identity.from_seed(rng.randbytes(32))
+        for number in range(sample):
+            with publishing.running():
+                store.publish(own, {"type": "post", "text": "x" * 200}, number)
+        yield Figure("publish, one at a time, to the disk", sample / publishing.seconds, "messages/s")
+    yield Figure("file", path.stat().st_size / stored, "bytes/message")
+    yield Figure("open", _open(path), "s", 2, True)
+    _die_writing(path, source)
+    yield Figure("open after a kill", _open(path), "s", 2, True)
+
+
+def _read(rng: Random, store: SqliteFeeds, messages: int) -> Iterator[Figure]:
+    feeds = rng.sample(sorted(store.tips()), min(len(store.tips()), _SAMPLE // RUN))
+    for what, is_compact in (("after, 50 at a time", False), ("after, made compact for peers", True)):
+        reading, count = Stopwatch(), 0
+        with reading.running():
+            for feed in feeds:
+                page = store.after(feed, 0, RUN)
+                count += len(page)
+                for stored in page if is_compact else ():
+                    _ = stored.compact
+        yield Figure(what, count / reading.seconds, "messages/s", 10_000 if is_compact else None)
+    places = [store.log(rng.randrange(messages), 1)[0] for _ in range(min(messages, _SAMPLE // 10))]
+    ids = [stored.id for stored in places]
+    getting = Stopwatch()
+    with getting.running():
+        for name in ids:
+            store.get(name)
+    yield Figure("get by id", len(ids) / getting.seconds, "messages/s")
+    telling = Stopwatch()
+    with telling.running():
+        tips = dict(store.tips())
+    yield Figure(f"copy of tips(), {len(tips):,} feeds", telling.seconds * 1e3, "ms")
+
+
+def _open(path: Path) -> float:
+    opening = Stopwatch()
+    with opening.running():
+        store = SqliteFeeds(path)
+    store.close()
+    return opening.seconds
+
+
+def _die_writing(path: Path, source: Source) -> None:
+    """Let a process be killed with SQLite's log full."""
+    batches = [source.batch(BATCH) for _ in range(3)]
+    child = os.fork()
+    if child == 0:
+        try:
+            store = SqliteFeeds(path)
+            store._database.execute("PRAGMA wal_autocheckpoint = 0")
+            for batch in batches:
+                store.append(batch, 1.6e12)
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def _measure_graph(rng: Random, feeds: int) -> Iterator[Figure]:
+    refs = [Identity.from_seed(rng.randbytes(32)).ref for _ in range(feeds)]
+    weights = [(rank + 1) ** -0.8 for rank in range(feeds)]
+    edges = feeds * _EDGES_A_FEED
+    graph = Graph(refs[min(feeds - 1, 50)], 3)
+
+    def state(number: int) -> None:
+        source, target = rng.choices(refs, weights, k=2)
+        content = {"type": "contact", "contact": target, "following": rng.random() < 0.9}
+        with taking.running():
+            graph.take(source, number, content)
+
+    taking, settling = Stopwatch(), Stopwatch()
+    for number in range(1, edges + 1):
+        state(number)
+    with settling.running():
+        graph.replicated()
+    yield Figure(f"graph, {edges:,} statements", taking.seconds + settling.seconds, "s")
+    taking, changes = Stopwatch(), min(edges, 2000)
+    for number in range(edges + 1, edges + changes + 1):
+        state(number)
+        with taking.running():
+            graph.replicated()
+    yield Figure("graph, a further statement, mean", taking.seconds / changes * 1e6, "us")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--messages", type=click.IntRange(min=1000), default=1_000_000, show_default=True)
+@click.option("--feeds", type=click.IntRange(min=2), default=10_000, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def bench(messages: int, feeds: int, as_json: bool) -> None:
+    """Measure how fast SSB feeds are stored and read, and the graph of who follows whom is kept."""
+    with tempfile.TemporaryDirectory() as directory:
+        figures = measure(Path(directory), messages, feeds)
+    if as_json:
+        click.echo(
+            json.dumps({"messages": messages, "feeds": feeds, "figures": [f._asdict() for f in figures]})
+        )
+        return
+    show(f"{messages:,} messages of {feeds:,} feeds", figures)
+
+
+def show(title: str, figures: list[Figure]) -> None:
+    """Print figures beside their bars."""
+    click.echo(title)
+    for figure in figures:
+        value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.3g}"
+        verdict = "" if figure.bar is None else f"   bar {figure.bar:,}: {'met' if figure.met else 'missed'}"
+        click.echo(f"  {figure.what:40} {value:>10} {figure.unit}{verdict}")
+
+
+if __name__ == "__main__":
+    sys.exit(bench())

@@ -1,0 +1,1 @@
+"""Benchmarks of runs and of their analysis."""

@@ -1,0 +1,290 @@
+"""How fast PIT state is told from packets: `make bench-analysis`, or `python -m testbed.bench.runs.analysis`.
+
+A tree of lossy links is emulated, with subscribers that hold windows of Interests: they are aggregated,
+repeated, answered by the application, by the cache or by another node's Data, and some expire. The packets of
+all its nodes, decoded, are tiled to so many rows: each copy is later than the one before, and has names of
+its own. From the same Parquet the occupancy of every PIT, and of all together, is made
+
+- by feednet (analysis.pit.windows.files.scan) with Spark on two cores, whose session has been started;
+- by DuckDB, in the best SQL that was found for it, on all cores.
+
+feednet makes the table of entries with it. Of the rules of analysis/pit/model.py the SQL has those that this
+traffic needs. Not: Nacks, CanBePrefix, digests, persistent Interests, LLIs, HopLimit 0, loops, lifetimes
+that differ, MustBeFresh, restarts and links, packets without a direction, Data sent to some of those who
+asked. Both results have to be equal, row by row.
+
+Then feednet does the same for these packets once more, but for CanBePrefix in every Interest, and Data with
+a component more than was asked for: PITs hold the same, and what it takes is set beside the plain case. And
+for LLIs, of a tenth as many rows. What counts is ratios within one
+repetition; shown is the median with the least and the greatest. Peak memory is that of a process that does
+all nodes one after the other, for a tenth of the rows and for all.
+"""
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from analysis.pit.windows.files import scan
+from analysis.run.manifest import Run
+from analysis.spark.batch_source import readings
+from analysis.spark.parquet import BY
+from analysis.spark.session import spark_session
+from analysis.spark.to_parquet import extract
+from testbed.experiment import run as running
+from testbed.scenario import workload
+from testbed.scenario.reader import load
+
+BAR = 1.5
+"""Times as long as DuckDB that feednet may take."""
+
+PREFIX_BAR = 3
+"""Times as long as the plain case that Interests with CanBePrefix may take."""
+
+ITEMS = 1200
+_GAP = 10_000_000_000
+_ROWS = 1 << 18
+
+SQL = """
+COPY (
+WITH packets AS (
+  SELECT node, hash(name) AS name, name_length, interface, direction = 'in' AS comes,
+    kind = 'interest' AS asks, time, frame, CASE WHEN kind = 'interest' THEN time + lifetime_ns END AS expiry
+  FROM read_parquet('{packets}/*/*/*/*.parquet', hive_partitioning = true) WHERE kind IN ('interest', 'data')
+), marked AS (
+  SELECT *, CASE
+      WHEN time < max(expiry) OVER (earlier ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        AND (lag(asks) OVER earlier OR NOT (asks OR comes OR lag(comes) OVER earlier))
+      THEN 0 ELSE 1 END AS begins
+  FROM packets WINDOW earlier AS (PARTITION BY node, name ORDER BY time, frame)
+), numbered AS (
+  SELECT *, sum(begins) OVER (
+    PARTITION BY node, name ORDER BY time, frame ROWS UNBOUNDED PRECEDING) AS episode
+  FROM marked
+), records AS (
+  SELECT node, name, episode, asks, comes, interface, min(time) AS time, max(expiry) AS expiry,
+    min(name_length) AS name_length
+  FROM numbered GROUP BY ALL
+), entries AS (
+  SELECT node, min(time) AS opened, min(name_length) AS name_length,
+    coalesce(max(time) FILTER (NOT asks), max(expiry)) AS closed,
+    count(*) FILTER (asks) - count(*) FILTER (NOT asks AND NOT comes) AS records
+  FROM records GROUP BY records.node, records.name, episode HAVING count(*) FILTER (asks) > 0
+), real AS (
+  SELECT records.* FROM records SEMI JOIN (
+    SELECT node, name, episode FROM records WHERE asks
+  ) USING (node, name, episode)
+), steps AS (
+  SELECT node, time, 0 AS entries, CASE WHEN asks THEN 16 ELSE -16 END AS bytes
+    FROM real WHERE asks OR NOT comes
+  UNION ALL SELECT node, opened, 1, name_length FROM entries
+  UNION ALL SELECT node, closed, -1, -name_length - 16 * records FROM entries
+    WHERE closed <= (SELECT max(time) FROM packets)
+), changes AS (
+  SELECT node, time, sum(entries) AS entries, sum(bytes) AS bytes FROM steps GROUP BY ALL
+  HAVING sum(entries) <> 0 OR sum(bytes) <> 0
+), every AS (
+  SELECT * FROM changes
+  UNION ALL SELECT '*', time, sum(entries), sum(bytes) FROM changes GROUP BY time
+  HAVING sum(entries) <> 0 OR sum(bytes) <> 0
+)
+SELECT node, time, (sum(entries) OVER so_far)::BIGINT AS entries, (sum(bytes) OVER so_far)::BIGINT AS bytes
+FROM every WINDOW so_far AS (PARTITION BY node ORDER BY time ROWS UNBOUNDED PRECEDING)
+) TO '{out}' (FORMAT parquet)
+"""
+
+_DIFFERENCE = """
+WITH ours AS (SELECT node, time, entries, bytes FROM read_parquet('{ours}')),
+theirs AS (SELECT * FROM read_parquet('{theirs}'))
+SELECT count(*) FROM (
+  (FROM ours EXCEPT ALL FROM theirs) UNION ALL (FROM theirs EXCEPT ALL FROM ours)
+)
+"""
+
+
+def make_packets(layering: str, rows: int, scratch: Path) -> tuple[Path, int]:
+    """Write so many rows of packets or a few more, by run, node and interface; return where, and how many."""
+    lossy = {"topology.link.loss_percent": 2.0, "topology.link.jitter_ms": 1.0}
+    scenario = load("fanout", layerings=(layering,), items=ITEMS, changes=lossy)
+    running.run(scenario, workload.load(scenario), "emulated", "asked for", scratch / layering)
+    run = Run(scratch / layering)
+    decoded = scratch / f"{layering}-decoded"
+    extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, None)
+    tables = {}
+    for path in sorted(decoded.rglob("*.parquet")):
+        tables[path.parent.relative_to(decoded)] = pq.read_table(path, partitioning=None)
+    span = max(pc.max(table["time"]).as_py() for table in tables.values()) + _GAP
+    frames = max(pc.max(table["frame"]).as_py() for table in tables.values())
+    size = sum(map(len, tables.values()))
+    copies = -(-rows // size)
+    out = scratch / f"{layering}-packets"
+    for place, table in tables.items():
+        (out / place).mkdir(parents=True)
+        with pq.ParquetWriter(out / place / "part-0.parquet", table.schema, compression="snappy") as file:
+            for batch in _batched(table, copies, span, frames):
+                file.write_table(batch)
+    return out, size * copies
+
+
+def _batched(table: pa.Table, copies: int, span: int, frames: int) -> Iterator[pa.Table]:
+    waiting: list[pa.Table] = []
+    for number in range(copies):
+        waiting.append(_copy(table, number, span, frames))
+        if sum(map(len, waiting)) >= _ROWS or number + 1 == copies:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting = []
+
+
+def _copy(table: pa.Table, number: int, span: int, frames: int) -> pa.Table:
+    """Return the rows at a later time, with a component before their names."""
+    changed = {
+        "time": pc.add(table["time"], number * span),
+        "frame": pc.add(table["frame"], number * frames),
+        "name_length": pc.add(table["name_length"], 8),
+        "name": pc.binary_join_element_wise(f"/{number:06}", table["name"], ""),
+        "feed": pc.binary_join_element_wise(f"/{number:06}", table["feed"], ""),
+    }
+    return pa.Table.from_arrays(
+        [changed.get(name, table[name]) for name in table.column_names], schema=table.schema
+    )
+
+
+def ask_for_prefixes(packets: Path, out: Path) -> Path:
+    """Write packets once more, with CanBePrefix in all Interests, and Data of longer names; return where."""
+    for path in sorted(packets.rglob("*.parquet")):
+        target = out / path.relative_to(packets)
+        target.parent.mkdir(parents=True)
+        with (
+            pq.ParquetFile(path) as file,
+            pq.ParquetWriter(target, file.schema_arrow, compression="snappy") as writer,
+        ):
+            for number in range(file.num_row_groups):
+                table = file.read_row_group(number)
+                kind, name = table["kind"], table["name"]
+                longer = pc.binary_join_element_wise(name, "v=1", "/")
+                changed = {
+                    "name": pc.if_else(pc.equal(kind, "data"), longer, name),
+                    "can_be_prefix": pc.or_(table["can_be_prefix"], pc.equal(kind, "interest")),
+                }
+                columns = [changed.get(each, table[each]) for each in table.column_names]
+                writer.write_table(pa.Table.from_arrays(columns, schema=table.schema))
+    return out
+
+
+def by_duckdb(packets: Path, out: Path) -> float:
+    """Return seconds that DuckDB takes, its start with them."""
+    before = time.perf_counter()
+    duckdb.connect().execute(SQL.format(packets=packets, out=out))
+    return time.perf_counter() - before
+
+
+_MEASURED = """
+import resource, sys
+from pathlib import Path
+from analysis.pit.windows.files import scan
+scan(Path(sys.argv[1]), Path(sys.argv[2]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
+"""
+
+
+def peak_memory(packets: Path, out: Path) -> int:
+    """Return the most memory, in MB, of a process of its own that does it."""
+    command = [sys.executable, "-c", _MEASURED, str(packets), str(out)]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def count_differences(ours: Path, theirs: Path) -> int:
+    """Return how many rows of the two results have none in the other."""
+    query = _DIFFERENCE.format(ours=f"{ours}/pit_occupancy/*/*.parquet", theirs=theirs)
+    row = duckdb.connect().execute(query).fetchone()
+    return int(row[0]) if row else -1
+
+
+@click.command()
+@click.option("--packets", type=click.IntRange(min=1000), default=10_000_000, show_default=True)
+@click.option("--repetitions", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def bench(packets: int, repetitions: int, as_json: bool) -> None:
+    """Measure how fast PIT state is told from packets."""
+    took: dict[str, list[float]] = {name: [] for name in ("spark", "duckdb", "prefixes", "alone", "lli")}
+    with tempfile.TemporaryDirectory() as place:
+        scratch = Path(place)
+        classic, rows = make_packets("poll", packets, scratch)
+        (scratch / "few").mkdir()
+        few, _ = make_packets("poll", rows // 10, scratch / "few")
+        prefixes = ask_for_prefixes(classic, scratch / "prefixes")
+        llis, lli_rows = make_packets("lli", packets // 10, scratch)
+        memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
+        before = time.perf_counter()
+        spark = spark_session("local[2]")
+        spark.range(2).mapInArrow(lambda batches: batches, "id long").count()
+        start = time.perf_counter() - before
+        ours, theirs = scratch / "ours", scratch / "theirs.parquet"
+        for _ in range(repetitions):
+            for name, source, session in (
+                ("spark", classic, spark),
+                ("prefixes", prefixes, spark),
+                ("alone", classic, None),
+                ("lli", llis, spark),
+            ):
+                shutil.rmtree(ours, ignore_errors=True)
+                before = time.perf_counter()
+                scan(source, ours, session)
+                took[name].append(time.perf_counter() - before)
+                if name == "spark":
+                    took["duckdb"].append(by_duckdb(classic, theirs))
+                if name in ("spark", "prefixes") and (differing := count_differences(ours, theirs)):
+                    raise click.ClickException(f"{name}: {differing} rows of the two results differ")
+        spark.stop()
+    ratios, over_plain = (
+        [a / b for a, b in zip(took[one], took[other], strict=True)]
+        for one, other in (("spark", "duckdb"), ("prefixes", "spark"))
+    )
+    found = {
+        "rows": rows,
+        "lli_rows": lli_rows,
+        "seconds": took,
+        "over_duckdb": ratios,
+        "prefixes_over_plain": over_plain,
+        "start": start,
+        "mb": memory,
+    }
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo(f"{rows:,} rows of classic traffic; seconds, median (least to greatest)")
+    _show("feednet with Spark, two cores", took["spark"])
+    _show("DuckDB, all cores", took["duckdb"])
+    _show("feednet over DuckDB", ratios, _verdict(ratios, BAR))
+    _show("feednet with Spark, CanBePrefix", took["prefixes"])
+    _show("CanBePrefix over plain", over_plain, _verdict(over_plain, PREFIX_BAR))
+    _show("feednet in this process, one core", took["alone"])
+    click.echo(f"{lli_rows:,} rows of LLI traffic")
+    _show("feednet with Spark, two cores", took["lli"])
+    click.echo(
+        f"peak memory: {memory[1]} MB, of a tenth of the rows {memory[0]} MB; start of Spark {start:.1f} s"
+    )
+
+
+def _verdict(ratios: list[float], bar: float) -> str:
+    return f"   bar {bar}: {'met' if statistics.median(ratios) <= bar else 'missed'}; results are equal"
+
+
+def _show(what: str, values: list[float], note: str = "") -> None:
+    middle, least, most = statistics.median(values), min(values), max(values)
+    click.echo(f"  {what:40} {middle:8.2f}  ({least:.2f} to {most:.2f}){note}")
+
+
+if __name__ == "__main__":
+    sys.exit(bench())

@@ -1,0 +1,191 @@
+"""How fast captures are decoded: `make bench-decode`, or `python -m testbed.bench.runs.decode [--packets N]`.
+
+One capture is made (Interests and Data of distinct names, each seen at both ends of a link, pcapng of some
+450 bytes a packet), and read in four ways: by tshark, exporting number, time, addresses, ports and payload
+length of each frame; by Scapy, dissecting frames as far as it can, which is to UDP; by feednet's decoder
+alone, into Arrow; and by `feednet analyze` with Spark on two cores, into Parquet. tshark and Scapy read the
+first part of it only, as their time grows with the frames. tshark has no dissector for NDN of its own: what
+it is compared with does more.
+
+As machines differ, what counts is ratios within one repetition; shown is the median with the least and the
+greatest. The decoder alone is measured in processor time, everything that is set against Spark by the clock
+on the wall.
+"""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.spark.batch_source import read_captures
+from analysis.spark.parquet import BY
+from analysis.spark.session import spark_session
+from analysis.spark.to_parquet import extract
+from captures.formats.files import Piece, cut
+from captures.formats.pcapng import Direction, Interface, Writer
+from captures.layers.frames import udp_frame
+from forwarder.wire.feed import item_name, ssb_content
+from forwarder.wire.lp import make_lp
+from forwarder.wire.name import component, from_uri
+from forwarder.wire.packet import make_data, make_interest
+
+DECODER_BAR = 1_000_000
+"""Packets a CPU second that the decoder alone is to reach."""
+TSHARK_BAR, SCAPY_BAR = 10, 80
+"""How many times as fast as tshark and Scapy decoding with Spark is to be."""
+
+_FIELDS = (
+    "frame.number",
+    "frame.time_epoch",
+    "frame.len",
+    "ip.src",
+    "ip.dst",
+    "udp.srcport",
+    "udp.dstport",
+    "udp.length",
+)
+_MACS = bytes.fromhex("02000000000a"), bytes.fromhex("02000000000b")
+_ENDS = ("10.0.0.1", "10.0.0.2")
+
+
+def write_capture(path: Path, packets: int) -> None:
+    """Write a capture of so many frames, rounded up to exchanges of four."""
+    feed = from_uri("/ssb/logs") + component(8, bytes(range(32)))
+    with path.open("wb", buffering=1 << 20) as file:
+        names = ("a-eth0", "b-eth0")
+        writer = Writer(file, [Interface(name) for name in names], application="feednet bench")
+        for number in range(-(-packets // 4)):
+            name = item_name(feed, number + 1)
+            interest = make_interest(name, nonce=number, lifetime_ms=4000, hop_limit=32)
+            data = make_data(name, ssb_content(bytes(500 + number % 200)), freshness_ms=1000)
+            if number % 2:
+                data = make_lp(data, tip=number + 1, limit=number + 65)
+            request = udp_frame(*_MACS, *_ENDS, 6363, 6363, interest, number)
+            answer = udp_frame(*_MACS[::-1], *_ENDS[::-1], 6363, 6363, data, number)
+            ways = (
+                (0, request, Direction.OUT),
+                (1, request, Direction.IN),
+                (1, answer, Direction.OUT),
+                (0, answer, Direction.IN),
+            )
+            for step, (end, frame, way) in enumerate(ways):
+                writer.write(end, number * 1_000_000 + step * 1000, frame, way)
+
+
+def alone(path: Path) -> float:
+    """Return CPU seconds of the decoder alone."""
+    before = time.process_time()
+    for _ in read_packets(Reading("bench", Piece(str(path), 0, None, b"", 1)), Findings()):
+        pass
+    return time.process_time() - before
+
+
+def by_tshark(path: Path) -> float:
+    """Return seconds that tshark's field export takes."""
+    command = ["tshark", "-n", "-r", str(path), "-T", "fields"]
+    for field in _FIELDS:
+        command += ["-e", field]
+    with tempfile.TemporaryDirectory() as home:  # what the user has set or installed would be timed, too
+        environment = {**os.environ, "HOME": home, "WIRESHARK_CONFIG_DIR": home}
+        before = time.perf_counter()
+        subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment
+        )
+        return time.perf_counter() - before
+
+
+def by_scapy(path: Path) -> float:
+    """Return seconds that Scapy's dissection takes."""
+    # Scapy dissects the link types of the layers that were imported, and hands out others as they are.
+    from scapy.layers import inet, l2
+    from scapy.utils import PcapNgReader
+
+    before = time.perf_counter()
+    with PcapNgReader(str(path)) as reader:
+        for packet in reader:
+            if not (isinstance(packet, l2.Ether) and packet.haslayer(inet.UDP)):
+                raise RuntimeError("Scapy has not dissected a frame")
+    return time.perf_counter() - before
+
+
+@click.command()
+@click.option("--packets", type=click.IntRange(min=1000), default=1_000_000, show_default=True)
+@click.option("--repetitions", type=click.IntRange(min=1), default=3, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def bench(packets: int, repetitions: int, as_json: bool) -> None:
+    """Measure how fast captures are decoded."""
+    rates: dict[str, list[float]] = {name: [] for name in ("alone", "tshark", "scapy", "spark", "through")}
+    with tempfile.TemporaryDirectory() as scratch:
+        whole, part, few = (Path(scratch, name) for name in ("whole.pcapng", "part.pcapng", "few.pcapng"))
+        for path, count in ((whole, packets), (part, min(packets, 100_000)), (few, min(packets, 5000))):
+            write_capture(path, count)
+        spark = spark_session("local[2]")
+        out = Path(scratch, "packets")
+        sizes = {whole: -(-packets // 4) * 4, part: min(packets, 100_000), few: min(packets, 5000)}
+
+        def with_spark(path: Path) -> float:
+            shutil.rmtree(out, ignore_errors=True)
+            before = time.perf_counter()
+            extract([Reading("bench", piece) for piece in cut(path)], out, BY, spark)
+            return time.perf_counter() - before
+
+        def through_spark(path: Path) -> float:
+            before = time.perf_counter()
+            read_captures(spark, {"bench": path}).write.mode("overwrite").parquet(str(out))
+            return time.perf_counter() - before
+
+        with_spark(few)
+        alone(part)
+        for _ in range(repetitions):
+            for name, way, path in (
+                ("tshark", by_tshark, part),
+                ("scapy", by_scapy, few),
+                ("alone", alone, whole),
+                ("spark", with_spark, whole),
+                ("through", through_spark, whole),
+            ):
+                if name != "tshark" or shutil.which("tshark"):
+                    rates[name].append(sizes[path] / way(path))
+        size = whole.stat().st_size
+    ratios = {
+        name: [ours / theirs for ours, theirs in zip(rates["spark"], rates[name], strict=True)]
+        for name in ("tshark", "scapy")
+        if rates[name]
+    }
+    if as_json:
+        click.echo(json.dumps({"packets": packets, "bytes": size, "rates": rates, "spark_over": ratios}))
+        return
+    click.echo(f"{packets} packets, {size >> 20} MB; packets a second, median (least to greatest)")
+    _show("decoder alone, a CPU second", rates["alone"], DECODER_BAR)
+    _show("Spark, two cores, to Parquet", rates["spark"])
+    _show("  through the DataSource and Spark's own writer", rates["through"])
+    _show("tshark, fields up to UDP", rates["tshark"])
+    _show("Scapy, up to UDP", rates["scapy"])
+    _show("Spark over tshark", ratios.get("tshark", []), TSHARK_BAR)
+    _show("Spark over Scapy", ratios.get("scapy", []), SCAPY_BAR)
+
+
+def _show(what: str, values: list[float], bar: float | None = None) -> None:
+    if not values:
+        click.echo(f"  {what:48} not there")
+        return
+    form = "{:,.0f}" if max(values) > 1000 else "{:.1f}"
+    middle, least, most = (
+        form.format(value) for value in (statistics.median(values), min(values), max(values))
+    )
+    verdict = (
+        "" if bar is None else f"   bar {bar:,}: " + ("met" if statistics.median(values) >= bar else "missed")
+    )
+    click.echo(f"  {what:48} {middle:>10}  ({least} to {most}){verdict}")
+
+
+if __name__ == "__main__":
+    sys.exit(bench())

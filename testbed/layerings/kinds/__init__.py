@@ -1,0 +1,1 @@
+"""The kinds of layerings: over NDN, over Scuttlebutt, and both."""

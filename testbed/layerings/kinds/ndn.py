@@ -1,0 +1,238 @@
+"""Layerings over NDN: SSB feeds by Interests and Data, each in its own way.
+
+A layering says how a publisher and its subscribers reach each other over the forwarders, and what it needs of
+these. To add one, write a Subscription (ssb_over_ndn.following.subscriptions), where the publisher has to do
+more than answer, an Announcer (ssb_over_ndn.serving.server), and enter both in NDN_LAYERINGS.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from random import Random
+
+from pydantic import Field, model_validator
+
+from forwarder.lli.upstream import Recovery
+from ssb_over_ndn.layerings import notify, objects, persistent, pull, sync, sync_log
+from ssb_over_ndn.layerings.lli import LliSubscription
+from ssb_over_ndn.layerings.lookahead import Lookahead
+from ssb_over_ndn.naming import extend_prefix, notify_prefix, sync_prefix
+from ssb_over_ndn.serving.server import Announcer
+from testbed.layerings.nodes.ndn_node import FollowParameters, Multicast, NdnLayering
+
+_HOUR_MS = 3_600_000
+
+
+class FetchParameters(FollowParameters):
+    """Parameters of what fetches items that exist."""
+
+    buffer: int = Field(default=64, ge=1, le=65536)
+    """Items that may be under way, or wait for the application; the credit that `lli` grants."""
+    lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """InterestLifetime. Longer than any round trip is enough: what is lost is asked for sooner."""
+
+
+class ObjectParameters(FetchParameters):
+    """Parameters of `ndn`. Its lifetime is NDN's default."""
+
+    lifetime_ms: int = Field(default=4000, ge=1, le=_HOUR_MS)
+    """InterestLifetime. Longer than any round trip is enough: what is lost is asked for sooner."""
+
+
+class PullParameters(FetchParameters):
+    """Parameters of `pull`: bounds of the time between two questions for what is newest.
+
+    An item waits for half of that on average. Answers stay fresh for 10 ms, so that less brings nothing new.
+    """
+
+    shortest_ms: int = Field(default=50, ge=1, le=_HOUR_MS)
+    """Time between two questions for what is newest, while items come."""
+    longest_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """The same, after a long silence."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> "PullParameters":
+        if self.shortest_ms > self.longest_ms:
+            raise ValueError(f"shortest_ms {self.shortest_ms} is above longest_ms {self.longest_ms}")
+        return self
+
+
+class PollParameters(FollowParameters):
+    """Parameters of `poll`."""
+
+    window: int = Field(default=4, ge=1, le=4096)
+    """Items polled for at a time."""
+    lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """InterestLifetime: an Interest without an answer is repeated then."""
+
+
+class LongLivedParameters(FollowParameters):
+    """Parameters of `long-lived`.
+
+    A window of 16 takes what a burst brings within a round trip. 10 s is longer than most silences of an
+    active feed; an idle one costs a window of Interests in that time.
+    """
+
+    window: int = Field(default=16, ge=1, le=4096)
+    """Items asked for ahead."""
+    lifetime_ms: int = Field(default=10_000, ge=1, le=86_400_000)
+    """InterestLifetime: how long each Interest waits for its item."""
+
+
+class PersistentParameters(FollowParameters):
+    """Parameters of `persistent`.
+
+    The persistent Interest is sent three times in its lifetime: 4 s, NDN's default, make less than an
+    Interest a second.
+    """
+
+    buffer: int = Field(default=64, ge=1, le=65536)
+    """Missing items that may be under way, or wait for the application."""
+    lifetime_ms: int = Field(default=4000, ge=3, le=86_400_000)
+    """InterestLifetime of the persistent Interest."""
+    fetch_lifetime_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """InterestLifetime of those that fetch missing items by name."""
+
+
+class NotifyParameters(FetchParameters):
+    """Parameters of `notify`."""
+
+    heartbeat_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """How long after an answer the newest item is told of again, at first."""
+
+
+class SyncParameters(FetchParameters):
+    """Parameters of `sync`, with the specification's defaults."""
+
+    periodic_ms: int = Field(default=30_000, ge=1, le=_HOUR_MS)
+    """The specification's PeriodicTimeout."""
+    suppression_ms: int = Field(default=200, ge=1, le=60_000)
+    """The specification's SuppressionPeriod."""
+
+
+class SyncLogParameters(FetchParameters):
+    """Parameters of `sync-log`."""
+
+    first_ms: int = Field(default=1000, ge=1, le=_HOUR_MS)
+    """How long after an item its writer announces it again; four times as long each time."""
+    longest_ms: int = Field(default=30_000, ge=1, le=_HOUR_MS)
+    """The longest time between two announcements of a feed that does not change; as `sync` has it."""
+    suppression_ms: int = Field(default=200, ge=1, le=60_000)
+    """State Vector Sync's SuppressionPeriod."""
+
+    @model_validator(mode="after")
+    def _ascending(self) -> "SyncLogParameters":
+        if self.first_ms > self.longest_ms:
+            raise ValueError(f"first_ms {self.first_ms} is above longest_ms {self.longest_ms}")
+        return self
+
+
+class LliParameters(FollowParameters):
+    """Parameters of `lli`."""
+
+    credit: int = Field(default=0, ge=0, le=1 << 32)
+    """Items that may be under way to a subscriber, or wait for its application; 0: it adapts."""
+    lifetime_ms: int = Field(default=60_000, ge=100, le=86_400_000)
+    """How long a long-lived Interest lasts."""
+
+
+def _pusher(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+    return persistent.Pusher(feed)
+
+
+def _notifier(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+    return notify.Notifier(
+        feed,
+        rng=rng,
+        lifetime_ms=parameters["lifetime_ms"],
+        heartbeat_ms=parameters["heartbeat_ms"],
+    )
+
+
+def _sync_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+    member = sync.Member(
+        feed,
+        rng=rng,
+        periodic_ms=parameters["periodic_ms"],
+        suppression_ms=parameters["suppression_ms"],
+    )
+    return sync.SyncAnnouncer(feed, member)
+
+
+def _log_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
+    member = sync_log.LogMember(
+        feed,
+        rng=rng,
+        is_writer=True,
+        first_ms=parameters["first_ms"],
+        longest_ms=parameters["longest_ms"],
+        suppression_ms=parameters["suppression_ms"],
+    )
+    return sync_log.LogAnnouncer(member)
+
+
+def _lli(title: str, recovery: Recovery) -> NdnLayering:
+    return NdnLayering(
+        title,
+        LliParameters,
+        partial(LliSubscription, recovery=recovery),
+        controlled_push=True,
+        recovery=recovery,
+    )
+
+
+NDN_LAYERINGS: dict[str, NdnLayering] = {
+    "pull": NdnLayering(
+        "SSB over plain NDN, asking what is newest (RDR)",
+        PullParameters,
+        pull.subscribe,
+    ),
+    "poll": NdnLayering(
+        "SSB over plain NDN, per-item polling",
+        PollParameters,
+        partial(Lookahead, is_patient=False),
+    ),
+    "long-lived": NdnLayering(
+        "SSB over plain NDN, Interests that wait for items",
+        LongLivedParameters,
+        partial(Lookahead, is_patient=True),
+    ),
+    "persistent": NdnLayering(
+        "SSB over NDN with persistent Interests",
+        PersistentParameters,
+        persistent.subscribe,
+        _pusher,
+        persistent=True,
+    ),
+    "notify": NdnLayering(
+        "SSB over plain NDN, Interests triggering Interests",
+        NotifyParameters,
+        notify.subscribe,
+        _notifier,
+        multicast=Multicast(notify_prefix, among_all=False),
+    ),
+    "sync": NdnLayering(
+        "SSB over plain NDN, State Vector Sync",
+        SyncParameters,
+        sync.subscribe,
+        _sync_announcer,
+        multicast=Multicast(sync_prefix, among_all=True),
+    ),
+    "sync-log": NdnLayering(
+        "SSB over plain NDN, sync that knows that logs are extended",
+        SyncLogParameters,
+        sync_log.subscribe,
+        _log_announcer,
+        multicast=Multicast(extend_prefix, among_all=True),
+    ),
+    "lli": _lli("SSB over NDN with controlled push", Recovery.IN_NETWORK),
+    "lli-go-back-n": _lli("Controlled push, repaired end to end by go-back-N", Recovery.GO_BACK_N),
+    "lli-selective": _lli("Controlled push, repaired end to end item by item", Recovery.SELECTIVE),
+}
+"""Those that follow a feed as it grows, by name."""
+
+PLAIN_NDN = NdnLayering(
+    "Plain NDN, whole objects by their segments",
+    ObjectParameters,
+    objects.subscribe,
+    whole=True,
+)

@@ -1,0 +1,263 @@
+"""SSB as it is: peers that replicate by EBT over TCP, across the underlay."""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterable, Mapping, Set
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from captures.formats.key_log import Secret
+from ssb.application import Event
+from ssb.message import Message
+from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.scheduler import SchedulerOptions
+from ssb.replication.ebt import DEFAULT_LIMITS, Limits
+from ssb.replication.replication import Replication
+from ssb.store.clocks import MemoryClocks
+from ssb.store.memory import MemoryFeeds
+from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.peer_role import Role, peer_identity
+from testbed.layerings.nodes.workload import Feature
+from topologies.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
+from topologies.model import Hop, Topology
+from topologies.routing import Routing, routes
+
+CONNECTION_BYTES = 40 + 2 * 56 + 32
+"""State of a connection: TCP's 40, key and nonce of both directions, the remote's key."""
+EXCHANGE_BYTES = 32 + 3 * 8 + 2
+"""State of a feed on a connection: its key, what the remote has, was sent and was told, and both modes."""
+_MS = 1_000_000
+
+
+class SsbParameters(Parameters):
+    """Parameters of `ssb`."""
+
+    connect: Literal["publishers", "neighbours"] = "publishers"
+    """`publishers`: each subscriber calls the publishers of its feeds. `neighbours`: a peer runs on every
+    node, calls its neighbours, and replicates all feeds."""
+    hops: int = Field(default=2, ge=1, le=10)
+    """With `publishers`: how many follows lead to the feeds that a subscriber replicates. 1: those that it
+    follows; 2: also those that their publishers follow. It can hand on what it replicates."""
+    encrypt: bool = True
+    """Handshake and box stream, as all running peers do; without them, what encryption costs is seen."""
+    note_delay_ms: int = Field(default=20, ge=0, le=60_000)
+    """How long a note that tells progress only waits for others to join it."""
+    patience_ms: int = Field(default=3000, ge=1, le=3_600_000)
+    """How long a peer that is ahead may send nothing before another one is asked."""
+
+
+class SsbLayering(NamedTuple):
+    """SSB feeds by EBT.
+
+    Attributes: see Layering.
+    """
+
+    title: str = "SSB: peers with EBT over TCP"
+    parameters: type[SsbParameters] = SsbParameters
+    protocol: str = "ssb"
+    carries: frozenset[Feature] = frozenset(
+        {Feature.MEDIUM, Feature.FOLLOWING, Feature.EXPORT, Feature.GATEWAYS}
+    )
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return SsbNode(context)
+
+
+class SsbNode:
+    """A node: a peer, and the application that publishes and follows.
+
+    Args:
+        context: see Context.
+        home: see Role.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context, home: str | None = None) -> None:
+        self.name = context.name
+        self.state = context.state
+        self._rows = EventRows(context.name, context.state)
+        self._events: list[Event] = []
+        self._role = role = Role(context, home)
+        self._follows = role.follows
+        self._due = deque(role.due)
+        store = MemoryFeeds()
+        for feed in role.feeds:
+            store.append(feed.messages[: context.state.published[feed.key]], 0.0)
+        for feed in role.follows.values():
+            store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
+        self._store = store
+        parameters, network = context.parameters, context.network
+        # People meet few others at a time, and no bound of theirs may decide about an experiment.
+        most = 2 * len(network.nodes)
+        options = PeerOptions(
+            encrypts=parameters["encrypt"],
+            connections=most,
+            handshakes=most,
+            scheduler=SchedulerOptions(places=most, known=most, calls=most),
+            replication=_limits(parameters),
+        )
+        seed = hashlib.sha256(f"{context.seed} {context.layering} {context.name} {context.since}".encode())
+        self._peer = Peer(
+            peer_identity(context.seed, context.name),
+            store,
+            MemoryClocks(context.state.clocks),
+            sorted(feed.key for feed in (context.workload.feeds if role.is_everywhere else role.feeds)),
+            options,
+            Random(seed.digest()),
+            replication=self._replication(context, role, store),
+        )
+        self._seed, self._network = context.seed, network
+        self._ends = sorted({*context.workload.publishers, *context.workload.follows} - {context.name})
+        self._next_hops = self._hops_to_ends(network, context.routing)
+        self._route_changes = 0
+        self._calls = self._addresses(role.called)
+        self._calls_at, self._joins_at, self._stops_at = role.calls_at, role.joins_at, role.stops_at
+        self.programs = [Program(self, {1: StreamPort(PORT)})]
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint: there are no datagrams."""
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint: TCP notices by itself."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint: there are no datagrams."""
+        return []
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        deadlines = [self._peer.next_deadline(), self._calls_at, self._joins_at, self._stops_at]
+        if self._due:
+            deadlines.append(self._due[0].time)
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Join, publish, call and stop when it is time."""
+        if self._joins_at is not None and now >= self._joins_at:
+            self._joins_at = None
+            self._tell_all(now, "joined")
+            for key, feed in self._follows.items():
+                # A peer that replicates all feeds may hold some of it already.
+                here = self._store.tips().get(key, 0)
+                for message in feed.messages[self.state.delivered[key] : here]:
+                    self._events.append(_delivered(now, message))
+            for key in self._role.replicated:
+                self._peer.want(key, now)
+        if self._calls_at is not None and now >= self._calls_at:
+            self._calls_at = self._call(now)
+        published = []
+        while self._due and self._due[0].time <= now:
+            message = self._due.popleft().message
+            published.append(message)
+            self._events.append(
+                Event(now, "published", message.author, message.sequence, len(message.encoded))
+            )
+        if published:
+            self._peer.append(published, now)
+        if self._stops_at is not None and now >= self._stops_at:
+            self._stops_at = None
+            self._tell_all(now, "stopped")
+            self._follows = {}
+            for key in self._role.replicated:
+                self._peer.unwant(key, now)
+            if not self._role.stays_connected:
+                for remote in self._calls:
+                    self._peer.remove(remote, now)
+        self._peer.wake(now)
+        self._take_in()
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        self._peer.on_stream(event, now)
+        self._take_in()
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        return self._peer.take_actions()
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """See Node."""
+        rows = self._rows.of(self._events)
+        self._events.clear()
+        return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """See Node: the keys of box streams."""
+        return self._peer.take_secrets()
+
+    def held(self) -> dict[str, Held]:
+        """Return what the node holds: connections, feeds on them, and messages for other nodes."""
+        return held_by(self._peer, self._store, self._role.own)
+
+    def counters(self) -> dict[str, Any]:
+        """Return how many connections were closed for a fault, and IP routes to peers that have changed."""
+        return {"refused": self._peer.refused.total(), "route_changes": self._route_changes}
+
+    def reroute(self, network: Topology, routing: Routing) -> None:
+        """Count the routes that change: IP goes its own ways, and this is what its routers are told."""
+        before, self._next_hops = self._next_hops, self._hops_to_ends(network, routing)
+        self._route_changes += sum(before[end] != hop for end, hop in self._next_hops.items())
+
+    def _hops_to_ends(self, network: Topology, routing: Routing) -> dict[str, Hop | None]:
+        return {end: routes(network, end, routing).get(self.name) for end in self._ends}
+
+    def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
+        """Return the protocol by which the peer replicates; None for EBT."""
+        return None
+
+    def _call(self, now: int) -> int | None:
+        """Call others; return when to do so again, ns; None for never."""
+        for remote, address in self._calls.items():
+            self._peer.add(remote, address, now, is_kept=True)
+        return None
+
+    def _addresses(self, nodes: Iterable[str]) -> dict[str, Address]:
+        """Return where the peers of nodes listen, by their references."""
+        return {peer_identity(self._seed, node).ref: (self._network.address(node), PORT) for node in nodes}
+
+    def _part(self, remote: str, now: int) -> None:
+        """Act on the end of a connection; the peer calls again whom it is to stay connected with."""
+
+    def _take_in(self) -> None:
+        """Tell what has come of feeds that are followed."""
+        for event in self._peer.take_events():
+            message = event.message
+            if message is not None and self._joins_at is None and message.author in self._follows:
+                self._events.append(_delivered(event.time, message))
+            elif event.event == "closed":
+                self._part(event.remote, event.time)
+            elif event.event == "refused" and event.remote:
+                # A handshake that takes too long, over a bad link or to a node that starts anew, is no error.
+                self._events += [
+                    Event(event.time, "error", feed, detail=event.detail) for feed in self._follows
+                ]
+
+    def _tell_all(self, now: int, event: str, detail: str = "") -> None:
+        self._events += [Event(now, event, key, detail=detail) for key in self._follows]
+
+
+def _limits(parameters: Mapping[str, Any]) -> Limits:
+    if "patience_ms" not in parameters:  # of another protocol than EBT
+        return DEFAULT_LIMITS
+    return Limits(patience=parameters["patience_ms"] * _MS, note_delay=parameters["note_delay_ms"] * _MS)
+
+
+def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:
+    """Return what a peer holds by kind; messages of the feeds in `own` are not held for others."""
+    connections = len(peer.connections)
+    exchanges = peer.exchanges()
+    tips = store.tips()
+    others = [(tips[key], store.bytes(key)) for key in tips if key not in own]
+    return {
+        "connections": Held(connections, CONNECTION_BYTES * connections),
+        "exchanges": Held(exchanges, EXCHANGE_BYTES * exchanges),
+        "messages": Held(sum(tip for tip, _ in others), sum(size for _, size in others)),
+    }
+
+
+def _delivered(time: int, message: Message) -> Event:
+    return Event(time, "delivered", message.author, message.sequence, len(message.encoded))

@@ -1,0 +1,1 @@
+"""Nodes of a run: what a layering builds them from, and programs of others."""

@@ -1,0 +1,425 @@
+"""A node of a run over NDN: a forwarder, the faces of its interfaces, and its applications."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple, Protocol
+
+from captures.formats.key_log import Secret
+from forwarder import strategies
+from forwarder.feedcache.cache import FeedStore
+from forwarder.forwarder import Forwarder
+from forwarder.host import Application, Host
+from forwarder.lli.upstream import Recovery
+from forwarder.strategies.multicast import Multicast as MulticastStrategy
+from forwarder.tables.face import FIRST_FACE
+from forwarder.wire.name import from_uri, to_uri
+from ssb.application import Event, Plan
+from ssb.message import Message
+from ssb_over_ndn.following.follower import Follower, Scout
+from ssb_over_ndn.following.subscriber import Subscriber
+from ssb_over_ndn.following.subscriptions import Subscription
+from ssb_over_ndn.layerings.objects import segment_packet
+from ssb_over_ndn.naming import SHA256, log_name, message_packet
+from ssb_over_ndn.serving.archive import Archivist
+from ssb_over_ndn.serving.publisher import Publisher
+from ssb_over_ndn.serving.server import Announcer
+from testbed.layerings.nodes.authority import Authority, producer_of
+from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.workload import Feature, Feed
+from topologies.endpoint import LinkPort, Program
+from topologies.model import Topology
+from topologies.routing import Routing, tree, ways
+
+_BULK_BUFFER = 4096
+_BULK_LIFETIME_MS = 4000
+_OF_GROWING_FEEDS = frozenset({Feature.FOLLOWING, Feature.FORK, Feature.ARCHIVE})
+
+
+class Reporter(Application, Protocol):
+    """An application that reports what happens to items: a Publisher or a Subscriber."""
+
+    def take_events(self) -> list[Event]:
+        """Return what happened since the last call."""
+        ...
+
+
+class FollowParameters(Parameters):
+    """Parameters of all that follows a feed by Interests."""
+
+    lifetime_ms: int
+    """InterestLifetime: the state that a subscription leaves in the network is gone after so much."""
+
+
+class Multicast(NamedTuple):
+    """Interests that go to subscribers.
+
+    Attributes:
+        prefix: feed name -> the prefix of their names.
+        among_all: they also go from subscribers to the publisher and to each other.
+    """
+
+    prefix: Callable[[bytes], bytes]
+    among_all: bool
+
+
+class RouteChanges:
+    """What a routing protocol has told a node: routes that came, went or changed their cost.
+
+    Attributes:
+        routes: how many, each of which takes a message, or a part of one.
+        name_bytes: of their prefixes, which any such message has to name.
+    """
+
+    def __init__(self) -> None:
+        self.routes = 0
+        self.name_bytes = 0
+
+    def note(self, prefixes: Sequence[bytes]) -> None:
+        """Count a change of the routes of some prefixes."""
+        self.routes += len(prefixes)
+        self.name_bytes += sum(map(len, prefixes))
+
+
+class NdnLayering(NamedTuple):
+    """One way to carry feeds over NDN.
+
+    Attributes:
+        title: for people, a few words.
+        parameters: model of its parameters.
+        subscription: (feed name, rng=, and the parameters) -> a Subscription.
+        announcer: (feed name, source of nonces, parameters) -> what tells subscribers of new items; None if
+            they find out by themselves.
+        controlled_push: forwarders know LLIs.
+        recovery: and repair gaps, or not.
+        persistent: forwarders know persistent Interests.
+        multicast: Interests that need routes of their own, None if there are none.
+        whole: feeds are objects that are complete, and their packets are signed by NDN keys of producers.
+    """
+
+    title: str
+    parameters: type[FollowParameters]
+    subscription: Callable[..., Subscription]
+    announcer: Callable[[bytes, Random, Mapping[str, int]], Announcer] | None = None
+    controlled_push: bool = False
+    recovery: Recovery = Recovery.IN_NETWORK
+    persistent: bool = False
+    multicast: Multicast | None = None
+    whole: bool = False
+
+    @property
+    def protocol(self) -> str:
+        """See Layering."""
+        return "ndn"
+
+    @property
+    def carries(self) -> frozenset[Feature]:
+        """See Layering."""
+        carried = frozenset(Feature) - {Feature.MEDIUM}
+        return carried - _OF_GROWING_FEEDS if self.whole else carried
+
+    def build(self, context: Context) -> Node:
+        """Build a node of a run."""
+        return NdnNode(context, self)
+
+    def publisher(
+        self,
+        messages: Sequence[Message],
+        times: Sequence[int],
+        *,
+        stop: int,
+        rng: Random,
+        producer: Authority | None = None,
+        retain: int | None = None,
+        **parameters: int,
+    ) -> Publisher:
+        """Return the publishing end of a feed; times and `stop` in ns; `producer` signs segments."""
+        announcer = (
+            None if self.announcer is None else self.announcer(log_name(messages[0].author), rng, parameters)
+        )
+        packet: Callable[[Message], bytes] = message_packet
+        if producer is not None:
+            packet = partial(segment_packet, last=messages[-1].sequence, sign=producer.sign)
+        return Publisher(messages, times, retain=retain, announcer=announcer, stop=stop, packet=packet)
+
+
+class NdnNode:
+    """One node: its host, the faces of its interfaces, and the applications that its parts give it.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context, layering: NdnLayering) -> None:
+        self.name = context.name
+        self.state = context.state
+        self._rows = EventRows(context.name, context.state)
+        self._context = context
+        self._workload = context.workload
+        self._layering = layering
+        restart = "" if context.since is None else f" {context.since}"
+        self._rng = Random(f"{context.seed} {context.layering} {context.name}{restart}")
+        self._applications: list[Reporter] = []
+        self.host = Host(self._forwarder(), FIRST_FACE)
+        faces = {
+            self.host.add_link(rate_mbit=context.network.links[interface.link].bw_mbit): interface
+            for interface in context.network.link_ends
+            if interface.node == context.name
+        }
+        self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]
+        self._face_toward = {interface.peer: face for face, interface in faces.items()}
+        self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs
+        self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and where they lead
+        self._multicasts: list[tuple[Feed, dict[str, int]]] = []
+        self._idle = self._workload.idle
+        self._to_idle: dict[str, dict[int, int]] = {}  # home of idle feeds -> faces that lead there, costs
+        self._route_changes = RouteChanges()
+        self._followed: set[bytes] = set()
+        self._follower: int | None = None
+        self._add_feeds()
+        self._add_bulk()
+        for prefix, nodes in context.prefixes.items():
+            self._sources.append(((from_uri(prefix),), dict.fromkeys(nodes, 0)))
+        self.reroute(context.network, context.routing)
+        if context.since is None:
+            self._route_changes = RouteChanges()  # what is there from the start is no change
+
+    def reroute(self, network: Topology, routing: Routing) -> None:
+        """Have the routes over links that are best now, and no others."""
+        before, self._over_links = self._over_links, {}
+        for prefixes, sources in self._sources:
+            for peer, cost in ways(network, self.name, sources, routing).items():
+                self._lead(prefixes, peer, cost)
+        for feed, sources in self._multicasts:
+            self._lead_multicast(feed, sources, network, routing)
+        fib = self.host.forwarder.fib
+        changes = self._route_changes
+        for prefix, face in before.keys() - self._over_links.keys():
+            fib.remove(prefix, face)
+            changes.note((prefix,))
+        for (prefix, face), cost in self._over_links.items():
+            if before.get((prefix, face)) != cost:
+                fib.add(prefix, face, cost)
+                changes.note((prefix,))
+        for home, prefixes in self._idle.items():
+            known = self._to_idle.get(home, {})
+            found = ways(network, self.name, {home: 0}, routing)
+            faces = {self._face_toward[peer]: cost for peer, cost in found.items()}
+            for face in known.keys() - faces.keys():
+                fib.remove_many(prefixes, face)
+                changes.note(prefixes)
+            for face, cost in faces.items():
+                if known.get(face) != cost:
+                    fib.add_many(prefixes, face, cost)
+                    changes.note(prefixes)
+            self._to_idle[home] = faces
+
+    def choose_strategy(self, prefix: str, strategy: str) -> None:
+        """See Choosing."""
+        choose_strategies(self.host.forwarder, {prefix: strategy})
+
+    def _forwarder(self) -> Forwarder:
+        workload, kind = self._workload, self._layering
+        limits = self._context.limits
+        if workload.retain is not None and self.name in workload.publishers:
+            # What the publisher does not retain, its own node's caches do not either.
+            limits = limits._replace(
+                cs_packets=min(limits.cs_packets, workload.retain),
+                feed_items=min(limits.feed_items, workload.retain),
+            )
+        feeds = FeedStore(limits.feeds, limits.feed_items, limits.feed_bytes, limits.feeds_bytes)
+        forwarder = Forwarder(
+            rng=self._rng,
+            cs_capacity=limits.cs_packets,
+            cs_policy=limits.cs_policy,
+            pit_capacity=limits.pit_entries,
+            controlled_push=kind.controlled_push,
+            feed_store=feeds,
+            recovery=kind.recovery,
+            persistent=kind.persistent,
+            observable=True,
+        )
+        choose_strategies(forwarder, self._context.strategies)
+        return forwarder
+
+    def _add_feeds(self) -> None:
+        """Attach what publishes and follows feeds, and route to it."""
+        workload = self._workload
+        published = {feed.key: feed for feed in workload.feeds if feed.publisher == self.name}
+        if workload.branch is not None and workload.branch.publisher == self.name:
+            published[workload.branch.key] = workload.branch
+            # The first device reports the items that both have.
+            reported, key = self.state.published, workload.branch.key
+            reported[key] = max(reported[key], workload.common)
+        self._follow()
+        for feed in workload.feeds:
+            sources = workload.sources(feed)
+            own = self._publish(published[feed.key]) if feed.key in published else None
+            self._route_feed(feed, own)
+            self._route_multicast(feed, sources, own)
+
+    def _route_feed(self, feed: Feed, own: int | None) -> None:
+        """Route to a feed; `own` is the face of the application that publishes it here, if one does."""
+        name = log_name(feed.key)
+        if own is not None:
+            self._route((name, SHA256), own)
+            return
+        if self.name == self._workload.archive and self._follower is not None:
+            self._route((name,), self._follower)
+        self._sources.append(((name, SHA256), self._workload.sources(feed)))
+
+    def _publish(self, feed: Feed) -> int:
+        application = self._layering.publisher(
+            feed.messages,
+            [self._context.start + time for time in feed.times],
+            stop=self._context.stop,
+            rng=self._rng,
+            producer=producer_of(self._context.seed, self.name) if self._layering.whole else None,
+            retain=self._workload.retain,
+            **self._context.parameters,
+        )
+        return self._attach(application)
+
+    def _follow(self) -> None:
+        """Attach the subscriber, or the archive, if there is one and its time is not over."""
+        plan, since = self._context.plan, self._context.since
+        if plan is None:
+            return
+        if since is not None:
+            if since >= plan.stop:
+                return
+            plan = plan._replace(start=max(plan.start, since))
+        feeds = self._workload.follows[self.name]
+        is_archive = self.name == self._workload.archive and self._layering.controlled_push
+        subscriptions = {
+            name: self._layering.subscription(
+                name,
+                rng=self._rng,
+                **({"is_relay": True} if is_archive else {}),
+                **self._context.parameters,
+            )
+            for name in (log_name(feed.key) for feed in feeds)
+        }
+        self._followed = {*subscriptions}
+        if self.name != self._workload.archive:
+            self._follower = self._attach(self._subscriber(subscriptions, plan))
+            return
+        (feed,) = feeds
+        kept = feed.messages[: self.state.delivered[feed.key]]
+        ((name, subscription),) = subscriptions.items()
+        self._follower = self._attach(Archivist(name, subscription, plan, kept))
+
+    def _subscriber(self, subscriptions: Mapping[bytes, Subscription], plan: Plan) -> Reporter:
+        """Return the application that follows feeds."""
+        return Subscriber(subscriptions, plan)
+
+    def _add_bulk(self) -> None:
+        """Attach the ends of cross traffic, and route to where it comes from."""
+        for transfer in self._context.transfers:
+            feed = transfer.feed
+            name = log_name(feed.key)
+            if feed.publisher == self.name:
+                times = [self._context.start] * len(feed.messages)
+                self._route((name,), self._attach(Publisher(feed.messages, times)))
+                continue
+            self._sources.append(((name,), {feed.publisher: 0}))
+            if transfer.to == self.name:
+                scout = Scout()
+                scout.tip = len(feed.messages)
+                fetch = Follower(
+                    name, scout, rng=self._rng, buffer=_BULK_BUFFER, lifetime_ms=_BULK_LIFETIME_MS
+                )
+                self._attach(Subscriber({name: fetch}, transfer.plan))
+
+    def _attach(self, application: Reporter) -> int:
+        self._applications.append(application)
+        return self.host.attach(application)
+
+    def _route(self, prefixes: Iterable[bytes], face: int, cost: int = 0) -> None:
+        for prefix in prefixes:
+            self.host.forwarder.fib.add(prefix, face, cost)
+
+    def _lead(self, prefixes: Iterable[bytes], peer: str, cost: int = 0) -> None:
+        """Note a route to a neighbour; of several the cheapest counts."""
+        for prefix in prefixes:
+            way = prefix, self._face_toward[peer]
+            self._over_links[way] = min(self._over_links.get(way, cost), cost)
+
+    def _route_multicast(self, feed: Feed, sources: dict[str, int], published: int | None) -> None:
+        """Route the layering's multicast Interests, if it has such, to who follows a feed."""
+        multicast = self._layering.multicast
+        if multicast is None:
+            return
+        name = log_name(feed.key)
+        prefix = multicast.prefix(name)
+        self.host.forwarder.choose_strategy(prefix, MulticastStrategy)
+        if name in self._followed and self._follower is not None:
+            self._route((prefix,), self._follower)
+        if multicast.among_all and published is not None:
+            self._route((prefix,), published)
+        self._multicasts.append((feed, sources))
+
+    def _lead_multicast(
+        self, feed: Feed, sources: Iterable[str], network: Topology, routing: Routing
+    ) -> None:
+        multicast = self._layering.multicast
+        assert multicast is not None
+        prefix = multicast.prefix(log_name(feed.key))
+        for child, parent in tree(network, self._workload.followers(feed), sources, routing):
+            if parent == self.name:
+                self._lead((prefix,), child)
+            elif child == self.name and multicast.among_all:
+                self._lead((prefix,), parent)
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """Return what the applications report since the last call, as rows of events.jsonl."""
+        return self._rows.of(
+            event for application in self._applications for event in application.take_events()
+        )
+
+    def strategies(self) -> dict[str, str]:
+        """Return the strategies: name prefix -> the strategy's name, without its parameters, as URIs."""
+        chosen = self.host.forwarder.strategies.items()
+        return {to_uri(prefix): f"/localhost/nfd/strategy/{strategy.NAME}" for prefix, strategy in chosen}
+
+    def routes(self) -> dict[str, dict[str, int]]:
+        """See Routed."""
+        peers = {face: peer for peer, face in self._face_toward.items()}
+        found: dict[str, dict[str, int]] = {}
+        for prefix, hops in self.host.forwarder.fib.items():
+            known = found.setdefault(to_uri(prefix), {})
+            for hop in reversed(hops):  # the best last: of several applications it counts
+                known[peers.get(hop.face, "")] = hop.cost
+        return found
+
+    def take_secrets(self) -> list[Secret]:
+        """Return no secrets: nothing is encrypted."""
+        return []
+
+    def held(self) -> dict[str, Held]:
+        """Return what the forwarder holds, by kind: its PIT."""
+        forwarder = self.host.forwarder
+        return {"pit": Held(*forwarder.pit_held())}
+
+    def counters(self) -> dict[str, Any]:
+        """Return the forwarder's counters by name."""
+        forwarder = self.host.forwarder
+        row = {
+            "pit_ranges": forwarder.pit_ranges(),
+            "pit_credit": forwarder.pit_credit(),
+            "pit_satisfied": forwarder.pit_satisfied,
+            "pit_expired": forwarder.pit_expired,
+            "cs_entries": len(forwarder.cs),
+            "fib_entries": len(forwarder.fib),
+            "route_changes": self._route_changes.routes,
+            "route_change_bytes": self._route_changes.name_bytes,
+            **forwarder.counters.as_dict(),
+        }
+        if forwarder.feeds is not None:
+            row |= {f"feeds_{key}": value for key, value in sorted(forwarder.feeds.counters.items())}
+        return row
+
+
+def choose_strategies(forwarder: Forwarder, chosen: Mapping[str, str]) -> None:
+    """Give a forwarder the strategies of a scenario; raise ValueError, with a line for the user."""
+    for prefix, text in chosen.items():
+        forwarder.choose_strategy(from_uri(prefix), *strategies.parse(text))

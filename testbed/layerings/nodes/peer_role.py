@@ -1,0 +1,81 @@
+"""The part that a node with a Scuttlebutt peer has in a run, whatever program the peer is."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ssb.keys import Identity
+from ssb.message import Message
+from testbed.layerings.nodes.node import Context
+from testbed.layerings.nodes.workload import Feed
+
+
+class Publication(NamedTuple):
+    """A message to be published, and when, ns."""
+
+    time: int
+    feed: int
+    message: Message
+
+
+class Role:
+    """What a peer publishes and follows, and whom it calls.
+
+    Args:
+        context: see Context; its parameters are those of `ssb`.
+        home: the node whose peer is the only one that this one calls, and the way to all feeds; None if there
+            is none such.
+
+    Attributes:
+        feeds: those that it publishes.
+        due: what is to be published from now on, in order.
+        follows: feed key -> feed, of those that it subscribes to; none if the time for that is over.
+        own: the keys of all feeds that it publishes or subscribes to.
+        is_everywhere: peers run on all nodes, call their neighbours, and replicate all feeds.
+        replicated: the keys of what it replicates from the start of its subscription to the stop.
+        called: the nodes whose peers it calls.
+        stays_connected: it calls at once, and stays when the subscription is over.
+        calls_at, joins_at, stops_at: when it calls, subscribes and unsubscribes, ns; None for never.
+    """
+
+    def __init__(self, context: Context, home: str | None = None) -> None:
+        workload, parameters, network = context.workload, context.parameters, context.network
+        since = context.since or 0
+        plan = context.plan
+        self.feeds = [feed for feed in workload.feeds if feed.publisher == context.name]
+        followed: Sequence[Feed] = workload.follows.get(context.name, ()) if plan is not None else ()
+        is_over = plan is None or (context.since is not None and context.since >= plan.stop)
+        self.follows = {} if is_over else {feed.key: feed for feed in followed}
+        self.own = {feed.key for feed in (*self.feeds, *followed)}
+        self.due = sorted(
+            (
+                Publication(context.start + time, number, message)
+                for number, feed in enumerate(self.feeds)
+                for message, time in zip(feed.messages, feed.times, strict=True)
+                if message.sequence > context.state.published[feed.key]
+            ),
+            key=lambda each: (each.time, each.feed, each.message.sequence),
+        )
+        self.is_everywhere = parameters.get("connect") == "neighbours"
+        self.replicated: list[str] = []
+        if self.follows and not self.is_everywhere:
+            self.replicated = [feed.key for feed in workload.within(context.name, parameters.get("hops", 1))]
+        if home is not None:
+            self.called = [home]
+        elif self.is_everywhere:
+            neighbours = {hop.into.node for hop in network.hops if hop.out.node == context.name}
+            self.called = sorted(other for other in neighbours if context.name < other)
+        else:
+            self.called = sorted({feed.publisher for feed in self.follows.values()} - {context.name})
+        self.stays_connected = self.is_everywhere or home is not None
+        start = max(plan.start, since) if plan is not None else 0
+        self.joins_at = start if self.follows else None
+        self.stops_at = plan.stop if plan is not None and self.follows else None
+        self.calls_at: int | None = None
+        if self.called:
+            self.calls_at = since if self.stays_connected else start
+
+
+def peer_identity(seed: int, node: str) -> Identity:
+    """Return the identity of a node's peer: the same for all who ask, and in all runs with a seed."""
+    return Identity.from_seed(hashlib.sha256(f"peer {seed} {node}".encode()).digest())

@@ -1,0 +1,303 @@
+"""A stock Scuttlebutt peer as a node of a run: `ssb-server` of npm, unmodified, with its own sockets.
+
+The node's own program only tells it what to do: by calls at its port, as its owner. Others see no difference
+between a stock peer and one of ours.
+"""
+
+import json
+import shutil
+from collections import Counter, deque
+from collections.abc import Mapping
+from random import Random
+from typing import Any, Final
+
+from captures.formats.key_log import Secret
+from ssb import key_file
+from ssb.application import Event
+from ssb.canonical import InvalidJson, parse
+from ssb.keys import Identity
+from ssb.message import InvalidMessage, Message
+from ssb.peer.peer import PORT
+from ssb.transport.address import PeerAddress
+from ssb.transport.calls import Answered, Calls, Finished
+from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
+from ssb.transport.muxrpc import ProtocolError
+from ssb.transport.secure_stream import ChannelError, SecureStream
+from testbed.errors import UserError
+from testbed.layerings.nodes.node import Context, EventRows, Held, Process
+from testbed.layerings.nodes.peer_role import Role, peer_identity
+from topologies.endpoint import (
+    Address,
+    Close,
+    Closed,
+    Connect,
+    Ended,
+    Opened,
+    Program,
+    Received,
+    Send,
+    StreamAction,
+    StreamEvent,
+)
+from topologies.model import Topology
+
+SSB_SERVER: Final = "ssb-server"
+INSTALL: Final = "npm install -g ssb-server@16.0.1 ssb-db2@8.1.0"
+"""Version 16 needs ssb-db2, and does not say so."""
+
+_AGAIN = 1_000_000_000
+
+
+def check() -> None:
+    """Raise UserError if there is no stock peer on this machine."""
+    if shutil.which("node") is None or shutil.which(SSB_SERVER) is None:
+        raise UserError(f"{SSB_SERVER} is not on PATH, or Node.js is not; install it with: {INSTALL}")
+
+
+def process(network: Topology, seed: int, node: str) -> Process:
+    """Return the program of a node: `ssb-server start`, with the identity that others know."""
+    address = network.address(node)
+    program = shutil.which(SSB_SERVER) or SSB_SERVER
+    options = {"host": address, "port": PORT, "local": "false", "timers.inactivity": -1}
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    return Process(
+        argv=(program, "start", "--", "--path", ".", *words),
+        files={
+            "secret": key_file.text_of(peer_identity(seed, node)),
+            "config": json.dumps({"host": address, "port": PORT}),  # for clients, which read it in ~/.ssb
+        },
+        ready=(address, PORT),
+    )
+
+
+class StockNode:
+    """A node with a stock peer: publishes and follows by calls to it.
+
+    A message counts as published when the peer is told to add it, and as delivered when the peer's log, which
+    is read live, has it.
+
+    Attributes: see Node.
+    """
+
+    def __init__(self, context: Context, home: str | None = None) -> None:
+        self.name = context.name
+        self.state = context.state
+        self._rows = EventRows(context.name, context.state)
+        self._role = role = Role(context, home)
+        self._identity = peer_identity(context.seed, context.name)
+        self._random = Random(f"{context.seed} {context.layering} {context.name} {context.since} stock")
+        self._address = (context.network.address(context.name), PORT)
+        self._friends = [
+            PeerAddress(context.network.address(other), PORT, peer_identity(context.seed, other).ref)
+            for other in role.called
+        ]
+        self._due = deque(role.due)
+        self._joins_at = role.joins_at
+        self._stops_at = role.stops_at
+        self._follows = dict(role.follows)
+        self._peer = _Owner(self._identity, self._address, self._random, context.since or 0)
+        self._calls_at = role.calls_at
+        self._events: list[Event] = []
+        self._log: list[Message] = []  # messages that are not reported yet
+        self._seen: Counter[str] = Counter()
+        for feed in role.feeds:
+            self._request(feed.key)
+        self.programs = [Program(self, {})]
+
+    # The endpoint
+
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
+        """See Endpoint: there are no datagrams."""
+
+    def set_link(self, port: int, up: bool, now: int) -> None:
+        """See Endpoint: the peer notices by itself."""
+
+    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
+        """See Endpoint: there are no datagrams."""
+        return []
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        deadlines = [self._peer.next_deadline(), self._calls_at, self._joins_at, self._stops_at]
+        if self._due:
+            deadlines.append(self._due[0].time)
+        return min((due for due in deadlines if due is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Join, publish, call and stop when it is time."""
+        if self._joins_at is not None and now >= self._joins_at:
+            self._joins_at = None
+            self._events += [Event(now, "joined", key) for key in self._follows]
+            self._deliver(now)
+            for key in self._role.replicated:
+                self._request(key)
+        if self._calls_at is not None and now >= self._calls_at:
+            self._calls_at = now + _AGAIN  # whoever is connected stays so
+            for friend in self._friends:
+                self._peer.call(("gossip", "connect"), str(friend))
+        while self._due and self._due[0].time <= now:
+            message = self._due.popleft().message
+            self._peer.call(("add",), parse(message.text))
+            self._events.append(
+                Event(now, "published", message.author, message.sequence, len(message.encoded))
+            )
+        if self._stops_at is not None and now >= self._stops_at:
+            self._stops_at = None
+            self._events += [Event(now, "stopped", key) for key in self._follows]
+            self._follows = {}
+            for key in self._role.replicated:
+                self._peer.call(("replicate", "request"), key, False)
+        self._peer.wake(now)
+
+    def on_stream(self, event: StreamEvent, now: int) -> None:
+        """See StreamEndpoint."""
+        for message in self._peer.on_stream(event, now):
+            if message.sequence > self._seen[message.author]:  # a log that is read anew begins at its start
+                self._seen[message.author] = message.sequence
+                self._log.append(message)
+        if self._joins_at is None:
+            self._deliver(now)
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        return self._peer.take_actions()
+
+    # The node
+
+    def take_events(self) -> list[dict[str, Any]]:
+        """See Node."""
+        rows = self._rows.of([*self._events, *self._peer.take_troubles(self._follows)])
+        self._events.clear()
+        return rows
+
+    def take_secrets(self) -> list[Secret]:
+        """Return no secrets: a stock peer tells nobody."""
+        return []
+
+    def held(self) -> dict[str, Held]:
+        """Return nothing: nobody sees what a stock peer holds."""
+        return {}
+
+    def counters(self) -> dict[str, Any]:
+        """Return how many calls the peer has refused."""
+        return {"refused": self._peer.refused}
+
+    def _deliver(self, now: int) -> None:
+        """Report what has come of feeds that are followed."""
+        self._events += [
+            Event(now, "delivered", message.author, message.sequence, len(message.encoded))
+            for message in self._log
+            if message.author in self._follows
+        ]
+        self._log.clear()
+
+    def _request(self, feed: str) -> None:
+        self._peer.call(("replicate", "request"), feed, True)
+
+
+class _Owner:
+    """The owner's connection to a stock peer: calls, and its log as it grows.
+
+    Calls that are made before it stands wait. A connection that is lost is made anew, and the calls that
+    were not answered are made again.
+
+    Attributes:
+        refused: calls that were answered with an error; those to connect do not count.
+    """
+
+    def __init__(self, identity: Identity, address: Address, random: Random, now: int) -> None:
+        self._identity = identity
+        self._address = address
+        self._random = random
+        self._stream = 0
+        self._channel: SecureStream | None = None
+        self._calls = Calls()
+        self._log: int | None = None
+        self._waiting: deque[tuple[tuple[str, ...], tuple[Any, ...]]] = deque()
+        self._unanswered: dict[int, tuple[tuple[str, ...], tuple[Any, ...]]] = {}
+        self._connects_at: int | None = now
+        self._actions: list[StreamAction] = []
+        self._troubles: list[tuple[int, str]] = []
+        self.refused = 0
+
+    def call(self, name: tuple[str, ...], *arguments: Any) -> None:
+        """Make a call."""
+        self._waiting.append((name, arguments))
+        self._send()
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._connects_at
+
+    def wake(self, now: int) -> None:
+        """Connect."""
+        if self._connects_at is not None and now >= self._connects_at:
+            self._connects_at = None
+            self._stream += 1
+            self._actions.append(Connect(self._stream, self._address))
+
+    def on_stream(self, event: StreamEvent, now: int) -> list[Message]:
+        """Return the messages that have come into the peer's log."""
+        messages: list[Message] = []
+        if isinstance(event, Opened):
+            own, seed = self._identity, self._random.randbytes(32)
+            handshake = ClientHandshake(own, own.public_key, MAIN_NETWORK, seed)
+            self._channel = SecureStream(handshake)
+            self._calls = Calls()
+            self._log = None
+        elif isinstance(event, Received) and self._channel is not None:
+            try:
+                plain = self._channel.receive(event.data)
+                if self._channel.remote and self._log is None:
+                    self._log = self._calls.call(("createLogStream",), [{"live": True}], "source")
+                messages = self._read(plain, now)
+            except (ChannelError, ProtocolError, InvalidJson, InvalidMessage) as error:
+                self._troubles.append((now, str(error)))
+                self._actions.append(Close(event.stream, abort=True))
+                self._lost(now)
+        elif isinstance(event, Closed | Ended):
+            self._lost(now)
+        self._send()
+        return messages
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def take_troubles(self, feeds: Mapping[str, Any]) -> list[Event]:
+        """Return what went wrong since the last call, as errors of feeds."""
+        troubles, self._troubles = self._troubles, []
+        return [Event(time, "error", feed, detail=detail) for time, detail in troubles for feed in feeds]
+
+    def _read(self, plain: bytes, now: int) -> list[Message]:
+        messages = []
+        for event in self._calls.receive(plain):
+            if isinstance(event, Answered) and event.call == self._log:
+                entry = parse(event.body.decode())
+                if isinstance(entry, dict) and "value" in entry:  # else {"sync": true}
+                    messages.append(Message.from_value(entry["value"]))
+            elif isinstance(event, Answered | Finished):
+                made = self._unanswered.pop(event.call, None)
+                if isinstance(event, Finished) and event.error and made and made[0][0] != "gossip":
+                    self.refused += 1
+                    self._troubles.append((now, f"{'.'.join(made[0])}: {event.error}"))
+        return messages
+
+    def _send(self) -> None:
+        if self._channel is None:
+            return
+        if self._log is not None:
+            while self._waiting:
+                name, arguments = self._waiting.popleft()
+                self._unanswered[self._calls.call(name, arguments, "async")] = name, arguments
+            self._channel.send(self._calls.take_output())
+        output = self._channel.take_output()
+        if output:
+            self._actions.append(Send(self._stream, output))
+
+    def _lost(self, now: int) -> None:
+        self._channel = self._log = None
+        self._waiting.extendleft(reversed(self._unanswered.values()))
+        self._unanswered.clear()
+        self._connects_at = now + _AGAIN // 10

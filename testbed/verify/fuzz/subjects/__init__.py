@@ -1,0 +1,1 @@
+"""The subjects of fuzzing, each with its properties."""

@@ -1,0 +1,172 @@
+"""Damaged captures, from the file to tables: nothing raises, both decoders agree, counts add up.
+
+An input is a capture file. Where it is a chain of pcap records or pcapng blocks, mutations take these apart:
+a unit is the file's header, a record or a block; what a unit carries behind the headers of its frame is the
+packet. Rebuilt, a unit says the right lengths again, so that damage to a packet is not hidden by damage to
+what is around it; damage to the file itself is the business of the mutations by bytes.
+"""
+
+import os
+import struct
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from random import Random
+
+import pyarrow.parquet as pq
+
+from analysis.decode.batch import DECODED
+from analysis.decode.reader import NO_TIME, Findings, Reading, plain, read_packets
+from analysis.decode.reference import decode_frame, decode_payload
+from analysis.spark.parquet import BY
+from analysis.spark.to_parquet import Report, extract
+from captures.formats.files import cut, read_piece
+from captures.formats.pcapng import CaptureError
+from captures.formats.records import pcap_order
+from captures.layers.frames import udp_frame
+from testbed.verify.fuzz.subjects.wire import expect
+
+LONGEST = 8192
+_PIECE = 700
+"""Bytes of a piece: a capture of this size is several."""
+
+_PCAP_HEADER, _RECORD = 24, 16
+_BLOCK = 28
+_UDP_AT = 34
+_ENDS = bytes(6), bytes(6), "10.0.0.1", "10.0.0.2"
+
+
+def check(data: bytes) -> None:
+    """Decode a capture in every way there is without Spark, and write its table; raise Finding."""
+    decode_payload.cache_clear()  # an input tells the same whatever came before
+    with tempfile.TemporaryDirectory(dir=_memory()) as name:
+        place = Path(name)
+        path = place / "a-eth0.pcap"
+        path.write_bytes(data)
+        try:
+            pieces = list(cut(path, size=_PIECE))
+        except CaptureError:
+            return  # told in one line: it is none
+        readings = [Reading("run", piece) for piece in pieces]
+        decoded = [row for reading in readings for row in _both_decoders(reading)]
+        [report] = extract(readings, place / "packets", BY, None) if readings else [None]
+        if report is not None:
+            _check_counts(report, decoded, place / "packets")
+
+
+def _memory() -> str | None:
+    """Return a directory in memory, if there is one: thousands of small files are written."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _both_decoders(reading: Reading) -> Iterator[dict[str, object]]:
+    """Yield the rows of a piece as the decoder of windows has them; the careful one has to agree."""
+    found = Findings()
+    batches = [plain(batch) for batch in read_packets(reading, found)]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    frames = list(_frames(reading))
+    expect("a row a frame", holds=len(rows) == len(frames))
+    for row, (frame, original, link_type) in zip(rows, frames, strict=True):
+        careful = dict(zip(DECODED, decode_frame(frame, original, link_type), strict=True))
+        if row["problem"] == NO_TIME:
+            careful["problem"] = NO_TIME
+        for column in DECODED:
+            expect(f"{column} is {careful[column]!r}", holds=row[column] == careful[column])
+        layers = sum(row[f"{layer}_bytes"] for layer in ("eth", "ip", "udp", "carried", "lp", "ndn"))
+        expect("the bytes of all layers are the frame's", holds=layers == row["frame_bytes"])
+    yield from rows
+
+
+def _frames(reading: Reading) -> Iterator[tuple[bytes, int, int]]:
+    for window, interfaces in read_piece(reading.piece, []):
+        records = window.records
+        columns = (records.at, records.captured, records.original, records.source)
+        for at, captured, original, source in zip(*(each.tolist() for each in columns), strict=True):
+            yield window.data[at : at + captured].tobytes(), original, interfaces[source].link_type
+
+
+def _check_counts(report: Report, decoded: list[dict[str, object]], packets: Path) -> None:
+    files = packets.rglob("*.parquet")
+    written = list(chain.from_iterable(pq.read_table(path, partitioning=None).to_pylist() for path in files))
+    kinds = Counter(row["kind"] for row in written)
+    problems = Counter(row["problem"] for row in written if row["problem"] is not None)
+    expect("every frame is counted", holds=report.frames == len(decoded))
+    of_frames = Counter(row["kind"] for row in decoded)
+    of_streams = Counter(kinds)
+    of_streams.subtract(of_frames)
+    expect("every frame is written", holds=min(of_streams.values(), default=0) >= 0)
+    expect("kinds add up", holds=kinds == Counter(report.kinds))
+    expect("problems add up", holds=problems == Counter(report.problems))
+    malformed = sum(1 for row in written if row["kind"] == "malformed" and not row["problem"])
+    expect("what is malformed says why", holds=not malformed)
+
+
+def split(data: bytes) -> list[bytes]:
+    """Take a capture apart: its header and records or blocks; all of it, where that cannot be done."""
+    if len(data) >= _PCAP_HEADER and pcap_order(data[:4]) == "<":
+        units, at = [data[:_PCAP_HEADER]], _PCAP_HEADER
+        while at + _RECORD <= len(data):
+            end = at + _RECORD + struct.unpack_from("<I", data, at + 8)[0]
+            units.append(data[at:end])
+            at = end
+        return units + ([data[at:]] if at < len(data) else [])
+    units, at = [], 0
+    while at + 12 <= len(data):
+        size = struct.unpack_from("<I", data, at + 4)[0]
+        if size < 12 or at + size > len(data):
+            break
+        units.append(data[at : at + size])
+        at += size
+    return units + ([data[at:]] if at < len(data) else [])
+
+
+def frame(unit: bytes) -> tuple[bytes, bytes]:
+    """Return what stands before a unit's packet, and the packet; of every fourth, the packet is the frame."""
+    start = _place(unit)
+    if start is None or len(unit) < start + 14:
+        return b"", unit
+    size = struct.unpack_from("<I", unit, start - 8)[0]
+    whole = unit[start : start + size]
+    at = start
+    if zlib.crc32(unit) % 4:
+        is_udp = whole[12:14] == b"\x08\0" and whole[23:24] == b"\x11"
+        at += _UDP_AT + 8 if is_udp else 14 if whole[12:14] == b"\x86\x24" else 0
+    return unit[:at], unit[at : start + size]
+
+
+def unit(head: bytes, packet: bytes) -> bytes:
+    """Make a unit of what stands before a packet and one, with lengths that fit."""
+    start = _place(head)
+    if start is None:
+        return head + packet
+    made = bytearray(head + packet)
+    size = len(made) - start
+    if len(head) == start + _UDP_AT + 8 and len(packet) < 60_000:
+        struct.pack_into("!H", made, start + 16, size - 14)
+        struct.pack_into("!H", made, start + _UDP_AT + 4, 8 + len(packet))
+    struct.pack_into("<II", made, start - 8, size, size)
+    if start == _BLOCK:
+        made += bytes(-len(made) % 4)
+        made += struct.pack("<I", len(made) + 4)
+        struct.pack_into("<I", made, 4, len(made))
+    return bytes(made)
+
+
+def _place(unit: bytes) -> int | None:
+    """Return where the frame begins in a record or an Enhanced Packet Block; None if it is neither."""
+    if len(unit) >= _BLOCK and unit[:4] == b"\x06\0\0\0":
+        return _BLOCK
+    is_header = unit[:4] in (b"\n\r\r\n", b"\x01\0\0\0") or len(unit) < _RECORD or pcap_order(unit[:4])
+    return None if is_header else _RECORD
+
+
+def head(rng: Random) -> bytes:
+    """Draw what stands before a packet: a record's header and those of a frame."""
+    carrier = rng.choice((udp_frame(*_ENDS, 6363, 6363, b"", 1), udp_frame(*_ENDS, 9, 56363, b"", 1)))
+    if not rng.randrange(3):
+        carrier = bytes(12) + b"\x86\x24"
+    time = rng.choice((rng.randrange(100), rng.randrange(1 << 32)))
+    return struct.pack("<4I", time, 0, len(carrier), len(carrier)) + carrier

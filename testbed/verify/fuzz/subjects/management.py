@@ -1,0 +1,231 @@
+"""The management protocol under any commands: an answer, or a drop; no change unless the answer is 200.
+
+An input is a sequence of events. Each is a byte, the kind in its low two bits and an index in the others,
+then, but for a pause, two bytes of a length and as many bytes: a packet of a local application, or of a
+neighbour; or what a command asks for, an element of ControlParameters, which is signed here as no mutation
+would do.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from forwarder.daemon.commands import Signer
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.management import LOCALHOP, LOCALHOST, Authorisation, Management
+from forwarder.management.authorisation import AnnouncementRule, AuthorisationFile, LocalhopRule
+from forwarder.management.feednet import FeednetModule
+from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
+from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters, Outcome
+from forwarder.wire.lp import open_data
+from forwarder.wire.name import from_uri
+from forwarder.wire.tlv import MalformedPacket, elements, read_nni
+from testbed.verify.fuzz.subjects.wire import expect
+
+MS = 1_000_000
+START_MS = 1_700_000_000_000
+PACKET, FROM_NEIGHBOUR, COMMAND, PAUSE = range(4)
+VERBS = (
+    "/rib/register",
+    "/rib/unregister",
+    "/rib/announce",
+    "/rib/list",
+    "/fib/add-nexthop",
+    "/fib/remove-nexthop",
+    "/fib/list",
+    "/faces/create",
+    "/faces/update",
+    "/faces/destroy",
+    "/faces/query",
+    "/faces/list",
+    "/faces/channels",
+    "/faces/events",
+    "/cs/config",
+    "/cs/erase",
+    "/cs/info",
+    "/strategy-choice/set",
+    "/strategy-choice/unset",
+    "/strategy-choice/list",
+    "/status/general",
+    "/feednet/status",
+    "/x/y",
+)
+"""Of commands and datasets, by an event's index."""
+
+_PAUSES_MS = (1, 50, 1000, 4000, 60_000, 200_000)
+_MOST_EVENTS = 24
+_MOST_OUTPUTS = 64
+_NAMES = tuple(from_uri(verb) for verb in VERBS)
+
+
+class Event(NamedTuple):
+    """What happens: a kind, an index (below 64) and bytes."""
+
+    kind: int
+    which: int
+    packet: bytes = b""
+
+    def encode(self) -> bytes:
+        """Write it."""
+        head = bytes((self.kind | self.which << 2,))
+        return head if self.kind == PAUSE else head + len(self.packet).to_bytes(2, "big") + self.packet
+
+
+def decode(data: bytes) -> list[Event]:
+    """Read the events of an input; every input is one."""
+    events: list[Event] = []
+    at = 0
+    while at < len(data) and len(events) < _MOST_EVENTS:
+        kind, which = data[at] & 3, data[at] >> 2
+        at += 1
+        packet = b""
+        if kind != PAUSE:
+            end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+            packet, at = data[at + 2 : end], end
+        events.append(Event(kind, which, packet))
+    return events
+
+
+class _Faces:
+    """Makes faces of nothing: of udp4 and tcp4, the latter when it is too late to matter."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._listeners: list[Callable[[FaceEvent, Face, int], None]] = []
+
+    def add(self, uri: str, *, local: bool, now: int) -> Face:
+        face = self._host.add_face(local=local)
+        face.uri, face.local_uri, face.persistency = uri, "unix:///nfd.sock", Persistency.ON_DEMAND
+        self._tell(FaceEvent.CREATED, face, now)
+        return face
+
+    def create(self, wanted: FaceParameters, now: int, reply: Callable[[Outcome], None]) -> None:
+        """See FaceSystem."""
+        if not (wanted.uri or "").startswith("udp4://"):
+            reply(Outcome(406, "unsupported scheme"))
+        elif len(self._host.forwarder.faces) > 10:
+            reply(Outcome(504, "enough"))
+        else:
+            reply(Outcome(200, "OK", self.add(wanted.uri or "", local=False, now=now)))
+
+    def update(self, face: int, wanted: FaceParameters, now: int) -> Outcome:
+        """See FaceSystem."""
+        record = self._host.forwarder.faces[face]
+        if (wanted.mask or 0) & LOCAL_FIELDS:
+            record.local_fields = bool((wanted.flags or 0) & LOCAL_FIELDS)
+        if wanted.persistency is not None:
+            record.persistency = wanted.persistency
+        return Outcome(200, "OK", record)
+
+    def destroy(self, face: int, now: int) -> None:
+        """See FaceSystem."""
+        record = self._host.forwarder.faces.get(face)
+        if record is not None:
+            self._host.remove_face(face, now)
+            self._tell(FaceEvent.DESTROYED, record, now)
+
+    def channels(self) -> list[str]:
+        """See FaceSystem."""
+        return ["unix:///nfd.sock"]
+
+    def listen(self, listener: Callable[[FaceEvent, Face, int], None]) -> None:
+        """See FaceSystem."""
+        self._listeners.append(listener)
+
+    def _tell(self, event: FaceEvent, face: Face, now: int) -> None:
+        for listener in self._listeners:
+            listener(event, face, now)
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.now = START_MS * MS
+        self.forwarder = forwarder = Forwarder(rng=Random(1), cs_capacity=8)
+        self.host = host = Host(forwarder, FIRST_FACE)
+        self._faces = _Faces(host)
+        rules = AuthorisationFile(
+            localhop=(LocalhopRule(certfile="any"),), announcement=(AnnouncementRule(certfile="any"),)
+        )
+        self.management = Management(
+            forwarder, self._faces, authorisation=Authorisation(rules), started=self.now
+        )
+        self.management.extend(FeednetModule(forwarder, self.management.counters))
+        host.attach(self.management, INTERNAL_FACE)
+        self.management.start()
+        self.application = self._faces.add("fd://9", local=True, now=self.now).number
+        self.neighbour = self._faces.add("udp4://192.0.2.7:6363", local=False, now=self.now).number
+        self._signer = Signer(lambda: self.now // MS, Random(1))
+        host.take_outputs()
+
+    def play(self, event: Event) -> None:
+        if event.kind == PAUSE:
+            self._wait(_PAUSES_MS[event.which % len(_PAUSES_MS)] * MS)
+            return
+        face = self.neighbour if event.kind == FROM_NEIGHBOUR else self.application
+        if face not in self.forwarder.faces:
+            return
+        packet = self._command(event) if event.kind == COMMAND else event.packet
+        before = self._state()
+        self.host.receive(face, packet, None, self.now)
+        outputs = self.host.take_outputs()
+        expect(f"{len(outputs)} packets are sent at once", holds=len(outputs) <= _MOST_OUTPUTS)
+        if not any(_is_success(frame) for _, frame, _ in outputs):
+            expect("what is not answered by 200 has changed nothing", holds=self._state() == before)
+
+    def _command(self, event: Event) -> bytes:
+        """Return a command, one in four from one hop away, or a plain Interest for a dataset."""
+        verb = _NAMES[event.which % len(_NAMES)]
+        takes_payload = verb == from_uri("/rib/announce")
+        return self._signer.command(
+            verb,
+            b"" if takes_payload else event.packet,
+            payload=event.packet if takes_payload else b"",
+            prefix=LOCALHOP if event.which >= 3 * 16 else LOCALHOST,
+        )
+
+    def _wait(self, duration: int) -> None:
+        until = self.now + duration
+        for _ in range(32):
+            deadline = self.host.next_deadline()
+            if deadline is None or deadline > until:
+                break
+            self.now = max(deadline, self.now)
+            self.host.wake(self.now)
+            self.host.take_outputs()
+        self.now = until
+
+    def _state(self) -> object:
+        """Return all that a command can change."""
+        forwarder = self.forwarder
+        faces = forwarder.faces.values()
+        return (
+            dict(forwarder.fib.items()),
+            [(prefix, [str(route) for route in routes]) for prefix, routes in self.management.rib.items()],
+            [(face.number, face.uri, face.mtu, face.local_fields, face.persistency) for face in faces],
+            [(prefix, id(strategy)) for prefix, strategy in forwarder.strategies.items()],
+            (forwarder.cs.capacity, forwarder.cs.admits, forwarder.cs.serves),
+        )
+
+
+def _is_success(frame: bytes) -> bool:
+    """Tell whether a frame carries a ControlResponse of 200."""
+    opened = open_data(frame)
+    if opened is None:
+        return False
+    content = opened[0].content
+    try:
+        for kind, start, end in elements(content, 0, len(content)):
+            if kind == 0x65:
+                code, at, stop = next(elements(content, start, end))
+                return code == 0x66 and read_nni(content[at:stop]) == 200
+    except (MalformedPacket, StopIteration):
+        pass
+    return False
+
+
+def check(data: bytes) -> None:
+    """Play the events of an input; raise Finding, or whatever should not be raised."""
+    node = _Node()
+    for event in decode(data):
+        node.play(event)

@@ -1,0 +1,240 @@
+"""A node with state in it, under any frames at any of its faces and at any time.
+
+An input is a sequence of events. Each is a byte that says what happens (low three bits) and how long after
+the event before (the others, an index into PAUSES_MS), then, for a frame or packet, two bytes of its length
+and its bytes; one that is cut short ends early.
+"""
+
+import io
+import pickle
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from random import Random
+from typing import NamedTuple
+
+from forwarder.feedcache.cache import FeedStore
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.strategies.multicast import Multicast
+from forwarder.tables.counters import Counters
+from forwarder.tables.face import LinkType
+from forwarder.wire.feed import item_name
+from forwarder.wire.lp import parse_lp
+from forwarder.wire.name import from_uri, prefix_ends
+from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
+from forwarder.wire.persistent import make_persistent
+from testbed.verify.fuzz.subjects.wire import Finding, expect
+from testbed.verify.simulate.actors import Device
+from testbed.verify.simulate.feeds import items_of, name_of, signer_of
+from testbed.verify.simulate.invariants import digest
+from testbed.verify.simulate.story import Feed
+
+MS = 1_000_000
+
+LINKS = 4
+"""The kinds 0 to 3 are frames on links: plain, plain, of known rate, ad hoc with local fields."""
+APPLICATION, CUT, WAKE, NOTHING = range(LINKS, LINKS + 4)
+"""A packet of an application; a link goes down, or up again; the next alarm rings; only time goes by."""
+
+PAUSES_MS = (0, 0, 1, 5, 20, 100, 250, 500, 1000, 2000, 4000, 6000, 10_000, 60_000, 600_000, 3_600_000)
+
+UNTOUCHED = "a malformed packet changes nothing"
+
+_MOST_EVENTS = 64
+_MOST_WAKES = 32
+_MOST_OUTPUTS = 200
+_MTU = 1500
+_STATE = 2048
+"""Most bytes that a frame may add to the PIT, besides a few times its own."""
+
+OWN = Feed("native", 0, ("us",))
+RELAYED = Feed("native", 1, ("them",))
+OWN_NAME, RELAYED_NAME = name_of(OWN), name_of(RELAYED)
+PENDING, CACHED, PERSISTENT = from_uri("/net/a"), from_uri("/net/b"), from_uri("/net/c")
+NONCE = 0x01020304
+
+
+class Event(NamedTuple):
+    """What happens: one of the kinds above, an index into PAUSES_MS, and a frame or packet."""
+
+    kind: int
+    pause: int
+    frame: bytes = b""
+
+    def encode(self) -> bytes:
+        """Write it."""
+        head = bytes((self.kind | self.pause << 3,))
+        return head + len(self.frame).to_bytes(2, "big") + self.frame if self.kind <= APPLICATION else head
+
+
+def decode(data: bytes) -> list[Event]:
+    """Read the events of an input; every input is one."""
+    events: list[Event] = []
+    at = 0
+    while at < len(data) and len(events) < _MOST_EVENTS:
+        kind, pause = data[at] & 7, data[at] >> 3 & 15
+        at += 1
+        frame = b""
+        if kind <= APPLICATION:
+            end = at + 2 + int.from_bytes(data[at : at + 2], "big")
+            frame = data[at + 2 : end]
+            at = end
+        events.append(Event(kind, pause, frame))
+    return events
+
+
+@cache
+def _prelude() -> list[tuple[int, bytes]]:
+    """Return the frames, by the number of their link, that bring a node into a state worth attacking."""
+    lli = make_interest(item_name(RELAYED_NAME, 1), nonce=NONCE, lifetime_ms=9000, send_credit=8)
+    return [
+        (0, lli),
+        *((1, item.wire) for item in items_of(RELAYED, 0)[:2]),
+        (0, make_interest(PENDING, nonce=NONCE, can_be_prefix=True)),
+        (0, make_interest(CACHED, nonce=NONCE)),
+        (1, make_data(CACHED, b"b", freshness_ms=1000)),
+        (0, make_persistent(make_interest(PERSISTENT, nonce=NONCE, lifetime_ms=9000))),
+    ]
+
+
+class _Application:
+    """Takes whatever it gets, and sends what the input says."""
+
+    def __init__(self) -> None:
+        self.outbox: list[bytes] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        _check_packet(packet)
+
+    def take_outputs(self) -> list[bytes]:
+        outputs, self.outbox = self.outbox, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        return None
+
+    def wake(self, now: int) -> None:
+        pass
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves out what a malformed packet may touch: counters, and the generator that nonces come from."""
+
+    def persistent_id(self, thing: object) -> str | None:
+        return "" if type(thing) in (Random, Counter, Counters) else None
+
+
+def _pickled(forwarder: Forwarder) -> bytes:
+    """Return all of a forwarder's tables, in a tenth of the time that a digest takes.
+
+    Equal bytes are equal tables; different ones may just share other objects.
+    """
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(forwarder)
+    return buffer.getvalue()
+
+
+class _Node:
+    """The node, and the time; `photograph` takes down what all tables hold."""
+
+    def __init__(self, photograph: Callable[[Forwarder], bytes]) -> None:
+        self._photograph = photograph
+        forwarder = Forwarder(
+            rng=Random(1), cs_capacity=4, persistent=True, feed_store=FeedStore(max_feeds=4, max_items=8)
+        )
+        self.forwarder = forwarder
+        self.host = host = Host(forwarder)
+        self.now = MS
+        self.links = [host.add_link(_MTU, rate) for rate in (None, None, 10, None)]
+        self.is_up = dict.fromkeys(self.links, True)
+        ad_hoc = forwarder.faces[self.links[3]]
+        ad_hoc.link_type, ad_hoc.local_fields = LinkType.AD_HOC, True
+        device = Device(OWN_NAME, items_of(OWN, 0), signer_of(OWN))
+        device.publish(4, 0)
+        self.application = _Application()
+        forwarder.regions.add(from_uri("/here"))
+        forwarder.choose_strategy(from_uri("/net/all"), Multicast)
+        forwarder.fib.add(OWN_NAME, host.attach(device))
+        forwarder.fib.add(from_uri("/app"), host.attach(self.application))
+        forwarder.fib.add(b"", self.links[1])
+        for cost, link in enumerate(self.links[1:]):
+            forwarder.fib.add(from_uri("/net"), link, cost)
+        forwarder.fib.add(RELAYED_NAME, self.links[1])
+        for link, frame in _prelude():
+            host.receive(self.links[link], frame, None, self.now)
+            host.take_outputs()
+
+    def play(self, event: Event) -> None:
+        """Let time go by, then do what the event says, and check what comes of it."""
+        self._wait(PAUSES_MS[event.pause] * MS)
+        if event.kind < LINKS and self.is_up[self.links[event.kind]]:
+            self._receive(self.links[event.kind], event.frame)
+        elif event.kind == APPLICATION:
+            self.application.outbox.append(event.frame)
+            self.host.wake(self.now)
+        elif event.kind == CUT:
+            link = self.links[event.pause % LINKS]
+            self.is_up[link] = not self.is_up[link]
+            self.host.set_link(link, self.is_up[link], self.now)
+        elif event.kind == WAKE:
+            deadline = self.host.next_deadline()
+            if deadline is not None:
+                self._wait(max(0, min(deadline - self.now, PAUSES_MS[-1] * MS)))
+        self._take_outputs()
+
+    def _receive(self, link: int, frame: bytes) -> None:
+        self.host.next_deadline()  # does what has been put off
+        forwarder, face = self.forwarder, self.forwarder.faces[link]
+        malformed, in_bytes = forwarder.counters.malformed, face.in_bytes
+        before = self._photograph(forwarder)
+        held = forwarder.pit_bytes()
+        self.host.receive(link, frame, None, self.now)
+        if forwarder.counters.malformed != malformed:
+            expect("a malformed packet is counted once", holds=forwarder.counters.malformed == malformed + 1)
+            face.in_bytes = in_bytes
+            expect(UNTOUCHED, holds=self._photograph(forwarder) == before)
+            expect("a malformed packet is not answered", holds=not self.host.take_outputs())
+        grown = forwarder.pit_bytes() - held
+        expect(f"the PIT grows by {grown} bytes", holds=grown <= 4 * len(frame) + _STATE)
+
+    def _wait(self, duration: int) -> None:
+        until, wakes, last = self.now + duration, 0, -1
+        while (deadline := self.host.next_deadline()) is not None and deadline <= until:
+            wakes = wakes + 1 if deadline <= last else 0
+            expect(f"time stands still at {self.now}", holds=wakes < _MOST_WAKES)
+            last = self.now = max(deadline, self.now)
+            self.host.wake(self.now)
+            self._take_outputs()
+        self.now = until
+
+    def _take_outputs(self) -> None:
+        outputs = self.host.take_outputs()
+        expect(f"{len(outputs)} frames are sent at once", holds=len(outputs) <= _MOST_OUTPUTS)
+        for face, frame, _ in outputs:
+            expect("only links that are up are sent to", holds=self.is_up[face])
+            _check_packet(frame)
+
+
+def _check_packet(packet: bytes) -> None:
+    """Check that what is sent is a packet."""
+    lp = parse_lp(packet)
+    if lp.fragment and lp.frag_count == 1:
+        network = (parse_interest if lp.fragment[0] == 5 else parse_data)(lp.fragment)
+        prefix_ends(network.name)
+
+
+def check(data: bytes) -> None:
+    """Play the events of an input; raise Finding, or whatever should not be raised."""
+    try:
+        _play(data, _pickled)
+    except Finding as finding:
+        if str(finding) != UNTOUCHED:
+            raise
+        _play(data, digest)
+
+
+def _play(data: bytes, photograph: Callable[[Forwarder], bytes]) -> None:
+    node = _Node(photograph)
+    for event in decode(data):
+        node.play(event)

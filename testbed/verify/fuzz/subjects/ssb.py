@@ -1,0 +1,165 @@
+"""A Scuttlebutt peer under any bytes of another: it closes, and stores nothing that is not signed.
+
+An input is a sequence of events (`events.py`). Streams are not encrypted, as no mutation would pass the
+boxes; handshake and boxes are shown bytes by themselves. A second peer is connected and must not notice.
+"""
+
+from random import Random
+
+from ssb.generate import generate_feed
+from ssb.keys import Identity
+from ssb.message import Message
+from ssb.peer.peer import Peer, PeerOptions
+from ssb.replication.blobs import Blobs
+from ssb.store.blobs import MemoryBlobs
+from ssb.store.clocks import MemoryClocks
+from ssb.store.memory import MemoryFeeds
+from ssb.transport.box_stream import BoxError, Unboxer
+from ssb.transport.calls import FORMS
+from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, HandshakeError, ServerHandshake
+from ssb.transport.muxrpc import BodyType, Packet, encode
+from ssb.transport.secure_stream import PLAIN_MARK
+from testbed.verify.fuzz.events import Event, read_events
+from testbed.verify.fuzz.subjects.wire import expect
+from topologies.endpoint import Close, Closed, Opened, Received, Send
+
+RAW, REQUEST, PART, END, HANDSHAKE, BOXES, ANSWER = range(7)
+NAMES = (
+    '["ebt","replicate"]',
+    '["createHistoryStream"]',
+    '["blobs","createWants"]',
+    '["blobs","get"]',
+    '["blobs","has"]',
+    '["gossip","ping"]',
+    '["whoami"]',
+    '["invite","use"]',
+    '"manifest"',
+    "[]",
+)
+"""Of calls, as JSON, by an event's index."""
+
+PEER, OTHER, GOOD, AUTHOR = (Identity.from_seed(bytes([number]) * 32) for number in range(1, 5))
+FEED = generate_feed(Random(7), 8, AUTHOR)
+BLOB = "a small blob"
+
+_S = 1_000_000_000
+_PAUSES = (_S // 100, _S, 4 * _S, 30 * _S, 700 * _S)
+MOST_EVENTS = 24
+"""Of an input; the others are not played."""
+
+_MOST_BYTES = 1 << 20
+_MOST_WAKES = 512  # EBT looks every 3 s for another peer, of 700
+_HELD = 4
+_FUZZED, _BYSTANDER = -1, -2
+
+
+class _World:
+    """A peer with two others connected: the one that is fuzzed, and a bystander."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.feeds = MemoryFeeds()
+        self.feeds.append(FEED[:_HELD], 0.0)
+        blobs = MemoryBlobs(max_size=10_000)
+        blobs.add(BLOB.encode())
+        self.blobs = Blobs(blobs)
+        options = PeerOptions(encrypts=False)
+        self.peer = Peer(PEER, self.feeds, MemoryClocks(), [AUTHOR.ref], options, Random(1), blobs=self.blobs)
+        for number, identity in ((_BYSTANDER, GOOD), (_FUZZED, OTHER)):
+            self.peer.on_stream(Opened(number, ("192.0.2.1", 1), 1), 0)
+            self._receive(number, PLAIN_MARK + identity.public_key)
+        self._requests = 0
+
+    def play(self, event: Event) -> None:
+        """Let an event happen, and check what must hold."""
+        kind, which, content = event
+        if kind == RAW:
+            self._receive(_FUZZED, content)
+        elif kind == REQUEST:
+            self._requests += 1
+            name, form = NAMES[which % len(NAMES)], FORMS[which // len(NAMES) % len(FORMS)]
+            body = b'{"name":%b,"type":"%b","args":%b}' % (name.encode(), form.encode(), content)
+            self._packet(self._requests, body, is_stream=form != "async")
+        elif kind in (PART, ANSWER, END):
+            number = which % 8 + 1
+            number = -number if kind == ANSWER or which >= 16 else number
+            self._packet(number, content, is_stream=which & 8 == 0, is_end=kind == END)
+        elif kind == HANDSHAKE:
+            _shake(content, is_client=bool(which & 1))
+        elif kind == BOXES:
+            _unbox(content)
+        else:
+            self._pause(_PAUSES[which % len(_PAUSES)])
+        self._check()
+
+    def _packet(self, number: int, body: bytes, *, is_stream: bool, is_end: bool = False) -> None:
+        self._receive(_FUZZED, encode(Packet(number, body, BodyType.JSON, is_stream, is_end)))
+
+    def _receive(self, number: int, data: bytes) -> None:
+        if number in self.peer.connections:
+            self.peer.on_stream(Received(number, data), self.now)
+            self._take_actions()
+
+    def _take_actions(self) -> None:
+        sent = 0
+        for action in self.peer.take_actions():
+            if isinstance(action, Send):
+                sent += len(action.data)
+            elif isinstance(action, Close):
+                expect("the bystander is closed", holds=action.stream != _BYSTANDER or self.now > 0)
+                self.peer.on_stream(Closed(action.stream, ""), self.now)
+        expect(f"{sent} bytes are sent at once", holds=sent <= _MOST_BYTES)
+
+    def _pause(self, duration: int) -> None:
+        until = self.now + duration
+        for _ in range(_MOST_WAKES):
+            deadline = self.peer.next_deadline()
+            if deadline is None or deadline > until:
+                break
+            self.now = max(deadline, self.now)
+            self.peer.wake(self.now)
+            self._take_actions()
+        else:
+            expect("it wakes without end", holds=False)
+        self.now = until
+
+    def _check(self) -> None:
+        tips = self.feeds.tips()
+        expect("a feed that nobody wants is stored", holds=set(tips) == {AUTHOR.ref})
+        tip: Message | None = None
+        for stored in self.feeds.after(AUTHOR.ref, 0, 100):
+            message = stored.message
+            message.verify()
+            message.follow(tip)
+            tip = message
+        expect("what was stored is gone", holds=tips[AUTHOR.ref] >= _HELD)
+        expect("state for a feed that nobody wants", holds=self.peer.replication.exchanges() <= 2)
+        expect("more is wanted than one may ask for", holds=len(self.blobs.wanted) <= 1_000)
+
+
+def _shake(data: bytes, *, is_client: bool) -> None:
+    side = (
+        ClientHandshake(PEER, OTHER.public_key, MAIN_NETWORK, b"c" * 32)
+        if is_client
+        else ServerHandshake(PEER, MAIN_NETWORK, b"s" * 32)
+    )
+    try:
+        side.receive(data)
+    except HandshakeError:
+        return
+    expect("a handshake is done with nobody", holds=side.keys is None)
+
+
+def _unbox(data: bytes) -> None:
+    try:
+        content = Unboxer(bytes(32), bytes(24)).receive(data)
+    except BoxError:
+        return
+    expect("a box is opened that nobody has sealed", holds=not content)
+
+
+def check(data: bytes) -> None:
+    """Play the events of an input; raise Finding, or whatever should not be raised."""
+    world = _World()
+    for event in read_events(data, MOST_EVENTS):
+        world.play(event)
