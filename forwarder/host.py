@@ -8,11 +8,11 @@ the forwarder takes no time and no wire.
 from collections.abc import Hashable
 from typing import Protocol
 
+from base.timers import Timers
 from forwarder.forwarder import Forwarder
 from forwarder.links.link import LinkService
 from forwarder.tables.face import Face, LinkType
 from forwarder.tables.pacing import Pacer
-from forwarder.timers import Timers
 from forwarder.wire.lp import LP_PACKET, LpPacket, parse_lp
 from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket

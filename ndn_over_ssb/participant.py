@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from base.timers import Timers
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
-from forwarder.timers import Timers
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.packet import Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket

@@ -19,8 +19,8 @@ from ndn.app_support.light_versec.compiler import SemanticError
 from ndn.encoding import FormalName, parse_data
 from ndn.security.validator.cascade_validator import PublicKeyStorage
 
+from base.timers import Timers
 from forwarder.management.keys import Certificate, parse_certificate
-from forwarder.timers import Timers
 from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.packet import Data, make_interest, read_name
 from forwarder.wire.tlv import MalformedPacket

@@ -7,6 +7,7 @@ from random import Random
 from types import TracebackType
 from typing import Any, Self
 
+from base.endpoint import Program, StreamPort
 from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
 from ssb.daemon.local_peer import LocalPeer
@@ -15,7 +16,6 @@ from ssb.peer.peer import PORT, PeerOptions
 from ssb.transport.address import PeerAddress
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Program, StreamPort
 
 S = 1_000_000_000
 EPOCH_MS = 1.6e12

@@ -20,8 +20,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, permutations
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
+from base.endpoint import Endpoint, LinkPort, Port, Program
+from base.interface import Attachment, Interface, LinkEnd
 from topologies.link import LINK_PARAMETERS, LinkError, LinkParameters
 from topologies.radio import Radio
 
@@ -125,40 +127,6 @@ class Medium(LinkParameters):
         """Return what the medium does to the frames that a member receives."""
         common = LinkParameters(**{name: getattr(self, name) for name in LINK_PARAMETERS})
         return replace(common, loss_percent=self.losses.get(receiver, self.loss_percent))
-
-
-@dataclass(frozen=True)
-class Interface:
-    """Where a node meets a link or a medium."""
-
-    PREFIX_LENGTH: ClassVar[int]
-
-    name: str
-    node: str
-    mac: bytes
-    ipv4: str
-
-
-@dataclass(frozen=True)
-class LinkEnd(Interface):
-    """One end of a link. `link` is the link's index in Topology.links; the peer is its other end."""
-
-    PREFIX_LENGTH = 30
-
-    link: int
-    peer: str
-    peer_name: str
-    peer_mac: bytes
-    peer_ipv4: str
-
-
-@dataclass(frozen=True)
-class Attachment(Interface):
-    """A member's interface. `medium` is the medium's index in Topology.media."""
-
-    PREFIX_LENGTH = 24
-
-    medium: int
 
 
 class Hop(NamedTuple):
@@ -334,3 +302,16 @@ def _address(number: int) -> tuple[bytes, str]:
     """Return the MAC and the IPv4 address of an interface."""
     address = ipaddress.IPv4Address(number)
     return b"\x02\x00" + address.packed, str(address)
+
+
+def on_links(
+    topology: Topology, endpoints: Mapping[str, Endpoint], ports: Mapping[str, int]
+) -> dict[str, list[Program]]:
+    """Return the programs of nodes that run one endpoint each, which has a port on every link.
+
+    `ports` says for each interface's name the number of its port.
+    """
+    links: dict[str, dict[int, Port]] = {node: {} for node in endpoints}
+    for interface in topology.link_ends:
+        links[interface.node][ports[interface.name]] = LinkPort(interface)
+    return {node: [Program(endpoint, links[node])] for node, endpoint in endpoints.items()}

@@ -27,7 +27,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from topologies.model import Hop, Link, LinkEnd, Topology, TopologyError
+from base.interface import LinkEnd
+from topologies.model import Hop, Link, Topology, TopologyError
 
 if TYPE_CHECKING:
     import networkx

@@ -20,8 +20,8 @@ from analysis.report.capture.findings import Figures
 from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
 from analysis.spark.parquet import BY, at_least_empty, directories
 from analysis.spark.to_parquet import Report, extract
+from base.key_log import Secrets
 from captures.formats.files import EMPTY_FILE, cut
-from captures.formats.key_log import Secrets
 from captures.formats.pcapng import CaptureError
 from captures.layers.layers import Ports
 

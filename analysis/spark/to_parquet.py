@@ -34,8 +34,8 @@ from analysis.decode.schema import ARROW_TYPES, COLUMNS, PACKETS
 from analysis.files import Rows
 from analysis.spark.parallel import each, go_on
 from analysis.spark.parquet import BY, By, WholeFile, at_least_empty, partition
+from base.key_log import Secrets, from_lines
 from captures.formats.files import PIECE_FRAMES
-from captures.formats.key_log import Secrets, from_lines
 from captures.layers import websocket
 from captures.layers.packet_stream import PacketStream
 from captures.layers.streams import RST

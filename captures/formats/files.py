@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple, Protocol
 
+from base.key_log import Secrets, from_lines
 from captures.formats.blocks import BlockReader
-from captures.formats.key_log import SECRETS_TYPE, Secrets, from_lines
+from captures.formats.key_log import SECRETS_TYPE
 from captures.formats.pcapng import CaptureError, Interface
 from captures.formats.records import (
     PCAP_HEADER,

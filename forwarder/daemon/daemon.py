@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+from base.netif import interfaces
 from forwarder.daemon.config import Config, ConfigError
 from forwarder.daemon.neighbours import Neighbours
 from forwarder.daemon.plan import Plan, waiting
 from forwarder.faces import unix
-from forwarder.faces.netif import interfaces
 from forwarder.faces.system import Faces
 from forwarder.faces.table import SECOND
 from forwarder.forwarder import Forwarder

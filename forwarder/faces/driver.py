@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Protocol
 
+from base.event_loop import Alarm, steady_clock
 from forwarder.host import Host
 
-BURST = 32
-"""Most frames that a face has taken in before others get their turn."""
 TURN = 500_000
 """Time after which a burst ends if faces compete, and by which a clock may be ahead of another's, ns."""
 _COMPETING = 20_000_000
@@ -36,57 +35,6 @@ class Transport(Protocol):
     def close(self) -> None:
         """Close the sockets; nothing is sent or received from now on."""
         ...
-
-
-def steady_clock() -> Callable[[], int]:
-    """Return a clock that tells ns since 1970, as of now: setting the machine's clock does not move it."""
-    offset = time.time_ns() - time.monotonic_ns()
-    monotonic_ns = time.monotonic_ns
-    return lambda: monotonic_ns() + offset
-
-
-class Alarm:
-    """A timer of an event loop for the next deadline of what runs there.
-
-    Args:
-        loop: the event loop.
-        clock: the time, ns.
-        ring: called when the deadline has come, or a little before.
-    """
-
-    __slots__ = ("_at", "_clock", "_loop", "_ring", "_timer")
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, clock: Callable[[], int], ring: Callable[[], None]
-    ) -> None:
-        self._loop = loop
-        self._clock = clock
-        self._ring = ring
-        self._timer: asyncio.TimerHandle | None = None
-        self._at = 0
-
-    def set(self, deadline: int | None) -> None:
-        """Ring at a deadline, ns, in place of the one before; None for never.
-
-        A timer that would ring too early stays: it costs less to find nothing due than to move a timer.
-        """
-        if self._timer is not None:
-            if deadline is not None and self._at <= deadline:
-                return
-            self.cancel()
-        if deadline is not None:
-            self._at = deadline
-            self._timer = self._loop.call_later(max(deadline - self._clock(), 0) / 1e9, self._on_time)
-
-    def cancel(self) -> None:
-        """Do not ring."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _on_time(self) -> None:
-        self._timer = None
-        self._ring()
 
 
 class Driver:

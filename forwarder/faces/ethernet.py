@@ -7,8 +7,9 @@ import socket
 import struct
 from collections.abc import Callable
 
-from forwarder.faces.driver import BATCH, BURST, Driver
-from forwarder.faces.netif import Interface
+from base.event_loop import BURST
+from base.netif import Interface
+from forwarder.faces.driver import BATCH, Driver
 from forwarder.faces.uri import FaceUri
 from forwarder.wire.tlv import MalformedPacket, read_number
 

@@ -4,8 +4,9 @@ import socket
 import struct
 from typing import Any
 
-from forwarder.faces.driver import BATCH, BURST, Driver
-from forwarder.faces.netif import Interface
+from base.event_loop import BURST
+from base.netif import Interface
+from forwarder.faces.driver import BATCH, Driver
 from forwarder.faces.uri import FaceUri, from_address
 
 GROUP_IPV4 = "224.0.23.170"

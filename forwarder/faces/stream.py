@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from forwarder.faces.driver import BURST, Driver
+from base.event_loop import BURST
+from forwarder.faces.driver import Driver
 from forwarder.links.framing import cut
 from forwarder.wire.tlv import MalformedPacket
 

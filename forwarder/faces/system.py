@@ -10,10 +10,10 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from base.netif import Interface
 from forwarder.faces import rules, tcp, unix
 from forwarder.faces.ethernet import EthernetChannel, EthernetTransport, mac_of
 from forwarder.faces.multicast import MulticastSockets, MulticastTransport
-from forwarder.faces.netif import Interface
 from forwarder.faces.stream import Listener
 from forwarder.faces.table import SECOND, FaceTable, StreamChannel
 from forwarder.faces.udp import UdpChannel, UdpTransport

@@ -9,19 +9,18 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from forwarder.faces.driver import BURST, Driver
+from base.event_loop import BURST
+from base.sockets import udp_socket
+from forwarder.faces.driver import Driver
 from forwarder.faces.segmentation import receive_batch, receive_runs, send_batch
 from forwarder.faces.uri import PORT, FaceUri, from_address
 
-__all__ = ["PORT", "UdpChannel", "UdpTransport", "udp_socket"]
+__all__ = ["PORT", "UdpChannel", "UdpTransport"]
 
-_BUFFER = 4 << 20
 _LARGEST = 65535
 _WORTH_A_LOOK = 8
 """Frames in one go from which on the socket is asked how many bytes it has not sent yet."""
 _UNREACHABLE = frozenset({errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN})
-_IP_MTU_DISCOVER = 10
-_IP_PMTUDISC_DONT = 0
 
 
 class UdpTransport:
@@ -200,18 +199,3 @@ class UdpChannel:
             face = self._accept(self, remote, lambda: self.connect(remote))
         if face is not None:
             self._driver.receive(face, (frame,))
-
-
-def udp_socket(family: socket.AddressFamily) -> socket.socket:
-    """Return a socket that does not block, with room for bursts, whose frames may be cut on the way."""
-    sock = socket.socket(family, socket.SOCK_DGRAM)
-    sock.setblocking(False)
-    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
-        sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if family == socket.AF_INET6:
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    else:
-        # Frames may be larger than what the path takes: routers on it are to cut them, not to refuse them.
-        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DONT)
-    return sock

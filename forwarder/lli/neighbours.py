@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from base.timers import Timers
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import MAX_TRIES, NEVER
 from forwarder.tables.face import Face
-from forwarder.timers import Timers
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello, membership
 
 HELLO: Final = 3_200 * MS

@@ -15,6 +15,7 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from base.timers import Timers
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_item, verify_run
 from forwarder.lli.downstreams import Downstreams
@@ -26,7 +27,6 @@ from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
 from forwarder.tables.face import Face
 from forwarder.tables.fib import NextHop
-from forwarder.timers import Timers
 from forwarder.wire.feed import check_feed_name, split_fork, split_item
 from forwarder.wire.hello import Standing, parse_hello
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket

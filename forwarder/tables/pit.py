@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from base.timers import Timers
 from forwarder.tables.face import SPARE, Face
 from forwarder.tables.prefix_lengths import Lengths
-from forwarder.timers import Timers
 from forwarder.wire.name import IMPLICIT_DIGEST, component, ends_with_digest, prefix_ends
 from forwarder.wire.packet import Data, Interest
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from sortedcontainers import SortedDict
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from forwarder.wire.name import prefix_ends
 
 

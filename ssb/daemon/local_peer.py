@@ -9,6 +9,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from base.endpoint import Address, StreamAction, StreamEvent
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
@@ -19,7 +20,6 @@ from ssb.peer.door import InvalidInvite
 from ssb.peer.peer import Peer, PeerEvent, PeerOptions
 from ssb.replication.blobs import Blobs
 from ssb.transport.address import Invite, PeerAddress
-from topologies.endpoint import Address, StreamAction, StreamEvent
 
 
 class _AccountDoor:

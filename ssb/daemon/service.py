@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from random import SystemRandom
 from typing import Protocol
 
-from forwarder.faces.netif import interfaces
+from base.endpoint import GroupPort, Program, StreamPort
+from base.interface import Attachment
+from base.netif import interfaces
+from base.sockets import Sockets
 from ssb.canonical import Value
 from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
@@ -23,9 +26,6 @@ from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Called, Calls
 from ssb.transport.muxrpc import ProtocolError
-from topologies.endpoint import GroupPort, Program, StreamPort
-from topologies.model import Attachment
-from topologies.sockets import Sockets
 
 _logger = logging.getLogger("feednet.ssb")
 

@@ -13,8 +13,23 @@ from random import Random
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from captures.formats.key_log import Secret
-from forwarder.timers import Timers
+from base.endpoint import (
+    Address,
+    Close,
+    Closed,
+    Connect,
+    Ended,
+    Full,
+    Opened,
+    Received,
+    Send,
+    StreamAction,
+    StreamEndpoint,
+    StreamEvent,
+    Writable,
+)
+from base.key_log import Secret
+from base.timers import Timers
 from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.connection import Connection
@@ -32,21 +47,6 @@ from ssb.transport.calls import Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, ServerHandshake
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import Channel, ChannelError, PlainStream, SecureStream
-from topologies.endpoint import (
-    Address,
-    Close,
-    Closed,
-    Connect,
-    Ended,
-    Full,
-    Opened,
-    Received,
-    Send,
-    StreamAction,
-    StreamEndpoint,
-    StreamEvent,
-    Writable,
-)
 
 PORT: Final = 8008
 """TCP port of peers, and UDP port of their announcements in a local network (npm's ssb-lan)."""

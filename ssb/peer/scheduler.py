@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, NamedTuple
 
-from forwarder.timers import Timers
-from topologies.endpoint import Address
+from base.endpoint import Address
+from base.timers import Timers
 
 _S = 1_000_000_000
 _OWN_PAUSE: Final = 10 * _S  # after trouble of this peer itself: the disk is full, for example

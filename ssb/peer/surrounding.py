@@ -1,7 +1,7 @@
 """A program in the place of a peer's: it passes everything on to the peer, and acts on what has happened."""
 
+from base.endpoint import Address, StreamAction, StreamEvent
 from ssb.peer.peer import PeerEvent, PeerProgram
-from topologies.endpoint import Address, StreamAction, StreamEvent
 
 
 class Surrounding:

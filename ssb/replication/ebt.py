@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message

@@ -1,6 +1,6 @@
 """A tinySSB node: replicates the feeds of some sets over a medium that all hear.
 
-Sans-IO (`topologies.endpoint.Endpoint`): datagrams in and out, time as an argument, ns. For each set it says
+Sans-IO (`base.endpoint.Endpoint`): datagrams in and out, time as an argument, ns. For each set it says
 now and then which entries and chunks it lacks (`ssb.tiny.vectors`), and answers to what others lack with at
 most `CREDIT` packets a vector. Who has asked for an entry that nobody has written yet gets it from its author
 as soon as it is written, from the same credit. An answer waits for a random time, and is not sent if another
@@ -24,6 +24,7 @@ from itertools import takewhile
 from random import Random
 from typing import Final, Protocol
 
+from base.endpoint import Address
 from ssb.tiny import goset, vectors
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
@@ -34,7 +35,6 @@ from ssb.tiny.replica import Heard, Limit, Repeats, Replica
 from ssb.tiny.sets import CHUNK_VECTOR, CLAIM, WANT, Sets
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
-from topologies.endpoint import Address
 
 GROUP: Final = "239.5.5.8"
 PORT: Final = 1558

@@ -5,11 +5,11 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from base.token_bucket import TokenBucket
 from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
 from ssb.tiny.goset import GrowOnlySet
 from ssb.tiny.vectors import CREDIT
-from ssb.token_bucket import TokenBucket
 
 
 class Heard(NamedTuple):

@@ -7,7 +7,7 @@ entry from its place in its feed: so a node knows beforehand what the next ones 
 from collections.abc import Iterator
 from typing import Final
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from ssb.tiny import vectors
 from ssb.tiny.replica import Replica
 from ssb.tiny.store import TinyStore

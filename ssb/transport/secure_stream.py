@@ -7,7 +7,7 @@ public key, four bytes of a mark before it, and proves nothing.
 
 from typing import Final, NamedTuple, Protocol
 
-from captures.formats.key_log import Secret
+from base.key_log import Secret
 from ssb.keys import KEY_BYTES, feed_ref
 from ssb.transport.box_stream import Boxer, BoxError, Unboxer
 from ssb.transport.handshake import ClientHandshake, HandshakeError, ServerHandshake

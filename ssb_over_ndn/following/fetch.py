@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Protocol, TypeVar
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 from ssb_over_ndn.following.timeout import Timeout
 

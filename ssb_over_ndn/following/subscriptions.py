@@ -6,8 +6,8 @@ A layering's part is its Subscription, one object a feed.
 from collections.abc import Iterator
 from typing import Protocol
 
+from base.timers import Timers
 from forwarder.feedcache.items import Item
-from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends

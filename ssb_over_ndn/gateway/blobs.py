@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.name import SEGMENT, component
 from forwarder.wire.packet import Data, make_data, parse_data

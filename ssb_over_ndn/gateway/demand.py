@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Set
 from typing import Final
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from ssb.graph import Graph
 from ssb.message import Message
 from ssb.peer.peer import Peer

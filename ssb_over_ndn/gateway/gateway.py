@@ -21,8 +21,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from base.timers import Timers
 from forwarder.feedcache.items import Item
-from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
 from forwarder.wire.packet import Data, Interest, parse_data, read_name

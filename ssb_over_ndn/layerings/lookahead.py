@@ -14,9 +14,9 @@ Both repeat an Interest soon when a later item shows that its item exists.
 from collections.abc import Sequence
 from random import Random
 
+from base.timers import Timers
 from forwarder.feedcache.items import Item, read_data
 from forwarder.lli.estimates import Window
-from forwarder.timers import Timers
 from forwarder.wire.feed import item_name, split_item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, Data, make_interest, parse_interest

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import DATA, parse_data
 from forwarder.wire.tlv import MalformedPacket

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from forwarder.wire.packet import Data, Interest
 from ssb_over_ndn.serving.server import FeedServer
 

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from base.token_bucket import TokenBucket
 from forwarder.feedcache.items import RejectedItem, open_item
 from forwarder.strategies.measurements import Measurements
 from forwarder.strategies.strategy import Node, Strategy
@@ -31,7 +32,6 @@ from forwarder.tables.pit import PitEntry
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.packet import Data
-from ssb.token_bucket import TokenBucket
 from ssb_over_ndn.naming import log_key
 from ssb_over_ndn.social.hello import HELLO
 

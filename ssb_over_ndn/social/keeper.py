@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
+from base.timers import Timers
 from forwarder.feedcache.items import Item, parse_item
 from forwarder.tables.face import Face
-from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.packet import Interest, parse_data, parse_interest

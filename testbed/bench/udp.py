@@ -12,8 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from base.sockets import udp_socket
 from forwarder.faces.driver import Driver
-from forwarder.faces.udp import UdpTransport, udp_socket
+from forwarder.faces.udp import UdpTransport
 from testbed.bench.load import DOWN, UP, BenchError, Exchanges, new_host
 from testbed.bench.process import LOOPBACK, Passage, Usage, forwarding, nothing_lost, waiting_socket
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from captures.formats.key_log import Secret, Secrets, from_lines
+from base.key_log import Secret, Secrets, from_lines
 from testbed.errors import UserError, shown
 
 _ENGINES = ("auto", "spark", "sail")

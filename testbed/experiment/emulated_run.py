@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from base.key_log import Secret
 from captures.formats import pcapng
-from captures.formats.key_log import Secret
 from testbed.experiment.files import (
     CAPTURE,
     COUNTERS,

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from base.key_log import Secret, to_lines
 from captures.formats import pcapng
-from captures.formats.key_log import Secret, add_to_capture, to_lines
+from captures.formats.key_log import add_to_capture
 from forwarder.wire.name import to_uri
 from ssb.export import entry_line
 from ssb_over_ndn.naming import log_name

@@ -25,7 +25,7 @@ from socket import socket
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
-from captures.formats.key_log import Secret
+from base.key_log import Secret
 from captures.network.clock import Clock
 from testbed.errors import UserError
 from testbed.experiment import code

@@ -17,7 +17,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from captures.formats.key_log import Secret
+from base.key_log import Secret
+from base.sockets import Sockets
 from captures.network.clock import Clock
 from captures.network.netns import inside
 from testbed.hosts.context import build, managed, processes
@@ -32,7 +33,6 @@ from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Awaited, Timeline, sample_times
-from topologies.sockets import Sockets
 
 MOST_PROCESSES = 64
 """Nodes that have a process each, unless the scenario says so."""

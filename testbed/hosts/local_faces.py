@@ -8,14 +8,14 @@ import asyncio
 import time
 from pathlib import Path
 
+from base.endpoint import LinkPort
+from base.sockets import Sockets
 from forwarder.daemon.daemon import attach_management
 from forwarder.faces import unix
 from forwarder.faces.system import Faces
 from forwarder.faces.uri import FaceUri
 from forwarder.host import Host
 from forwarder.management import Authorisation
-from topologies.endpoint import LinkPort
-from topologies.sockets import Sockets
 
 FORWARDER = "nfd.sock"
 """The socket, in a node's home."""

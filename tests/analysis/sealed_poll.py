@@ -15,9 +15,9 @@ from plain_poll.layering import PlainPollLayering, PlainPollNode
 from plain_poll.protocol import Frames, frame
 
 from analysis.decode.protocols.protocol import ENCRYPTED, Declaration, Ends, Layer, Message
-from captures.formats.key_log import Secret, Secrets
+from base.endpoint import Connect, Opened, Program, Received, Send, StreamAction, StreamPort
+from base.key_log import Secret, Secrets
 from testbed.layerings.nodes.node import Context, Node
-from topologies.endpoint import Connect, Opened, Program, Received, Send, StreamAction, StreamPort
 
 PORT, LABEL, NAME = 9119, "SEALED_POLL_KEY", "sealed-poll"
 _ID = 32

@@ -14,7 +14,7 @@ from short_runs import emulate
 
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.pipelines.run import analyze
-from captures.formats.key_log import from_lines
+from base.key_log import from_lines
 from testbed.layerings.registry import LAYERINGS
 
 pytestmark = pytest.mark.spark

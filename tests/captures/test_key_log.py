@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.key_log import Secret, from_lines, to_lines
 from captures.formats.files import cut, read_piece
-from captures.formats.key_log import SECRETS_TYPE, Secret, add_to_capture, from_lines, to_lines
+from captures.formats.key_log import SECRETS_TYPE, add_to_capture
 from captures.formats.pcapng import Direction, Interface, Writer, secrets_block
 from captures.formats.records import Damage
 

@@ -5,7 +5,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from forwarder.timers import Timers
+from base.timers import Timers
 
 MS = 1_000_000
 TICK = 1 << 20

@@ -19,8 +19,7 @@ from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.packet import Data, parse_data
 from testbed.bench.load import Feed, native_feed
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import on_links
-from topologies.model import Link, Topology
+from topologies.model import Link, Topology, on_links
 
 MS = 1_000_000
 NODES = ("pub", "r1", "r2", "sub")

@@ -14,8 +14,7 @@ from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.serving.publisher import Publisher
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import on_links
-from topologies.model import Link, Topology
+from topologies.model import Link, Topology, on_links
 
 MS = 1_000_000
 ITEMS = 300

@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from captures.formats.key_log import Secret
-from plain_poll.protocol import PORT, Client, ProtocolError, Server
-from ssb.application import Event
-from ssb.message import ForkedFeed, InvalidMessage, Message
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
-from testbed.layerings.nodes.workload import Feature, Feed
-from topologies.endpoint import (
+from base.endpoint import (
     Address,
     Close,
     Closed,
@@ -28,6 +22,12 @@ from topologies.endpoint import (
     StreamEvent,
     StreamPort,
 )
+from base.key_log import Secret
+from plain_poll.protocol import PORT, Client, ProtocolError, Server
+from ssb.application import Event
+from ssb.message import ForkedFeed, InvalidMessage, Message
+from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.workload import Feature, Feed
 
 STREAM_BYTES = 40
 """State of an end of a stream: addresses and ports 12, sequence numbers and windows 20, time-out 8."""

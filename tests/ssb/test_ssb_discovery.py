@@ -2,6 +2,7 @@
 
 from random import Random
 
+from base.endpoint import GroupPort, Program, StreamPort
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.peer.peer import BROADCAST, PORT, Peer, PeerOptions
@@ -9,7 +10,6 @@ from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from ssb.transport.address import PeerAddress
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import GroupPort, Program, StreamPort
 from topologies.model import Medium, Topology
 
 S = 1_000_000_000

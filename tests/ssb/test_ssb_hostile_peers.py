@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from base.endpoint import Close, Full, Opened, Received, Send, Writable
 from ssb.canonical import Value, stringify
 from ssb.generate import generate_feed
 from ssb.keys import Identity
@@ -22,7 +23,6 @@ from ssb.transport.calls import Called, Calls
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import Packet, encode
 from ssb.transport.secure_stream import SecureStream
-from topologies.endpoint import Close, Full, Opened, Received, Send, Writable
 
 S = 1_000_000_000
 VICTIM, GOOD, BAD, AUTHOR = (Identity.from_seed(bytes([number]) * 32) for number in range(1, 5))

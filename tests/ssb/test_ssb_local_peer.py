@@ -11,6 +11,7 @@ import pytest
 from fresh_seeds import first_fresh_seed
 from local_peers import LocalPeers
 
+from base.endpoint import Program, StreamPort
 from ssb.daemon.commands import CommandError
 from ssb.peer.peer import PORT, Peer, PeerOptions
 from ssb.store.clocks import MemoryClocks
@@ -18,7 +19,6 @@ from ssb.store.database import Database
 from ssb.store.feeds import StoreError
 from ssb.store.memory import MemoryFeeds
 from ssb.transport.address import parse_invite
-from topologies.endpoint import Program, StreamPort
 
 MESSAGES = 60
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nacl.bindings import crypto_box_seed_keypair, crypto_scalarmult
 
-from captures.formats.key_log import from_lines, to_lines
+from base.key_log import from_lines, to_lines
 from ssb.keys import Identity
 from ssb.transport.address import InvalidAddress, Invite, PeerAddress, parse_address, parse_invite
 from ssb.transport.box_stream import HEADER_BYTES, MAX_BODY, Boxer, BoxError, Unboxer

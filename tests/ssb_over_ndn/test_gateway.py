@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from base.endpoint import LinkPort, Program, StreamPort
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.wire.feed import item_name
@@ -32,7 +33,6 @@ from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name, segment_name
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import LinkPort, Program, StreamPort
 
 S = 1_000_000_000
 HOMES = {"ann": "g1", "ben": "g2"}

@@ -13,8 +13,7 @@ from forwarder.wire.lp import NO_ROUTE, parse_lp
 from forwarder.wire.name import GENERIC, component, from_uri, prefix_ends, to_uri
 from forwarder.wire.packet import DATA, INTEREST, make_data, make_interest, parse_data, parse_interest
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import on_links
-from topologies.model import Link, Topology
+from topologies.model import Link, Topology, on_links
 from topologies.routing import next_hops
 
 MS = 1_000_000

@@ -16,7 +16,7 @@ import pytest
 from patience import PATIENCE_S
 from real_time import holds_in_slower_time
 
-from captures.formats.key_log import from_lines
+from base.key_log import from_lines
 from captures.formats.pcapng import Direction
 from captures.network.clock import Clock
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET

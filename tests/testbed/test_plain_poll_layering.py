@@ -10,12 +10,12 @@ from plain_poll.layering import PORT, Subscriber
 from plain_poll.protocol import frame
 from simulation import Result, load_of, scenario, simulate
 
+from base.endpoint import Close, Received
 from captures.formats.pcapng import Direction
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.nodes.node import Held
 from testbed.scenario.reader import available, load
-from topologies.endpoint import Close, Received
 
 pytestmark = pytest.mark.usefixtures("plain_poll")
 MS = 1_000_000

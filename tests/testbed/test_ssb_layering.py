@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from simulation import Result, assert_all_have_all, load_of, rough_times, scenario, simulate
 
-from captures.formats.key_log import Secret
+from base.key_log import Secret
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
 from testbed.experiment.emulated_run import Emulation
 

@@ -8,6 +8,7 @@ from zlib import crc32
 import pytest
 from tiny_cell import SECOND, node, provider_cell, texts
 
+from base.token_bucket import TokenBucket
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.isp.contract import Contract
@@ -16,7 +17,6 @@ from ssb.tiny.isp.provider.provider import REQUEST_PAUSE
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.replica import _MOST_NOTED, _REPEATS, Repeats
 from ssb.tiny.vectors import read_want
-from ssb.token_bucket import TokenBucket
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from testbed.verify.tiny.story import INSIDE, MS

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+from base.endpoint import Endpoint, GroupPort, Program
 from ssb.keys import Identity
 from ssb.tiny.asking import Timing
 from ssb.tiny.isp.terms import Terms
@@ -11,7 +12,6 @@ from ssb.tiny.node import GROUP, PORT, Node
 from ssb.tiny.store import TinyStore
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Endpoint, GroupPort, Program
 from topologies.model import Medium, Topology
 
 SECOND = 1_000_000_000

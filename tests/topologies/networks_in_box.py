@@ -22,17 +22,17 @@ from patience import PATIENCE_S
 from stream_programs import PORT as STREAM_PORT
 from stream_programs import Echo, Quiet, Source
 
+from base.endpoint import Closed, DatagramPort, GroupPort, Opened, Program, StreamPort
+from base.event_loop import steady_clock
+from base.sockets import Sockets
 from captures.network.netns import inside
-from forwarder.faces.driver import steady_clock
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Closed, DatagramPort, GroupPort, Opened, Program, StreamPort
 from topologies.generate import generate, line
 from topologies.mininet import namespaces, ring, sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import BringUpError, MininetNetwork
 from topologies.model import Link, Medium, Topology
 from topologies.routing import path_delay_ns
-from topologies.sockets import Sockets
 
 PORT = 6363
 SEED = 7

@@ -1,6 +1,6 @@
 """Programs with streams and datagrams for the tests: they run in the emulator and on Mininet's nodes."""
 
-from topologies.endpoint import (
+from base.endpoint import (
     Address,
     Close,
     Closed,

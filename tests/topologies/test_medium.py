@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from made_topologies import GROUP, TO_ALL
 from stream_programs import PORT, Echo, Quiet, Source
 
+from base.endpoint import Closed, GroupPort, Program, StreamPort
+from base.interface import Attachment
 from captures.formats.pcapng import Direction, Writer
 from captures.formats.pcapng import Interface as Described
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Closed, GroupPort, Program, StreamPort
-from topologies.model import Attachment, Hop, Link, Medium, Topology, TopologyError
+from topologies.model import Hop, Link, Medium, Topology, TopologyError
 from topologies.pipe import Pipe, pipe_rng
 from topologies.radio import Radio
 from topologies.routing import next_hops, path_delay_ns, routes

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from made_topologies import GROUP
 from stream_programs import Quiet
 
+from base.endpoint import GroupPort, Program
 from captures.layers.frames import udp_frame
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import GroupPort, Program
 from topologies.model import Medium, Topology, TopologyError
 from topologies.radio import WINDOW_NS, Cell, Radio, RadioError, air_payload
 

@@ -9,8 +9,7 @@ import pytest
 from patience import PATIENCE_S
 from stream_programs import Echo, Quiet, Source
 
-from forwarder.faces.driver import steady_clock
-from topologies.endpoint import (
+from base.endpoint import (
     Address,
     Close,
     Closed,
@@ -28,8 +27,9 @@ from topologies.endpoint import (
     StreamPort,
     Writable,
 )
-from topologies.model import Attachment
-from topologies.sockets import Sockets
+from base.event_loop import steady_clock
+from base.interface import Attachment
+from base.sockets import Sockets
 
 HERE = "127.0.0.1"
 

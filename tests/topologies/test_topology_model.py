@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from made_topologies import topologies
 
-from topologies.model import Link, LinkEnd, Topology, TopologyError
+from base.interface import LinkEnd
+from topologies.model import Link, Topology, TopologyError
 
 
 def chain(*nodes, **parameters):

@@ -7,12 +7,7 @@ from random import Random
 import pytest
 from stream_programs import PORT, Busy, Echo, Quiet, Source
 
-from captures.formats.pcapng import Interface as Described
-from captures.formats.pcapng import Writer
-from topologies.emulator.network import EmulatedNetwork
-from topologies.emulator.tcp.events import Reason
-from topologies.emulator.underlay import TTL, Packet, Station
-from topologies.endpoint import (
+from base.endpoint import (
     Close,
     Closed,
     Connect,
@@ -27,6 +22,11 @@ from topologies.endpoint import (
     StreamPort,
     Writable,
 )
+from captures.formats.pcapng import Interface as Described
+from captures.formats.pcapng import Writer
+from topologies.emulator.network import EmulatedNetwork
+from topologies.emulator.tcp.events import Reason
+from topologies.emulator.underlay import TTL, Packet, Station
 from topologies.model import Link, Topology
 
 MS = 1_000_000

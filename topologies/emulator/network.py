@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import NamedTuple
 
+from base.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
+from base.interface import Interface
 from captures.formats.pcapng import Direction, Writer
 from captures.layers.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, group_mac, ipv4_frame, udp_frame
 from topologies.emulator.underlay import UDP, Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
-from topologies.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
-from topologies.model import Hop, Interface, Link, Medium, Topology
+from topologies.model import Hop, Link, Medium, Topology
 from topologies.pipe import Pipe, pipe_rng
 from topologies.radio import Cell
 from topologies.routing import BY_DELAY, Routing

@@ -5,10 +5,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
 
-from topologies.emulator.tcp.events import Event, Kind
-from topologies.emulator.tcp.stack import Stack, StackError, UnknownConnection
-from topologies.emulator.tcp.states import State
-from topologies.endpoint import (
+from base.endpoint import (
     Closed,
     Connect,
     Ended,
@@ -21,6 +18,9 @@ from topologies.endpoint import (
     StreamEndpoint,
     Writable,
 )
+from topologies.emulator.tcp.events import Event, Kind
+from topologies.emulator.tcp.stack import Stack, StackError, UnknownConnection
+from topologies.emulator.tcp.states import State
 
 _MOST_READ = 1 << 16
 

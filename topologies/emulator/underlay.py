@@ -13,10 +13,10 @@ from random import Random
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from base.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
 from captures.layers.frames import UDP_HEADER, udp_datagram
 from topologies.emulator.streams import Streams
 from topologies.emulator.tcp.stack import Stack
-from topologies.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
 from topologies.model import Hop, Topology
 from topologies.routing import BY_DELAY, Routing, equal_routes
 

@@ -33,12 +33,13 @@ import mininet.link
 import mininet.log
 import mininet.net
 
+from base.interface import Interface, LinkEnd
 from captures.network.netns import inside
 from topologies.link import LINK_PARAMETERS
 from topologies.mininet import namespaces, sandbox
 from topologies.mininet.child import Child, ChildError
 from topologies.mininet.host import Host, Namespace
-from topologies.model import NODE_NETWORK, Hop, Interface, Link, LinkEnd, Topology
+from topologies.model import NODE_NETWORK, Hop, Link, Topology
 from topologies.pipe import netem
 from topologies.routing import BY_DELAY, Routing, equal_routes
 

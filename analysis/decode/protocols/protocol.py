@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from analysis.decode.schema import Column
-from captures.formats.key_log import Secrets
+from base.key_log import Secrets
 
 NDN = "ndn"
 """The protocol of layerings whose nodes have PITs."""

@@ -21,7 +21,7 @@ from analysis.decode.protocols.protocol import (
     Message,
 )
 from analysis.decode.schema import Column
-from captures.formats.key_log import Secrets
+from base.key_log import Secrets
 from forwarder.wire.name import to_uri
 from ndn_over_ssb.contract import CONTRACT
 from ndn_over_ssb.line import PACKETS

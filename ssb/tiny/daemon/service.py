@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import IO, Final, Protocol
 
-from forwarder.faces.netif import Interface, interfaces
+from base.endpoint import GroupPort, Program
+from base.interface import Attachment
+from base.netif import Interface, interfaces
+from base.sockets import Sockets
 from ssb.tiny.asking import MS, Timing
 from ssb.tiny.node import GROUP, PORT, Node
-from topologies.endpoint import GroupPort, Program
-from topologies.model import Attachment
-from topologies.sockets import Sockets
 
 LAN: Final = Timing(round=2000 * MS, claims=2000 * MS)
 """A local network is fast, and people wait at their terminals."""

@@ -11,7 +11,7 @@ since all must have a feed from its first entry on. So members do not change: fo
 
 from random import Random
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from ssb.keys import Identity
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract

@@ -12,7 +12,7 @@ the other is silent. Who of the two it is cannot be proven.
 
 from collections.abc import Iterator
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from ssb.tiny.isp.evidence import is_receipt, sign_receipt
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.lines import Lines

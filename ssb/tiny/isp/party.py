@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import NamedTuple
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from ssb.keys import Identity
 from ssb.tiny.entry import DEMUX, PACKET, InvalidEntry
 from ssb.tiny.feed import Whole

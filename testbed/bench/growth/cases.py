@@ -14,13 +14,13 @@ import numpy as np
 from analysis.pit.entry import Message as Seen
 from analysis.pit.matching import DIGEST
 from analysis.pit.model import PitModel
+from base.timers import Timers
 from captures.formats.blocks import BlockReader
 from captures.formats.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER
 from captures.formats.records import PCAP_HEADER, SLACK, Octets, PcapReader
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.tables.rib import Rib, Route
-from forwarder.timers import Timers
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 

@@ -18,6 +18,8 @@ from random import Random, SystemRandom
 
 import click
 
+from base.endpoint import Program, Received, StreamEvent, StreamPort
+from base.sockets import Sockets
 from ssb.canonical import parse
 from ssb.generate import generate_feed
 from ssb.keys import Identity
@@ -26,8 +28,6 @@ from ssb.peer.peer import Peer, PeerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.sqlite import SqliteFeeds
 from testbed.bench.peers.store import BATCH, Figure, show
-from topologies.endpoint import Program, Received, StreamEvent, StreamPort
-from topologies.sockets import Sockets
 
 HOST = "127.0.0.1"
 LIVE = 200

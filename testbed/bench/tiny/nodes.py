@@ -7,9 +7,9 @@ from time import process_time_ns
 from typing import Any
 
 from analysis.decode.protocols.tiny import DECLARATION
+from base.endpoint import Address
 from ssb.tiny.node import Node
 from testbed.bench.tiny.provider_network import ISP, TinyNetwork
-from topologies.endpoint import Address
 
 
 class MeteredNode(Node):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
+from base.endpoint import GroupPort, Program
 from ssb.keys import Identity
 from ssb.tiny.asking import Timing
 from ssb.tiny.isp.client import Client
@@ -15,7 +16,6 @@ from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import GROUP, PORT, Node
 from ssb.tiny.store import TinyStore
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import GroupPort, Program
 from topologies.model import Link, Medium, Topology
 
 ISP: Final = "isp"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from base.key_log import Secrets
 from captures.formats.files import secrets_in
-from captures.formats.key_log import Secrets
 from captures.formats.pcapng import CaptureError
 from testbed.cli.console import console
 from testbed.cli.options import MOST, keys_option, read_keys

@@ -9,8 +9,8 @@ from analysis.decode.connections import Connection, Row, Tracker
 from analysis.decode.protocols.protocol import UNREAD, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS, protocol_of
 from analysis.decode.reference import NDN_PORTS
+from base.key_log import Secrets
 from captures.dissectors.summary import short_name
-from captures.formats.key_log import Secrets
 from captures.layers.layers import Carried, Tcp
 from captures.layers.streams import Stream
 

@@ -10,7 +10,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from captures.formats.key_log import Secret
+from base.endpoint import Program, StreamPort
+from base.key_log import Secret
 from ssb.graph import Graph
 from ssb.peer.peer import PORT, Peer, PeerOptions
 from ssb.store.clocks import MemoryClocks
@@ -27,7 +28,6 @@ from testbed.layerings.nodes.node import Context, Held, Node
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.stock_peer import StockNode
 from testbed.layerings.nodes.workload import Feed, Workload
-from topologies.endpoint import Program, StreamPort
 
 _PORT_OF_PEERS = 1
 

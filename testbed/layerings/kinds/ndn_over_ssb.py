@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import Field
 
-from captures.formats.key_log import Secret
+from base.endpoint import Program, StreamPort
+from base.key_log import Secret
+from base.timers import Timers
 from forwarder.forwarder import Forwarder
-from forwarder.timers import Timers
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.name import from_uri
@@ -49,7 +50,6 @@ from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
-from topologies.endpoint import Program, StreamPort
 
 EPOCH_MS: Final = 1_700_000_000_000.0
 """The time at 0 ns of all runs, ms since 1970: clocks of logs and certificates."""

@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from captures.formats.key_log import Secret
+from base.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
+from base.key_log import Secret
 from ssb.application import Event
 from ssb.message import Message
 from ssb.peer.peer import PORT, Peer, PeerOptions
@@ -20,7 +21,6 @@ from ssb.store.memory import MemoryFeeds
 from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.workload import Feature
-from topologies.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
 from topologies.model import Hop, Topology
 from topologies.routing import Routing, routes
 

@@ -5,7 +5,8 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
-from captures.formats.key_log import Secret
+from base.endpoint import LinkPort, Program
+from base.key_log import Secret
 from forwarder import strategies
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
@@ -27,7 +28,6 @@ from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.nodes.authority import Authority, producer_of
 from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.nodes.workload import Feature, Feed
-from topologies.endpoint import LinkPort, Program
 from topologies.model import Topology
 from topologies.routing import Routing, tree, ways
 

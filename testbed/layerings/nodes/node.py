@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 
-from captures.formats.key_log import Secret
+from base.endpoint import Program
+from base.key_log import Secret
 from ssb.application import Event, Plan
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
-from topologies.endpoint import Program
 from topologies.model import Topology
 from topologies.routing import BY_DELAY, Routing
 

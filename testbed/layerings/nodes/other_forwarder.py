@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from captures.formats.key_log import Secret
+from base.endpoint import NDN_PORT, Program
+from base.key_log import Secret
 from forwarder.daemon.datasets import Client, DatasetError, Unanswered, snapshot
 from forwarder.management.parameters import ControlParameters
 from forwarder.tables.face import Persistency
@@ -21,7 +22,6 @@ from forwarder.wire.name import from_uri
 from testbed.errors import UserError
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
 from testbed.layerings.nodes.node import AppState, Context, Held, Process
-from topologies.endpoint import NDN_PORT, Program
 from topologies.model import Topology
 from topologies.routing import Routing
 

@@ -11,7 +11,20 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any, Final
 
-from captures.formats.key_log import Secret
+from base.endpoint import (
+    Address,
+    Close,
+    Closed,
+    Connect,
+    Ended,
+    Opened,
+    Program,
+    Received,
+    Send,
+    StreamAction,
+    StreamEvent,
+)
+from base.key_log import Secret
 from ssb import key_file
 from ssb.application import Event
 from ssb.canonical import InvalidJson, parse
@@ -26,19 +39,6 @@ from ssb.transport.secure_stream import ChannelError, SecureStream
 from testbed.errors import UserError
 from testbed.layerings.nodes.node import Context, EventRows, Held, Process
 from testbed.layerings.nodes.peer_role import Role, peer_identity
-from topologies.endpoint import (
-    Address,
-    Close,
-    Closed,
-    Connect,
-    Ended,
-    Opened,
-    Program,
-    Received,
-    Send,
-    StreamAction,
-    StreamEvent,
-)
 from topologies.model import Topology
 
 SSB_SERVER: Final = "ssb-server"

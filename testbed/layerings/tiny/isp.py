@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, field_validator
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from ssb.bipf import MalformedBipf, decode, encode
 from ssb.tiny.asking import MS
 from ssb.tiny.isp.client import Client

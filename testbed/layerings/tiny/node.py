@@ -15,7 +15,8 @@ from typing import Any
 
 from pydantic import Field
 
-from captures.formats.key_log import Secret
+from base.endpoint import Address, GroupPort, Port, Program
+from base.key_log import Secret
 from ssb.application import Event
 from ssb.bipf import encode
 from ssb.keys import Identity
@@ -29,7 +30,6 @@ from testbed.errors import UserError
 from testbed.layerings.nodes.node import Context, EventRows, Held, Parameters
 from testbed.layerings.nodes.peer_role import Role
 from testbed.layerings.nodes.workload import Feed
-from topologies.endpoint import Address, GroupPort, Port, Program
 
 FEED_BYTES = 32 + 4 + 20
 """State of a feed: its key, the number and the id of its last entry."""

@@ -17,6 +17,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
+from base.endpoint import NDN_PORT, Address, LinkPort, Program
+from base.interface import LinkEnd
 from captures.formats import pcapng
 from captures.network.clock import Clock
 from captures.network.netns import inside
@@ -24,11 +26,10 @@ from testbed.experiment.files import capture_interfaces
 from testbed.verify.links.cases import Case, cases
 from testbed.verify.links.transits import NUMBER_BYTES, Transit, read_transits
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import NDN_PORT, Address, LinkPort, Program
 from topologies.mininet import sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork
-from topologies.model import LinkEnd, Topology
+from topologies.model import Topology
 
 CAPTURE = "capture.pcapng"
 RESULT = "result.json"

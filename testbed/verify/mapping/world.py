@@ -14,6 +14,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from base.endpoint import LinkPort, Program
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.wire.packet import parse_data
@@ -32,7 +33,6 @@ from testbed.verify.mapping.story import FORGER, MS, SECOND, Step, Story, make_s
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.world import Outcome, watched
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import LinkPort, Program
 from topologies.routing import Routing
 
 CATCH_UP_NS = 25 * SECOND

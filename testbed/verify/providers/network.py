@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
+from base.endpoint import Program, StreamPort
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application
 from forwarder.wire.lp import make_lp, open_interest, parse_lp
@@ -24,7 +25,6 @@ from ssb.store.memory import MemoryFeeds
 from ssb.store.own_feed import UnsureFeed
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Program, StreamPort
 
 MS = 1_000_000
 SECOND = 1_000 * MS

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from base.endpoint import Program
 from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
@@ -35,8 +36,7 @@ from testbed.verify.soak.applications import (
 )
 from testbed.verify.soak.measure import objects_of, strangers, tables_of
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Program, on_links
-from topologies.model import Link, Topology
+from topologies.model import Link, Topology, on_links
 from topologies.routing import next_hops
 
 HOUR = 3600 * SECOND

@@ -8,6 +8,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from base.endpoint import LinkPort, Program
 from forwarder.feedcache.items import parse_item
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
@@ -24,7 +25,6 @@ from testbed.verify.simulate.world import Outcome, watched
 from testbed.verify.social.story import MS, SECOND, Step, Story, identity_of, make_story
 from testbed.verify.social.strangers import Stranger
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import LinkPort, Program
 
 CATCH_UP_NS = 60 * SECOND
 """A refusal is remembered for 16 s, on each node of the way; who was refused asks again after 8 s at most."""

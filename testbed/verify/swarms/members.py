@@ -4,13 +4,7 @@ from collections.abc import Sequence
 from itertools import count
 from random import Random
 
-from ssb.canonical import Value, parse, stringify
-from ssb.message import Message
-from ssb.peer.peer import Peer
-from ssb.store.feeds import Stored
-from ssb.store.memory import MemoryFeeds
-from testbed.verify.swarms.story import SECOND, Hostility
-from topologies.endpoint import (
+from base.endpoint import (
     Address,
     Close,
     Closed,
@@ -22,6 +16,12 @@ from topologies.endpoint import (
     StreamAction,
     StreamEvent,
 )
+from ssb.canonical import Value, parse, stringify
+from ssb.message import Message
+from ssb.peer.peer import Peer
+from ssb.store.feeds import Stored
+from ssb.store.memory import MemoryFeeds
+from testbed.verify.swarms.story import SECOND, Hostility
 
 
 class Member:

@@ -6,6 +6,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from base.endpoint import Program, StreamPort
 from ssb.keys import Identity
 from ssb.message import Message, proves_fork
 from ssb.peer.peer import PORT, Peer, PeerOptions
@@ -18,7 +19,6 @@ from testbed.verify.simulate.world import Outcome, watched
 from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, Replayer
 from testbed.verify.swarms.story import SECOND, Step, Swarm, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import Program, StreamPort
 
 CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""

@@ -5,12 +5,12 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
+from base.endpoint import Address
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import CHECKSUM, Node
 from ssb.tiny.store import TinyStore
 from testbed.verify.tiny.story import MS, SECOND, Hostility
-from topologies.endpoint import Address
 
 
 class Killed(Exception):

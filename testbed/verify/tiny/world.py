@@ -6,6 +6,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from base.endpoint import GroupPort, Program
 from ssb.keys import Identity
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.contract import Contract
@@ -19,7 +20,6 @@ from testbed.verify.tiny.ledger import Ledger
 from testbed.verify.tiny.members import Member, Outsider
 from testbed.verify.tiny.story import MS, SECOND, Kill, Step, Story, make_story
 from topologies.emulator.network import EmulatedNetwork
-from topologies.endpoint import GroupPort, Program
 from topologies.model import Medium, Topology
 
 CATCH_UP_NS = 600 * SECOND

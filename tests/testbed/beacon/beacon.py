@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
-from captures.formats.key_log import Secret
+from base.endpoint import Address, GroupPort, Program
+from base.key_log import Secret
 from ssb.application import Event
 from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.nodes.workload import Feature, Feed
-from topologies.endpoint import Address, GroupPort, Program
 
 GROUP, PORT = "224.0.0.71", 7071
 _TIP = struct.Struct("!32sI")

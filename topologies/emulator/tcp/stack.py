@@ -22,7 +22,7 @@ from ipaddress import IPv4Address
 from random import Random
 from typing import Final
 
-from forwarder.timers import Timers
+from base.timers import Timers
 from topologies.emulator.tcp.connection import Connection
 from topologies.emulator.tcp.events import Event
 from topologies.emulator.tcp.segment import (

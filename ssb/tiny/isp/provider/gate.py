@@ -7,10 +7,10 @@ use up the limit of another.
 
 from collections.abc import Callable
 
-from forwarder.timers import Timers
+from base.timers import Timers
+from base.token_bucket import TokenBucket
 from ssb.tiny.isp.terms import SECOND, Terms
 from ssb.tiny.node import Node
-from ssb.token_bucket import TokenBucket
 
 
 class Gate:

@@ -6,6 +6,7 @@ boxes; handshake and boxes are shown bytes by themselves. A second peer is conne
 
 from random import Random
 
+from base.endpoint import Close, Closed, Opened, Received, Send
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
@@ -21,7 +22,6 @@ from ssb.transport.muxrpc import BodyType, Packet, encode
 from ssb.transport.secure_stream import PLAIN_MARK
 from testbed.verify.fuzz.events import Event, read_events
 from testbed.verify.fuzz.subjects.wire import expect
-from topologies.endpoint import Close, Closed, Opened, Received, Send
 
 RAW, REQUEST, PART, END, HANDSHAKE, BOXES, ANSWER = range(7)
 NAMES = (

@@ -13,7 +13,7 @@ between `Full` and `Writable` keeps little waiting.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from topologies.model import Interface, LinkEnd, Topology
+from base.interface import Interface, LinkEnd
 
 NDN_PORT = 6363
 """UDP port of NDN, at both ends of a link."""
@@ -177,16 +177,3 @@ class Program(NamedTuple):
 
     endpoint: Endpoint
     ports: Mapping[int, Port]
-
-
-def on_links(
-    topology: Topology, endpoints: Mapping[str, Endpoint], ports: Mapping[str, int]
-) -> dict[str, list[Program]]:
-    """Return the programs of nodes that run one endpoint each, which has a port on every link.
-
-    `ports` says for each interface's name the number of its port.
-    """
-    links: dict[str, dict[int, Port]] = {node: {} for node in endpoints}
-    for interface in topology.link_ends:
-        links[interface.node][ports[interface.name]] = LinkPort(interface)
-    return {node: [Program(endpoint, links[node])] for node, endpoint in endpoints.items()}

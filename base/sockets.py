@@ -12,9 +12,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from itertools import count
 
-from forwarder.faces.driver import BURST, Alarm
-from forwarder.faces.udp import udp_socket
-from topologies.endpoint import (
+from base.endpoint import (
     Address,
     Close,
     Closed,
@@ -37,11 +35,15 @@ from topologies.endpoint import (
     StreamPort,
     Writable,
 )
+from base.event_loop import BURST, Alarm
 
 BROADCAST = "255.255.255.255"
 """The group of all."""
 
 _LARGEST = 65535
+_BUFFER = 4 << 20
+_IP_MTU_DISCOVER = 10
+_IP_PMTUDISC_DONT = 0
 _AFTER_A_MISTAKE = 1_000_000_000  # ns
 _RESET = struct.pack("@ii", 1, 0)
 """What SO_LINGER has to be for close() to send a reset."""
@@ -447,3 +449,18 @@ def _send_to(sock: socket.socket, port: GroupPort) -> None:
 
 def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
+
+
+def udp_socket(family: socket.AddressFamily) -> socket.socket:
+    """Return a socket that does not block, with room for bursts, whose frames may be cut on the way."""
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock.setblocking(False)
+    for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+        sock.setsockopt(socket.SOL_SOCKET, option, _BUFFER)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    else:
+        # Frames may be larger than what the path takes: routers on it are to cut them, not to refuse them.
+        sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DONT)
+    return sock

@@ -1,0 +1,1 @@
+"""The ground floor: time, timers, estimates, sockets and the contracts of sans-IO programs."""
