@@ -25,6 +25,7 @@ from captures.dissectors.ndn import (
     SignatureInfo,
     ValidityPeriod,
 )
+from captures.dissectors.summary import describe
 from captures.dissectors.tiny import (
     TinyChunk,
     TinyChunkVector,
@@ -66,4 +67,5 @@ __all__ = [
     "TinySsb",
     "TinyWant",
     "ValidityPeriod",
+    "describe",
 ]

@@ -5,6 +5,7 @@ order; one that is unknown or out of order is ignored if its type is even and ab
 malformed otherwise.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 from scapy.base_classes import Packet_metaclass
@@ -19,6 +20,9 @@ from forwarder.wire.name import NAME
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, read_header
 
 _Element = TypeVar("_Element", bound="Element")
+
+LAYERS: dict[int, Any] = {}
+"""Layers of whole packets, by TLV type: each enters itself, so one may hold another that is defined later."""
 
 
 def shown_if_set(*fields: Tlv | Ignored | Leading) -> list[Any]:
@@ -37,6 +41,8 @@ class _ElementClass(Packet_metaclass):
         if "guarded" in dct and "dispatch_hook" not in dct:
             dct["dispatch_hook"] = classmethod(_raw_if_damaged)
         made: Any = super().__new__(mcs, name, bases, dct)
+        if "guarded" in dct:
+            LAYERS[made.TYPE] = made
         unwrapped = [getattr(field, "fld", field) for field in made.fields_desc]
         made.by_type = {
             field.kind: (rank, field) for rank, field in enumerate(unwrapped) if isinstance(field, Tlv)
@@ -69,11 +75,13 @@ class Element(Packet, metaclass=_ElementClass):
         REQUIRED: names of the fields that must be there.
         EXACT: whether it holds no other elements than these.
         guarded: if set in a class, its bytes become Raw when they are damaged, and do not raise.
+        describe: returns the line for a packet in a list; captures.dissectors.summary sets it.
     """
 
     TYPE: ClassVar[int | None] = None
     REQUIRED: ClassVar[tuple[str, ...]] = ()
     EXACT: ClassVar[bool] = False
+    describe: ClassVar[Callable[[Packet], str]]
     by_type: ClassVar[dict[int, tuple[int, Tlv]]] = {}
     titles: ClassVar[dict[str, str]] = {}
 

@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from scapy.packet import Packet
 
-from captures.dissectors.element import Element, shown_if_set
+from captures.dissectors.element import LAYERS, Element, shown_if_set
 from captures.dissectors.fields import Repeated, Text, Tlv
 from forwarder.wire.feed import BACKLINK, FORK_PROOF, PAYLOAD, SSB_MESSAGE, is_item_name, split_fork
 from forwarder.wire.packet import DATA
@@ -44,9 +44,7 @@ class _Halves(Repeated):
         super().__init__(Tlv("halves", DATA))
 
     def decode(self, value: bytes) -> Any:
-        from captures.dissectors.ndn import Data
-
-        return Data.of(value, proofs=False)
+        return LAYERS[DATA].of(value, proofs=False)
 
     def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:
         return s + b"".join(map(bytes, val))

@@ -157,6 +157,4 @@ class LpPacket(Element):
 
     def mysummary(self) -> str:
         """Return the line for a list of packets."""
-        from captures.dissectors.summary import describe
-
-        return describe(self)
+        return Element.describe(self)

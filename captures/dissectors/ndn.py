@@ -128,9 +128,7 @@ class Named(Element):
 
     def mysummary(self) -> str:
         """Return the line for a list of packets; in an LpPacket it tells of that too."""
-        from captures.dissectors.summary import describe
-
-        return describe(self.underlayer if isinstance(self.underlayer, Element) else self)
+        return Element.describe(self.underlayer if isinstance(self.underlayer, Element) else self)
 
     def _show_or_dump(self, *args: Any, **options: Any) -> str | None:
         Named.titled = True

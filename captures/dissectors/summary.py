@@ -436,3 +436,6 @@ FIELD_NAMES = sorted(
     }
 )
 """Every name that a field can have."""
+
+
+Element.describe = staticmethod(describe)
