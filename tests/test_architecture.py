@@ -97,7 +97,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "topologies/mininet": {"topologies", "captures"},
     "analysis": {"captures", "analysis.errors"} | LINKS,
     **{room: below | DECODED for room, below in ANALYSIS.items()},
-    "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.decode.schema"}
+    "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.packet_schema"}
     | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
     "testbed": {"forwarder"},
     **{

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from analysis.decode.schema import COLUMNS
+from analysis.packet_schema import COLUMNS
 from captures.formats.records import Flags, Ints
 
 _ARROW = {"string": pa.string(), "binary": pa.binary()}
@@ -15,7 +15,7 @@ _TYPES = {column.name: column.type for column in COLUMNS}
 
 
 class Columns:
-    """Columns of analysis.decode.schema for some rows; what is not put stays null.
+    """Columns of analysis.packet_schema for some rows; what is not put stays null.
 
     Text and binary values are kept once each: a row has the number of its value, or -1.
     """

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from analysis.decode.protocols.protocol import Ends
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.schema import Column
+from analysis.packet_schema import Column
 from captures.layers.streams import ACK, FIN, RST, SYN, Chunk, Segment, Stream
 
 CONNECTIONS = (

@@ -17,7 +17,7 @@ import pyarrow as pa
 from analysis.decode.connections import Connection, Place, Row, Tracker, View
 from analysis.decode.protocols.protocol import PAYLOAD, UNREAD, Declaration, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.schema import ARROW_TYPES, Column
+from analysis.packet_schema import ARROW_TYPES, Column
 from base.key_log import Secrets
 from captures.layers.streams import Stream, distance
 

@@ -2,7 +2,7 @@
 
     for batch in read_packets(Reading("mine", piece), findings): ...
 
-A batch is a window's frames, with the columns of analysis.decode.schema and texts as Arrow dictionaries.
+A batch is a window's frames, with the columns of analysis.packet_schema and texts as Arrow dictionaries.
 Memory is bounded by a window, whatever the capture's size.
 """
 
@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.protocols.registry import TCP_OTHER
 from analysis.decode.reference import NDN_PORTS, fitting, node_of
-from analysis.decode.schema import PACKETS
 from analysis.decode.tlv_batch import Octets
+from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece, read_piece
 from captures.formats.pcapng import CaptureError, Direction, Interface
 from captures.formats.records import Damage, Flags, Ints, Records, Window

@@ -2,7 +2,7 @@
 bytes.
 
 This is the careful decoder: plain, slow, and right. analysis/decode/batch.py decodes whole windows, agrees
-with it, and leaves to it whatever is unusual. analysis/decode/schema.py says what the columns mean.
+with it, and leaves to it whatever is unusual. analysis/packet_schema.py says what the columns mean.
 
 Nothing in a frame can end a job: NDN that cannot be parsed is kind "malformed", other traffic "other". Of a
 packet that NDNLPv2 has fragmented, or that the capture has cut, the name and fields are given as far as

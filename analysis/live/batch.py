@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import MESSAGES, NOTICES
 from analysis.live.capture import MESSAGE_FIELDS, SLICE_NS
+from analysis.packet_schema import MESSAGES, NOTICES
 
 
 def counts(packets: DataFrame) -> DataFrame:

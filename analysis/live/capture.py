@@ -14,7 +14,7 @@ from operator import add, itemgetter
 from typing import Any, NamedTuple
 
 from analysis.columns.values import ALL
-from analysis.decode.schema import MESSAGES, NOTICES
+from analysis.packet_schema import MESSAGES, NOTICES
 from analysis.pit.entry import Message, State
 from analysis.pit.model import PitModel
 from captures.layers.reassembly import Reassembler

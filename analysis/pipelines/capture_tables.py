@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from analysis.decode.messages import STREAM_LAYERS
-from analysis.decode.schema import MESSAGES
+from analysis.packet_schema import MESSAGES
 from analysis.pit.windows import files
 from analysis.run.context import BREAKS
 from analysis.spark.engine import frame

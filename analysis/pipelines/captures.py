@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from analysis.decode.capture_point import infer
 from analysis.decode.reader import NodeRule, Reading
 from analysis.decode.reference import node_of
-from analysis.decode.schema import PACKETS
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import whole_directory
+from analysis.packet_schema import PACKETS
 from analysis.pipelines.capture_page import write_capture_report
 from analysis.pipelines.capture_summary import copies_among, summarise
 from analysis.pipelines.capture_tables import write_tables

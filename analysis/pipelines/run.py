@@ -29,7 +29,6 @@ from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
 from analysis.decode.reader import strictly
-from analysis.decode.schema import MESSAGES
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
@@ -40,6 +39,7 @@ from analysis.metrics.run.duplicates import copies
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
 from analysis.metrics.run.saturation import keeping_up
+from analysis.packet_schema import MESSAGES
 from analysis.pit.entry import COUNTED
 from analysis.pit.outcomes import lives
 from analysis.pit.windows import files, levels

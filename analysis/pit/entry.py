@@ -6,12 +6,12 @@ entry are in analysis/pit/classic.py and analysis/pit/feed.py.
 
 from typing import NamedTuple
 
-from analysis.decode.schema import FOREVER
+from analysis.packet_schema import FOREVER
 
 
 class Message(NamedTuple):
     """A network-layer packet at one of the node's interfaces, or what a neighbour says of feeds; see
-    analysis.decode.schema.PACKETS for the fields. FeedStates without an item and Hellos have no name."""
+    analysis.packet_schema.PACKETS for the fields. FeedStates without an item and Hellos have no name."""
 
     time: int
     interface: str

@@ -5,7 +5,7 @@ from typing import cast
 
 import numpy as np
 
-from analysis.decode.schema import FOREVER
+from analysis.packet_schema import FOREVER
 from analysis.pit.entry import Entry, Ledger, Message
 from analysis.pit.hellos import Change
 from captures.formats.records import Flags, Ints

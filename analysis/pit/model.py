@@ -110,7 +110,7 @@ from typing import cast
 
 import numpy as np
 
-from analysis.decode.schema import FOREVER
+from analysis.packet_schema import FOREVER
 from analysis.pit.classic import ClassicEntry, Key, key_of
 from analysis.pit.entry import Entry, Interval, Ledger, Message, State, Step
 from analysis.pit.feed import FeedEntry

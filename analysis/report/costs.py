@@ -7,8 +7,8 @@ from typing import Any
 
 from analysis.files import write_whole
 from analysis.report.figures.costs import axis_figures, ratio_figures
-from analysis.report.numbers import exponent, pretty
 from analysis.report.page import page as render_page
+from analysis.report.words.numbers import exponent, pretty
 
 Row = Mapping[str, Any]
 _CONSTANT = 0.01  # slope over the number of peers, below which a ratio is called constant

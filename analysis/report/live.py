@@ -16,8 +16,8 @@ from analysis.live.capture import NOTHING, LiveCapture
 from analysis.pit.entry import State
 from analysis.report.figures.plot import Figure, Menu, Spec, figure, line, with_menus
 from analysis.report.figures.wire import KINDS
-from analysis.report.numbers import pretty
 from analysis.report.page import page
+from analysis.report.words.numbers import pretty
 
 MOST_ROWS = 40
 """Interfaces in the map of loads; of more, those that carried most."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from analysis.files import write_whole
 from analysis.metrics.study import Estimate
 from analysis.report.figures.plot import Figure
-from analysis.report.numbers import pretty
 from analysis.report.page import page as render_page
+from analysis.report.words.numbers import pretty
 
 
 class Table(NamedTuple):

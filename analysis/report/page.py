@@ -13,8 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from analysis.report.figures.plot import COLOURS, DASHES, Figure, places
-from analysis.report.glossary import explained, occurring
-from analysis.report.numbers import exponent, pretty
+from analysis.report.words.glossary import explained, occurring
+from analysis.report.words.numbers import exponent, pretty
 
 STROKES = {
     **{dash: dash.replace("px", "").replace(",", " ") for dash in DASHES if "px" in dash},

@@ -18,10 +18,10 @@ from analysis.report.figures import delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
-from analysis.report.findings import findings, unranked
-from analysis.report.numbers import NARROW_SPACE, duration, pretty
 from analysis.report.page import page
-from analysis.report.ranks import alike, rank
+from analysis.report.words.findings import findings, unranked
+from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
+from analysis.report.words.ranks import alike, rank
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
 from topologies.link import LINK_PARAMETERS

@@ -9,9 +9,9 @@ from analysis.metrics.agreement import agreement, difference_text
 from analysis.metrics.registry import METRICS, Metric
 from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, studied
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
-from analysis.report.numbers import pretty, with_unit
 from analysis.report.page import page as render_page
-from analysis.report.study_words import caveats, estimate_text, findings, point_words
+from analysis.report.words.numbers import pretty, with_unit
+from analysis.report.words.study import caveats, estimate_text, findings, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
 
 _ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
-from analysis.decode.schema import PACKETS
+from analysis.packet_schema import PACKETS
 from captures.formats.files import PIECE_BYTES, cut
 
 SMALLEST_PIECE = 1 << 20

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
-from analysis.decode.schema import PACKETS
+from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece
 from captures.formats.growing import START, Growing, Place, open_any
 

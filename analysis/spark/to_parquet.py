@@ -30,8 +30,8 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import PROTOCOLS, framed
 from analysis.decode.reader import SEGMENTS, Findings, Reading, read_packets
 from analysis.decode.reference import Link, decode_payload
-from analysis.decode.schema import ARROW_TYPES, COLUMNS, PACKETS
 from analysis.files import Rows
+from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS
 from analysis.spark.parallel import each, go_on
 from analysis.spark.parquet import BY, By, WholeFile, at_least_empty, partition
 from base.key_log import Secrets, from_lines

@@ -5,7 +5,7 @@ missing. And how late Data is at one node after another, where a capture shows s
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import FOREVER
+from analysis.packet_schema import FOREVER
 from analysis.tables.schema import FEED_PROGRESS, LATENCY
 from analysis.tables.transactions import wire_size
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import BooleanType, DataType, LongType, StringType, Struc
 
 from analysis.columns.quantiles import quantile_function
 from analysis.columns.slices import slice_of, with_span
-from analysis.decode.schema import NOTICES
+from analysis.packet_schema import NOTICES
 from analysis.run.context import Cases
 from analysis.run.manifest import Link, Medium
 from analysis.spark.parallel import by_group
@@ -127,7 +127,7 @@ def _medium_ways(medium: Medium) -> Iterator[tuple[_Way, str]]:
 
 
 def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: bool = False) -> DataFrame:
-    """Return TRANSITS from the rows of analysis.decode.schema.PACKETS, those of analysis.tables.reassembly,
+    """Return TRANSITS from the rows of analysis.packet_schema.PACKETS, those of analysis.tables.reassembly,
     and ENDS.
 
     `here` is analysis.spark.parallel.by_group's.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that Spark's own documentation gives it)
 
-from analysis.decode.schema import MESSAGES, NOTICES
+from analysis.packet_schema import MESSAGES, NOTICES
 from analysis.spark.parallel import by_group
 from captures.layers.reassembly import Reassembler
 
@@ -46,7 +46,7 @@ _PACKETS_OF_A_TASK = 1 << 16
 
 
 def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> DataFrame:
-    """Return one row a network-layer packet, FeedState or Hello from rows of analysis.decode.schema.PACKETS.
+    """Return one row a network-layer packet, FeedState or Hello from rows of analysis.packet_schema.PACKETS.
 
     `breaks` is analysis.run.context.BREAKS: fragments from before and after one of their interface's do not
     join, and Sequence may begin again. `here`: packets are few, and fragments come to this process.

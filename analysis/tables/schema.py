@@ -1,7 +1,7 @@
 """The tables of each stage of an analysis, column by column: the one place that says what each means.
 
 `python -m analysis.tables.schema` prints docs/tables.md, which is made of it. The columns of packets are in
-analysis/decode/schema.py, where the decoder finds them without Spark.
+analysis/packet_schema.py, where the decoder finds them without Spark.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from analysis.decode import messages
 from analysis.decode.connections import CONNECTIONS as CONNECTION_COLUMNS
 from analysis.decode.protocols.protocol import Declaration
 from analysis.decode.protocols.registry import framed
-from analysis.decode.schema import ARROW_TYPES, COLUMNS, Column
+from analysis.packet_schema import ARROW_TYPES, COLUMNS, Column
 
 
 class Table(NamedTuple):

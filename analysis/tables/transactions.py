@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
-from analysis.decode.schema import FOREVER, MESSAGES
+from analysis.packet_schema import FOREVER, MESSAGES
 from analysis.spark.parallel import each
 from analysis.spark.parquet import WholeFile, partition
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups

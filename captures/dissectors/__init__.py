@@ -38,6 +38,8 @@ from captures.dissectors.tiny import (
 
 WIRESHARK_PLUGIN = Path(__file__).with_name("feednet.lua")
 """The plugin for Wireshark and tshark."""
+WIRESHARK_PLUGINS = Path("~/.local/lib/wireshark/plugins")
+"""Where they look for those of one user."""
 
 __all__ = [
     "ETHERTYPE",
@@ -45,6 +47,7 @@ __all__ = [
     "NDN",
     "PORT",
     "WIRESHARK_PLUGIN",
+    "WIRESHARK_PLUGINS",
     "Data",
     "FeedState",
     "ForkProof",

@@ -191,8 +191,7 @@ def _memory() -> Finding:
 
 
 def _wireshark() -> Finding:
-    from captures.dissectors import WIRESHARK_PLUGIN
-    from testbed.cli.captures.dissect import PLUGINS
+    from captures.dissectors import WIRESHARK_PLUGIN, WIRESHARK_PLUGINS
 
     if shutil.which("tshark") is None and shutil.which("wireshark") is None:
         return Finding(
@@ -201,7 +200,7 @@ def _wireshark() -> Finding:
             "not installed; `feednet dissect` reads packets without it",
             "sudo apt install --no-install-recommends tshark",
         )
-    installed = PLUGINS.expanduser() / WIRESHARK_PLUGIN.name
+    installed = WIRESHARK_PLUGINS.expanduser() / WIRESHARK_PLUGIN.name
     install = "feednet dissect --wireshark-plugin --install"
     if not installed.exists():
         return Finding("Wireshark", "less", "the plugin for NDN and Scuttlebutt is not installed", install)

@@ -16,7 +16,7 @@ import click
 from rich.table import Table
 
 from analysis.files import write_whole
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from testbed.cli.console import console as _console
 from testbed.cli.options import MOST, jobs_option
 from testbed.cli.progress import counted

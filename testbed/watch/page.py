@@ -193,13 +193,13 @@ class LivePage:
 
 
 def _some(count: int, noun: str) -> str:
-    from analysis.report.numbers import some
+    from analysis.report.words.numbers import some
 
     return some(count, noun)
 
 
 def _number(value: float) -> str:
-    from analysis.report.numbers import pretty
+    from analysis.report.words.numbers import pretty
 
     return pretty(value)
 

@@ -20,7 +20,7 @@ from scapy.utils import PcapNgWriter, PcapWriter
 from short_runs import ROUGH, emulate
 
 from analysis.decode.reader import Findings, Reading, read_packets
-from analysis.decode.schema import PACKETS
+from analysis.packet_schema import PACKETS
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, Selectors
 from captures.dissectors.reading import read_rows
 from captures.formats.files import cut

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from scapy.layers.inet import UDP
 from scapy.packet import Raw
 
-from analysis.report.numbers import NARROW_SPACE
+from analysis.report.words.numbers import NARROW_SPACE
 from analysis.spark.parquet import NO_VALUE
 from analysis.spark.parquet_windows import row_groups
 from forwarder.wire.name import from_uri

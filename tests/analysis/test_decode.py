@@ -9,7 +9,7 @@ from scapy.layers.inet import TCP
 from scapy.layers.l2 import Ether
 
 from analysis.decode.reference import LARGEST, decode_frame, node_of
-from analysis.decode.schema import PACKETS
+from analysis.packet_schema import PACKETS
 from captures.layers.frames import udp_frame
 from forwarder.wire.feed import item_name, native_content, ssb_content
 from forwarder.wire.lp import NO_ROUTE, make_lp

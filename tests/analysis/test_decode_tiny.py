@@ -11,7 +11,7 @@ from scapy.packet import Raw
 from test_batch import at_once, one_by_one
 
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.schema import PACKETS
+from analysis.packet_schema import PACKETS
 from analysis.spark.engine import frame
 from analysis.tables.overhead import overhead, traffic
 from ssb.keys import Identity

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from analysis.errors import AnalysisError
 from analysis.pipelines.run import analyze
 from analysis.report.figures.plot import DASHES
-from analysis.report.glossary import occurring
 from analysis.report.page import packed
 from analysis.report.paper.bundle import bundle, page_of
 from analysis.report.paper.drawing import WIDTHS, draw, write
 from analysis.report.paper.source import Cell, Table, read
 from analysis.report.paper.tables import as_csv, escaped, latex
+from analysis.report.words.glossary import occurring
 from testbed.cli.main import feednet
 
 ROOT = Path(__file__).parents[2]

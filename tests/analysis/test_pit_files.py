@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from analysis.columns.values import ALL
-from analysis.decode.schema import ARROW_TYPES
-from analysis.decode.schema import COLUMNS as PACKETS
+from analysis.packet_schema import ARROW_TYPES
+from analysis.packet_schema import COLUMNS as PACKETS
 from analysis.pit.entry import Interval, Message
 from analysis.pit.model import PitModel
 from analysis.pit.windows import files as pit_files

@@ -1,6 +1,6 @@
 """The PIT model against cases computed by hand: times are small numbers, each rule of its text has a test."""
 
-from analysis.decode.schema import FOREVER
+from analysis.packet_schema import FOREVER
 from analysis.pit.entry import Interval, Message, State, Step
 from analysis.pit.model import PitModel
 from forwarder.wire.evidence import Evidence

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from analysis.decode.schema import ARROW_TYPES
-from analysis.decode.schema import COLUMNS as PACKETS
+from analysis.packet_schema import ARROW_TYPES
+from analysis.packet_schema import COLUMNS as PACKETS
 from analysis.pit import model as pit_model
 from analysis.pit.entry import Interval, Message
 from analysis.pit.feed import FeedEntry

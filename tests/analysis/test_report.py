@@ -12,12 +12,12 @@ from analysis.export.text import headlines
 from analysis.metrics.registry import METRICS
 from analysis.report.figures.plot import COLOURS, DASHES, places
 from analysis.report.figures.topology import draw, loads
-from analysis.report.findings import findings
-from analysis.report.glossary import TERMS, explained
-from analysis.report.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
 from analysis.report.page import resource, unpacked
-from analysis.report.ranks import rank
 from analysis.report.run import Tables, render
+from analysis.report.words.findings import findings
+from analysis.report.words.glossary import TERMS, explained
+from analysis.report.words.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
+from analysis.report.words.ranks import rank
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import TRANSITS
 from testbed.layerings.registry import LAYERINGS

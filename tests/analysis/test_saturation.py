@@ -14,7 +14,7 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import keeping_up_totals
 from analysis.metrics.registry import METRICS, compare, measure, why_unranked
 from analysis.metrics.run.saturation import keeping_up
-from analysis.report.ranks import rank
+from analysis.report.words.ranks import rank
 from analysis.run.context import RUNS, Case, setting
 from analysis.run.manifest import Manifest, Run
 

@@ -15,9 +15,9 @@ from analysis.metrics.registry import METRICS
 from analysis.metrics.study import EXTRA, Estimate, Origin, Point, Record, estimate, studied, study
 from analysis.pipelines.compare import compare_runs, read_sweep, records_of, write_sweep
 from analysis.report.figures.plot import places
-from analysis.report.numbers import NARROW_SPACE
 from analysis.report.study import render_study
-from analysis.report.study_words import estimate_text, findings
+from analysis.report.words.numbers import NARROW_SPACE
+from analysis.report.words.study import estimate_text, findings
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Run
 from analysis.run.settings import flattened, loss_of

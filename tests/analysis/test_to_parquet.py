@@ -23,7 +23,7 @@ from scapy.utils import PcapNgWriter, PcapWriter
 from analysis.decode.batch import DECODED
 from analysis.decode.reader import Findings, Reading, read_packets, stem
 from analysis.decode.reference import decode_frame, node_of
-from analysis.decode.schema import PACKETS
+from analysis.packet_schema import PACKETS
 from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import extract
 from analysis.tables.schema import document

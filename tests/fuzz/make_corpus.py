@@ -31,8 +31,8 @@ from ssb.keys import blob_ref
 from ssb.message import Message
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
-from testbed.verify.fuzz import corpus, events
-from testbed.verify.fuzz.subjects import management, mapping, ssb, tiny
+from testbed.verify.fuzz import corpus
+from testbed.verify.fuzz.subjects import events, management, mapping, ssb, tiny
 from testbed.verify.fuzz.subjects.node import (
     APPLICATION,
     CACHED,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from analysis.decode.protocols.protocol import ITEM, PAYLOAD, Declaration, Ends, Layer, Message
-from analysis.decode.schema import Column
+from analysis.packet_schema import Column
 from base.key_log import Secrets
 from forwarder.wire.name import to_uri
 from plain_poll.protocol import LENGTH, PORT, Frames, read_request

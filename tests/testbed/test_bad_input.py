@@ -11,7 +11,7 @@ import click
 import pytest
 
 from analysis.files import whole_directory
-from analysis.report.numbers import several, some
+from analysis.report.words.numbers import several, some
 from feednet import Experiment
 from testbed.cli.console import plain_console
 from testbed.cli.main import feednet, main

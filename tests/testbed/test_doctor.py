@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from captures import dissectors
 from testbed.cli import doctor
-from testbed.cli.captures import dissect
 from topologies.mininet import sandbox
 
 
@@ -111,7 +111,7 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_plugin(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(doctor.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(dissect, "PLUGINS", tmp_path)
+    monkeypatch.setattr(dissectors, "WIRESHARK_PLUGINS", tmp_path)
     install = "feednet dissect --wireshark-plugin --install"
     assert (of("Wireshark").state, of("Wireshark").mend) == ("less", install)
     from captures.dissectors import WIRESHARK_PLUGIN

@@ -24,7 +24,7 @@ from real_time import holds_in_slower_time
 from simulation import load_of, scenario
 
 from analysis.decode.reference import Link, Network, decode_payload, node_of
-from analysis.decode.schema import FOREVER, MESSAGES, NOTICES
+from analysis.packet_schema import FOREVER, MESSAGES, NOTICES
 from analysis.pipelines.run import analyze
 from analysis.pit.entry import Message, Step
 from analysis.pit.model import PitModel

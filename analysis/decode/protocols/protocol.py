@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from analysis.decode.schema import Column
+from analysis.packet_schema import Column
 from base.key_log import Secrets
 
 NDN = "ndn"

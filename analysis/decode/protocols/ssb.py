@@ -20,7 +20,7 @@ from analysis.decode.protocols.protocol import (
     Layer,
     Message,
 )
-from analysis.decode.schema import Column
+from analysis.packet_schema import Column
 from base.key_log import Secrets
 from forwarder.wire.name import to_uri
 from ndn_over_ssb.contract import CONTRACT

@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.columns.values import MOST_FRAMES
-from analysis.decode.schema import FOREVER
+from analysis.packet_schema import FOREVER
 
 _NUMBERS = r"^(.*?)/(?:v|t|seg|off|seq|params-sha256|sha256digest)=.*$"
 """Where a name goes on with what the naming conventions number things by (NDN Technical Report 22)."""

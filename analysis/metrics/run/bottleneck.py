@@ -56,7 +56,7 @@ def flows(latencies: DataFrame) -> DataFrame:
 def queue(packets: DataFrame, links: DataFrame, step_ns: int, *, here: bool = False) -> DataFrame:
     """Return the QUEUE before some links, a sample each `step_ns` from the first frame to the end of the run.
 
-    `packets` has the rows of analysis.decode.schema.PACKETS with layering; `links` has layering, interface
+    `packets` has the rows of analysis.packet_schema.PACKETS with layering; `links` has layering, interface
     (that sends), ns_per_byte, max_queue_size (frames, null for no limit) and end_ns: what it names is
     followed. A frame waits from when its sender hands it over until the rate has let its last bit through;
     one that finds the queue full is dropped. `here` is analysis.spark.parallel.by_group's.

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from analysis.decode.schema import MESSAGES, NOTICES
+from analysis.packet_schema import MESSAGES, NOTICES
 from analysis.pit.entry import Message
 from analysis.pit.matching import CAN_BE_PREFIX, KEYS, keys_of, satisfied
 from analysis.pit.model import FORK, PitModel

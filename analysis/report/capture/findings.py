@@ -9,8 +9,8 @@ from analysis.decode.protocols.registry import in_datagrams
 from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
-from analysis.report.findings import Finding
-from analysis.report.numbers import duration, pretty, some
+from analysis.report.words.findings import Finding
+from analysis.report.words.numbers import duration, pretty, some
 
 if TYPE_CHECKING:
     from analysis.report.capture.contents import Contents

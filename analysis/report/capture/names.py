@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.columns.values import MOST_FRAMES
-from analysis.decode.schema import MESSAGES
 from analysis.files import Rows
+from analysis.packet_schema import MESSAGES
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.findings import NACKS
 from analysis.report.figures.plot import Scene, Spec

@@ -27,8 +27,8 @@ from analysis.report.capture.tables import clocks, prefix_rows, problems, states
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.state import MOST_NODES, heat, outcomes, over_time
 from analysis.report.figures.topology import loads
-from analysis.report.numbers import duration, volume
 from analysis.report.page import page as rendered
+from analysis.report.words.numbers import duration, volume
 
 EPOCH_NS = 10**17
 """Times before this one, of 1973, are counted from a run's start."""

@@ -7,7 +7,7 @@ from analysis.files import Rows
 from analysis.report.capture.contents import Contents
 from analysis.report.capture.endpoints import Way, natural
 from analysis.report.capture.plots import quantile
-from analysis.report.numbers import volume
+from analysis.report.words.numbers import volume
 from captures.layers.link_types import remedy
 
 MOST_ROWS = 24

@@ -2,7 +2,7 @@
 
 from analysis.files import Rows
 from analysis.report.figures.plot import Figure, Spec, figure
-from analysis.report.numbers import pretty
+from analysis.report.words.numbers import pretty
 
 _LOOKS = {"interest": ("Interest", "--interest"), "data": ("Data", "--data")}
 _LABEL_PX = 13

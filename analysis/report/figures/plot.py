@@ -12,7 +12,7 @@ from math import ceil, floor, log10
 from typing import Any, NamedTuple, Protocol
 
 from analysis.files import Rows
-from analysis.report.numbers import pretty
+from analysis.report.words.numbers import pretty
 from analysis.run.manifest import ScenarioEvent
 
 COLOURS = 12

@@ -22,8 +22,8 @@ from analysis.report.figures.plot import (
     places,
     with_menus,
 )
-from analysis.report.numbers import pretty
-from analysis.report.study_words import estimate_text
+from analysis.report.words.numbers import pretty
+from analysis.report.words.study import estimate_text
 
 MOST_BANDS = 3
 """Layerings whose bands can be told apart in one plot; of more, each has a plot of its own."""

@@ -22,7 +22,7 @@ from analysis.report.figures.plot import (
     run_seconds,
     with_menus,
 )
-from analysis.report.numbers import pretty
+from analysis.report.words.numbers import pretty
 from analysis.run.manifest import Manifest
 
 KINDS = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from testbed.cli.options import engine_option, keys_option, read_keys
 from testbed.errors import UserError, shown
 
@@ -92,7 +92,7 @@ def analyze(
     from analysis.decode.reader import NodeRule
     from analysis.errors import AnalysisError
     from analysis.pipelines.captures import REPORT, Choices, UnknownPlace, analyse, show
-    from analysis.report.numbers import NARROW_SPACE
+    from analysis.report.words.numbers import NARROW_SPACE
     from captures.layers.layers import Ports
 
     assert get_args(NodeRule) == _RULES

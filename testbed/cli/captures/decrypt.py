@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from testbed.cli.options import keys_option, read_keys
 from testbed.errors import UserError, shown
 

@@ -27,7 +27,6 @@ from testbed.errors import UserError, shown
 if TYPE_CHECKING:
     from captures.dissectors.reading import Row
 
-PLUGINS = Path("~/.local/lib/wireshark/plugins")
 _ALIGNED = 500
 """Rows that are looked at to find how wide the columns must be."""
 _MS = 1_000_000
@@ -91,12 +90,12 @@ def dissect(
 
 
 def _plugin(install: bool) -> None:
-    from captures.dissectors import WIRESHARK_PLUGIN
+    from captures.dissectors import WIRESHARK_PLUGIN, WIRESHARK_PLUGINS
 
     if not install:
         click.echo(WIRESHARK_PLUGIN)
         return
-    target = PLUGINS.expanduser() / WIRESHARK_PLUGIN.name
+    target = WIRESHARK_PLUGINS.expanduser() / WIRESHARK_PLUGIN.name
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(WIRESHARK_PLUGIN, target)

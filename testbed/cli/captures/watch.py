@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from testbed.cli import interrupts
 from testbed.cli.console import console
 from testbed.cli.options import Number

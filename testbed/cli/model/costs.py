@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 
 from analysis.export.text import number
-from analysis.report.numbers import exponent
+from analysis.report.words.numbers import exponent
 from testbed.cli.console import console
 from testbed.cli.model.runs import (
     command_line,

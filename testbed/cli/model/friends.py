@@ -110,7 +110,7 @@ def _write(directory: Path, known: Estimates) -> None:
 
 
 def _print(known: Estimates, people: str) -> None:
-    from analysis.report.numbers import pretty
+    from analysis.report.words.numbers import pretty
 
     table = Shown(
         title=f"Floods among {int(people):,} people", title_justify="left", title_style="bold", box=None

@@ -25,7 +25,7 @@ Estimates = Mapping[tuple[str, ...], "Estimate"]
 
 def concluded(known: Estimates, people: str) -> str:
     """Answer the question in a few sentences, from the figures of networks of a size."""
-    from analysis.report.numbers import pretty
+    from analysis.report.words.numbers import pretty
 
     def of(*key: str) -> str:
         found = known.get((people, *key))
@@ -75,7 +75,7 @@ def concluded(known: Estimates, people: str) -> str:
 def write_page(path: Path, study: Study, sizes: Sequence[int], known: Estimates, conclusion: str) -> None:
     """Write the page. Raises OSError."""
     from analysis.report.model import Section, Table, estimated, write_model
-    from analysis.report.numbers import pretty
+    from analysis.report.words.numbers import pretty
 
     def mean(*key: str) -> str:
         found = known.get(key)

@@ -126,7 +126,7 @@ def _write_page(
     from analysis.metrics.study import Estimate
     from analysis.report.figures.model import curves
     from analysis.report.model import Section, Table, estimated, write_model
-    from analysis.report.numbers import pretty
+    from analysis.report.words.numbers import pretty
 
     def drawn(counted: str) -> Any:
         points = found[0].distributions[counted]
@@ -222,7 +222,7 @@ def _verdict(traits: Mapping[str, Any]) -> str:
 
 def _print(peers: int, traits: Mapping[str, Any]) -> None:
     from analysis.report.model import estimated
-    from analysis.report.numbers import pretty
+    from analysis.report.words.numbers import pretty
 
     title = f"Networks of {peers:,} people, and real ones"
     table = Shown(title=title, title_justify="left", title_style="bold", box=None)

@@ -9,7 +9,7 @@ import click
 
 from analysis.export.text import aligned, number
 from analysis.files import named
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from testbed.api.results import Results
 from testbed.artifact import bundle as bundles
 from testbed.artifact import rerun as reruns

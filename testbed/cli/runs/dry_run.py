@@ -12,7 +12,7 @@ from rich.console import Console
 
 from analysis.errors import of_system
 from analysis.files import partial_of
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from testbed.cli.runs import synopsis
 from testbed.errors import UserError
 from testbed.experiment import outlook

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import click
 from click.core import ParameterSource
 
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from testbed.api.experiment import Experiment
 from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed

@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.text import Text
 from rich.tree import Tree
 
-from analysis.report.numbers import several
+from analysis.report.words.numbers import several
 from analysis.run.keys import words
 from testbed.cli.runs.topology import summary
 from testbed.layerings.nodes.workload import Workload

@@ -5,7 +5,7 @@ from random import Random
 from types import MappingProxyType
 from typing import NamedTuple
 
-from testbed.verify.fuzz.events import Event, read_events
+from testbed.verify.fuzz.subjects.events import Event, read_events
 from testbed.verify.mutations import mutate
 
 

@@ -28,7 +28,7 @@ from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.server import NameServer
 from ssb_over_ndn.mapping.storage import Storage
 from ssb_over_ndn.naming import log_name, message_packet
-from testbed.verify.fuzz.events import PAUSE, Event, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 UPDATE, SERVER, STORAGE, PUT, ANSWER, SIGNED, DEVICE = range(7)

@@ -20,7 +20,7 @@ from ssb.transport.calls import FORMS
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake, HandshakeError, ServerHandshake
 from ssb.transport.muxrpc import BodyType, Packet, encode
 from ssb.transport.secure_stream import PLAIN_MARK
-from testbed.verify.fuzz.events import Event, read_events
+from testbed.verify.fuzz.subjects.events import Event, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 RAW, REQUEST, PART, END, HANDSHAKE, BOXES, ANSWER = range(7)

@@ -24,7 +24,7 @@ from ssb.tiny.node import Node
 from ssb.tiny.outbox import MOST_QUEUED
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import chunk_demultiplexer, want_demultiplexer
-from testbed.verify.fuzz.events import PAUSE, Event, read_events
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 PACKET, PAYLOAD, WANT, CHUNKS, CLAIM, GENUINE, SIGNED = range(7)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from analysis.files import Rows
 from analysis.metrics.registry import why_unranked
-from analysis.report.numbers import compared, duration, excess, pretty, with_unit
-from analysis.report.ranks import Axis, alike
+from analysis.report.words.numbers import compared, duration, excess, pretty, with_unit
+from analysis.report.words.ranks import Axis, alike
 from analysis.run.manifest import Manifest
 
 MOST = 7

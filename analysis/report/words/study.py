@@ -6,9 +6,9 @@ from statistics import fmean
 
 from analysis.metrics.registry import METRICS, WHOLE, Metric
 from analysis.metrics.study import Estimate, Point, Study, studied, unranked
-from analysis.report.findings import Finding
-from analysis.report.numbers import NARROW_SPACE, compared, pretty, with_unit
-from analysis.report.ranks import alike
+from analysis.report.words.findings import Finding
+from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
+from analysis.report.words.ranks import alike
 from analysis.run.keys import NET
 
 MOST = 7

@@ -1,0 +1,1 @@
+"""Words of the pages: numbers, ranks, findings and the glossary."""
