@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -15,22 +16,27 @@ ROOT = Path(__file__).parents[1]
 def layered(place: str, *rooms: str) -> dict[str, set[str]]:
     """Return the rooms of a package, each with those that it may import: the ones before it."""
     return {
-        f"{place}/{room}": {f"{place}.{lower}" for lower in rooms[:number]}
+        f"{place}/{room}": {f"{place}.{lower}".replace("/", ".") for lower in rooms[:number]}
         for number, room in enumerate(rooms)
     }
 
 
-NDN = {"feednet", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
-LINKS = {"topologies.link", "topologies.radio"}
-DECODED = {"captures", "forwarder.wire", "analysis.errors", "analysis.files"} | LINKS
+NDN = {"feednet", "base", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "captures", "topologies"}
+DECODED = {"base", "captures", "forwarder.wire", "topologies.link", "topologies.radio"}
+DECODED |= {"analysis.errors", "analysis.files", "analysis.packet_schema"}
 ANALYSIS = layered(
-    "analysis", "decode", "run", "spark", "tables", "pit", "metrics", "live", "report", "pipelines", "export"
+    "analysis",
+    *("decode/protocols", "decode", "run", "spark", "columns", "tables", "pit", "pit/windows"),
+    *("metrics", "metrics/run", "metrics/captures", "live"),
+    *("report/words", "report/figures", "report", "pipelines", "export"),
 )
 TESTBED = layered(
     "testbed",
     *(
-        "layerings",
+        "layerings/nodes",
+        "layerings/kinds",
         "layerings/tiny",
+        "layerings",
         "scenario",
         "hosts",
         "experiment",
@@ -49,56 +55,52 @@ TESTBED = layered(
         "verify/tiny",
         "cli",
         "verify/soak",
+        "verify/fuzz/subjects",
         "verify/fuzz",
         "bench",
+        "bench/growth",
+        "bench/peers",
+        "bench/runs",
         "bench/tiny",
     ),
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
+    "base": set(),
+    "ssb": {"base"},
+    "ssb/store": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.export"},
+    "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
+    "ssb/replication": {
+        "base",
+        "ssb.keys",
+        "ssb.canonical",
+        "ssb.message",
+        "ssb.store",
+        "ssb.transport.muxrpc",
+    },
+    "ssb/tiny": {"base", "ssb.bipf", "ssb.keys", "ssb.store"},
+    "ssb/tiny/isp": {"base", "ssb.bipf", "ssb.keys", "ssb.tiny"},
+    "ssb/tiny/daemon": {"base", "ssb.bipf", "ssb.keys", "ssb.store", "ssb.tiny"},
+    "ssb/peer": {"base", "ssb"},
+    "ssb/daemon": {"base", "ssb"},
     "forwarder/wire": set(),
     "forwarder/feedcache": {"forwarder.wire", "ssb"},
-    "forwarder/lli": {
-        "forwarder.wire",
-        "forwarder.feedcache",
-        "forwarder.tables.face",
-        "forwarder.tables.fib",
-        "forwarder.tables.pacing",
-        "base.timers",
-    },
-    "forwarder": {"forwarder"},
-    "ssb": set(),
-    "ssb/store": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.export"},
-    "ssb/applications": {"ssb.keys", "ssb.message"},
-    "ssb/transport": {"ssb.keys", "ssb.canonical", "captures.formats.key_log"},
-    "ssb/replication": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.store", "ssb.transport.muxrpc"}
-    | {"base.timers"},
-    "ssb/tiny": {
-        "ssb.bipf",
-        "ssb.keys",
-        "ssb.store",
-        "base.timers",
-        "base.token_bucket",
-        "base.endpoint",
-    },
-    "ssb/tiny/isp": {"ssb.bipf", "ssb.keys", "base.timers", "ssb.tiny", "base.token_bucket"},
-    "ssb/tiny/daemon": {"ssb.bipf", "ssb.keys", "ssb.store", "ssb.tiny", "topologies", "forwarder.faces"},
-    "ssb/peer": {"ssb", "captures.formats.key_log", "base.timers", "base.endpoint"},
-    "ssb/daemon": {"ssb", "topologies", "base.netif"},
-    "ssb_over_ndn": {"forwarder", "ssb", "base.endpoint"},
-    "ssb_over_ndn/social": {"forwarder", "ssb", "ssb_over_ndn"},
-    "ssb_over_ndn/mapping": {"forwarder", "ssb", "ssb_over_ndn"},
-    "ndn_over_ssb": {"forwarder", "ssb", "base.endpoint"},
-    "feednet": {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb"},
-    "captures": {"forwarder.wire", "ssb.bipf"},
-    "topologies": {"forwarder.faces"},
-    "topologies/emulator": {"topologies", "captures"},
-    "topologies/emulator/tcp": {"base.timers"},
-    "topologies/mininet": {"topologies", "captures"},
-    "analysis": {"captures", "analysis.errors"} | LINKS,
+    "forwarder/tables": {"base", "forwarder.wire"},
+    "forwarder/lli": {"base", "forwarder.wire", "forwarder.feedcache", "forwarder.tables"},
+    "forwarder/strategies": {"base", "forwarder.wire", "forwarder.tables"},
+    "forwarder/links": {"base", "forwarder.wire", "forwarder.tables"},
+    "forwarder": {"base", "forwarder"},
+    "captures": {"base", "forwarder.wire", "ssb.bipf"},
+    "topologies": {"base"},
+    "topologies/emulator": {"base", "topologies", "captures"},
+    "topologies/emulator/tcp": {"base"},
+    "topologies/mininet": {"base", "topologies", "captures"},
+    "ssb_over_ndn": {"base", "forwarder", "ssb"},
+    "ndn_over_ssb": {"base", "forwarder", "ssb"},
+    "feednet": {"base", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb"},
+    "analysis": {"captures", "analysis.errors"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
-    "analysis/decode/protocols": {"captures", "forwarder.wire", "analysis.packet_schema"}
-    | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
+    "analysis/decode/protocols": DECODED | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
     "testbed": {"forwarder"},
     **{
         room: {name.replace("/", ".") for name in below} | NDN | {"analysis", "testbed.errors"}
@@ -123,6 +125,25 @@ SANS_IO = {"forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb", "topologies/emula
 
 def modules() -> list[Path]:
     return sorted(path for room in OURS for path in (ROOT / room).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def imported_modules(path: Path, known: set[str]) -> Iterator[str]:
+    """Yield the modules that a module imports, whichever way it names them; a package is its __init__."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found = [
+                inner if (inner := f"{node.module}.{alias.name}") in known else str(node.module)
+                for alias in node.names
+            ]
+        else:
+            continue
+        yield from (name for each in found for name in (each, f"{each}.__init__") if name in known)
 
 
 def room_of(path: Path) -> str:
@@ -173,6 +194,20 @@ def test_it_does_without_spark(room: str) -> None:
         f"import importlib, sys; sys.modules['pyspark'] = None; [*map(importlib.import_module, {names})]"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("depth", [None, -1, 1], ids=["files", "folders", "packages"])
+def test_nothing_imports_in_a_circle(depth: int | None) -> None:
+    """Imports inside functions count."""
+    names = {path: module_name(path) for path in modules()}
+    known = set(names.values())
+    graph = nx.DiGraph()
+    for path, name in names.items():
+        for imported in imported_modules(path, known):
+            ends = [".".join(each.split(".")[:depth]) or each for each in (name, imported)]
+            if ends[0] != ends[1]:
+                graph.add_edge(*ends)
+    assert [sorted(part) for part in nx.strongly_connected_components(graph) if len(part) > 1] == []
 
 
 def test_the_core_does_not_know_its_shell() -> None:
