@@ -198,8 +198,9 @@ def test_it_does_without_spark(room: str) -> None:
 
 @pytest.mark.parametrize("depth", [None, -1, 1], ids=["files", "folders", "packages"])
 def test_nothing_imports_in_a_circle(depth: int | None) -> None:
-    """Imports inside functions count."""
+    """Imports inside functions count; the public names lead to any room, and are left out."""
     names = {path: module_name(path) for path in modules()}
+    names = {path: name for path, name in names.items() if path.relative_to(ROOT).as_posix() not in FACADE}
     known = set(names.values())
     graph = nx.DiGraph()
     for path, name in names.items():
