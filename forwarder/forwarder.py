@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from typing import Final
 
+from base.units import MS
 from forwarder.feedcache.cache import FeedStore
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.ranges import Range
@@ -48,8 +49,6 @@ from forwarder.wire.packet import (
 )
 from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
-
-MS: Final = 1_000_000
 
 _FEEDS: Final = 0
 """The face of the feeds of this node, which have no other way to wait for an answer; others count from 1."""

@@ -2,8 +2,9 @@
 
 from typing import Final
 
+from base.units import SECOND
+
 _LONGEST_DEBT_S: Final = 10.0
-_S: Final = 1_000_000_000
 
 
 class Allowance:
@@ -23,7 +24,7 @@ class Allowance:
 
     def take(self, now: int, *, in_debt: bool = False) -> bool:
         """Take one, and return whether there was one; `in_debt`: one that was not there has to be earned."""
-        self._left = min(self._burst, self._left + (now - self._filled) / _S * self._rate)
+        self._left = min(self._burst, self._left + (now - self._filled) / SECOND * self._rate)
         self._filled = now
         has_one = self._left >= 1
         if has_one or in_debt:

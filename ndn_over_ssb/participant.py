@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from base.timers import Timers
+from base.units import SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_interest, parse_lp
@@ -38,7 +39,6 @@ _LOGS: Final = 10_000  # that a provider reads
 _REPLIES: Final = 20  # requests and epochs of a customer that a provider answers, at once and in an hour
 _MANY: Final = 1 << 30
 _PATIENCE_S: Final = 1.0  # a customer that has sent by so much too much is not listened to for a while
-_S: Final = 1_000_000_000
 
 
 class Change(NamedTuple):
@@ -620,7 +620,7 @@ class Participant(Surrounding):
             return True
         may_send = link.allowance.take(now, in_debt=True)
         if link.contract.id not in self._held and link.allowance.debt_s > _PATIENCE_S:
-            self._held.set(link.contract.id, now + int(link.allowance.debt_s * _S))
+            self._held.set(link.contract.id, now + int(link.allowance.debt_s * SECOND))
             link.line.hold_back(now)
         return may_send
 

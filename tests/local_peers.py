@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from base.endpoint import Program, StreamPort
+from base.units import SECOND
 from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
 from ssb.daemon.local_peer import LocalPeer
@@ -17,7 +18,6 @@ from ssb.transport.address import PeerAddress
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
 
-S = 1_000_000_000
 EPOCH_MS = 1.6e12
 
 
@@ -77,7 +77,7 @@ class LocalPeers:
         return self.accounts[name].feeds.tips().get(self.id(other), 0)
 
     def run(self, seconds: float) -> None:
-        self.network.run(self.network.now + int(seconds * S))
+        self.network.run(self.network.now + int(seconds * SECOND))
 
     def __enter__(self) -> Self:
         return self

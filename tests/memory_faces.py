@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
+from base.units import SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.management import Authorisation, Management
 from forwarder.tables.face import FIRST_FACE, INTERNAL_FACE, Face, Persistency
@@ -10,9 +11,7 @@ from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.packet import Data, parse_data
 
-S = 1_000_000_000
-MS = 1_000_000
-START = 1_700_000_000 * S
+START = 1_700_000_000 * SECOND
 
 
 class MemoryFaces:

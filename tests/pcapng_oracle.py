@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from base.units import SECOND
 from captures.formats.pcapng import CaptureError, Direction, Interface, Source, read_options, read_source
 
 _SECTION_HEADER = 0x0A0D0D0A  # reads the same in both byte orders (section 4.1)
@@ -26,7 +27,6 @@ _BYTE_ORDER_MAGIC = 0x1A2B3C4D
 _READABLE_VERSIONS = ((1, 0), (1, 2))  # a minor version of 2 MUST be read as 0 (section 4.1)
 _PACKET_FLAGS = 2  # epb_flags, and pack_flags of the obsolete block
 _ISB_IFRECV, _ISB_IFDROP = 4, 5
-_SECOND = 1_000_000_000
 
 
 class Packet(NamedTuple):
@@ -187,7 +187,7 @@ class _Reader:
 
 def _time(source: Source, high: int, low: int) -> int:
     """Return a stamp in nanoseconds."""
-    return (high << 32 | low) * _SECOND // source.per_second + source.offset_ns
+    return (high << 32 | low) * SECOND // source.per_second + source.offset_ns
 
 
 def without_secrets(capture: bytes) -> bytes:

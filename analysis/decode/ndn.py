@@ -16,6 +16,7 @@ from analysis.decode.columns import Columns
 from analysis.decode.names import distinct, read_names
 from analysis.decode.reference import payload_bytes
 from analysis.decode.tlv_batch import NNI, Grammar, Octets, headers, is_nni, numbers
+from base.units import MS
 from captures.formats.records import Flags, Ints
 from forwarder.wire.evidence import MOST_HOPS
 from forwarder.wire.feed import BACKLINK, PAYLOAD, SSB_MESSAGE
@@ -27,7 +28,6 @@ from forwarder.wire.persistent import PERSISTENT
 KINDS = ("other", "interest", "lli", "data", "fragment")
 OTHER, PLAIN, LLI, ITEM, FRAGMENT = range(5)
 
-_MS = 1_000_000
 _CAN_BE_PREFIX, _MUST_BE_FRESH, _HINT, _NONCE, _LIFETIME, _HOP_LIMIT = 33, 18, 30, 10, 12, 34
 _PARAMETERS, _SIGNATURE_INFO_I, _SIGNATURE_VALUE_I = 36, 44, 46
 _META, _CONTENT, _SIGNATURE_INFO, _SIGNATURE_VALUE = 20, 21, 22, 23
@@ -293,7 +293,7 @@ def _decode_interests(
     columns.put("must_be_fresh", rows, seen.there(_MUST_BE_FRESH))
     columns.put("is_persistent", rows, seen.there(PERSISTENT) & (seen.length(PERSISTENT) == 0))
     columns.put_where("nonce", rows, seen.there(_NONCE), seen.number(octets, _NONCE))
-    columns.put("lifetime_ns", rows, seen.number(octets, _LIFETIME, DEFAULT_LIFETIME_MS * _MS, _MS))
+    columns.put("lifetime_ns", rows, seen.number(octets, _LIFETIME, DEFAULT_LIFETIME_MS * MS, MS))
     columns.put_where("hop_limit", rows, seen.there(_HOP_LIMIT), seen.number(octets, _HOP_LIMIT))
     columns.put_where("send_credit", rows, is_lli, seen.number(octets, SEND_CREDIT))
     columns.put_texts("kind", rows, is_lli.astype(np.int64), [KINDS[PLAIN], KINDS[LLI]])
@@ -325,7 +325,7 @@ def _decode_data(
         meta.require(good, _CONTENT_TYPE, *NNI)
         meta.require(good, _FRESHNESS, *NNI)
         columns.put("content_type", rows, meta.number(octets, _CONTENT_TYPE))
-        columns.put("freshness_ns", rows, meta.number(octets, _FRESHNESS, 0, _MS))
+        columns.put("freshness_ns", rows, meta.number(octets, _FRESHNESS, 0, MS))
     else:
         columns.put("content_type", rows, 0)
         columns.put("freshness_ns", rows, 0)

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import PROTOCOLS, TCP_OTHER, protocol_of
+from base.units import MS
 from captures.layers.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
 from captures.layers.old_format import OLD_FORMAT, is_old, modern
 from forwarder.wire.evidence import Evidence, encode_evidence
@@ -34,7 +35,6 @@ LARGEST = (1 << 63) - 1
 MALFORMED = "malformed NDN packet: "
 """What a problem begins with; the reason follows, a few words that do not depend on places."""
 NDN_PORTS = Ports()
-_MS = 1_000_000
 _FRAGMENT = 0x50
 _CONTENT = 21
 _KEY_COMPONENT = 2 + KEY_BYTES
@@ -293,7 +293,7 @@ def _network(packet: bytes, is_first_fragment: bool) -> Network:
     else:
         data = parse_data(packet)
         name, content, content_bytes = data.name, data.content, len(data.content)
-        freshness = min(data.freshness_ms * _MS, LARGEST)
+        freshness = min(data.freshness_ms * MS, LARGEST)
         about = (min(data.content_type, LARGEST), freshness, min(data.signature_type, LARGEST))
     uri, feed, seq = describe(name)
     return Network(
@@ -320,7 +320,7 @@ def _interest(interest: Interest) -> Network:
         interest.can_be_prefix,
         interest.must_be_fresh,
         interest.nonce,
-        min(interest.lifetime_ms * _MS, LARGEST),
+        min(interest.lifetime_ms * MS, LARGEST),
         interest.hop_limit,
         None if credit is None else min(credit, LARGEST),
         is_persistent(interest),

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from base.units import SECOND
 from captures.formats.chain import LARGEST_BLOCK, Chain
 from captures.formats.pcapng import (
     BYTE_ORDER_MAGIC,
@@ -16,7 +17,6 @@ from captures.formats.pcapng import (
     END_OF_OPTIONS,
     ENHANCED_PACKET,
     PACKET_FLAGS,
-    SECOND,
     SECTION_HEADER,
     CaptureError,
     Direction,

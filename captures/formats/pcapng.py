@@ -19,6 +19,8 @@ from enum import IntEnum
 from ipaddress import AddressValueError, IPv4Address, IPv4Interface, NetmaskValueError
 from typing import BinaryIO, TypeAlias
 
+from base.units import SECOND
+
 LINKTYPE_ETHERNET = 1
 SNAPLEN = 262144
 
@@ -36,7 +38,6 @@ _IF_NAME, _IF_DESCRIPTION, _IF_IPV4ADDR, _IF_TSRESOL, _IF_TSOFFSET = 2, 3, 4, 9,
 PACKET_FLAGS = 2  # epb_flags, and pack_flags of the obsolete block
 _ISB_IFRECV, _ISB_IFDROP = 4, 5
 
-SECOND = 1_000_000_000
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 

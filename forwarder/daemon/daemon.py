@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 
 from base.netif import interfaces
+from base.units import SECOND
 from forwarder.daemon.config import Config, ConfigError
 from forwarder.daemon.neighbours import Neighbours
 from forwarder.daemon.plan import Plan, waiting
 from forwarder.faces import unix
 from forwarder.faces.system import Faces
-from forwarder.faces.table import SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.management import Authorisation, Management

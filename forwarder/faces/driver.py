@@ -10,9 +10,10 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import Final, Protocol
+from typing import Protocol
 
 from base.event_loop import Alarm, steady_clock
+from base.units import NEVER
 from forwarder.host import Host
 
 TURN = 500_000
@@ -21,8 +22,6 @@ _COMPETING = 20_000_000
 """How long faces count as competing since two of them have last had something to read at a time, ns."""
 BATCH = 16
 """Frames that are taken in before what comes of them is sent, unless the host puts work off for a burst."""
-
-NEVER: Final = 1 << 63
 
 
 class Transport(Protocol):

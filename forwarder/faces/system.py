@@ -11,11 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from base.netif import Interface
+from base.units import SECOND
 from forwarder.faces import rules, tcp, unix
 from forwarder.faces.ethernet import EthernetChannel, EthernetTransport, mac_of
 from forwarder.faces.multicast import MulticastSockets, MulticastTransport
 from forwarder.faces.stream import Listener
-from forwarder.faces.table import SECOND, FaceTable, StreamChannel
+from forwarder.faces.table import FaceTable, StreamChannel
 from forwarder.faces.udp import UdpChannel, UdpTransport
 from forwarder.faces.uri import FaceUri, from_address
 from forwarder.host import Host

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from base.units import SECOND
 from forwarder.faces import tcp
 from forwarder.faces.driver import Driver
 from forwarder.faces.stream import StreamTransport
@@ -24,8 +25,6 @@ from forwarder.tables.face_system import (
     FaceEvent,
     FaceParameters,
 )
-
-SECOND = 1_000_000_000
 
 log = logging.getLogger("feednet")
 

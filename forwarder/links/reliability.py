@@ -7,10 +7,10 @@ time (RFC 6298). It is sent again three times at most; then the whole packet tha
 The receiver knows a repeated frame by its Sequence.
 """
 
+from base.units import MS
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.lp_frame import ACK_BYTES, FRAGMENT_HEADERS, SEQUENCE_MASK, Frame, close_frame
 
-MS = 1_000_000
 IDLE_ACK_NS = 5 * MS
 """How long an acknowledgement waits for a frame that takes it along."""
 MAX_REPEATS = 3

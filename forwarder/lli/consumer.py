@@ -4,12 +4,13 @@ from collections import Counter, deque
 from random import Random
 from typing import Final
 
+from base.units import MS, NEVER
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item, RejectedItem, open_item, read_data
 from forwarder.feedcache.resequencer import Resequencer
 from forwarder.lli.credit import CreditPolicy, FixedCredit
-from forwarder.lli.estimates import MS, Rtt
-from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
+from forwarder.lli.estimates import Rtt
+from forwarder.lli.upstream import Lli, Recovery, State, Upstream
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import split_fork, split_item
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, LpPacket

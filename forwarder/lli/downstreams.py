@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from base.units import MS, NEVER
 from forwarder.feedcache.fork import Fork
 from forwarder.feedcache.items import Item
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.neighbours import Neighbours
-from forwarder.lli.ranges import MS, Range
-from forwarder.lli.upstream import NEVER, Lli
+from forwarder.lli.ranges import Range
+from forwarder.lli.upstream import Lli
 from forwarder.tables.face import Face
 from forwarder.wire.lp import make_feed_state, make_lp
 

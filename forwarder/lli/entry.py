@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from base.units import NEVER
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.estimates import Rtt
 from forwarder.lli.ranges import Range, Ranges
-from forwarder.lli.upstream import NEVER, Upstream
+from forwarder.lli.upstream import Upstream
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import reference
 from forwarder.wire.lp import LpPacket

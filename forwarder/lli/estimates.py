@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Final
 
-MS: Final = 1_000_000
+from base.units import MS
 
 INITIAL_TIMEOUT: Final = 250 * MS
 """Before there is a measurement: over a continental RTT, under human patience."""

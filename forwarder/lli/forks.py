@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from base.units import MS
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.fork import Fork, open_fork
 from forwarder.feedcache.items import Item
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
-from forwarder.lli.ranges import MS
 from forwarder.tables.face import Face
 from forwarder.wire.packet import Data
 

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from base.timers import Timers
+from base.units import MS, NEVER
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import Rtt
-from forwarder.lli.ranges import MS
-from forwarder.lli.upstream import MAX_TRIES, NEVER
+from forwarder.lli.upstream import MAX_TRIES
 from forwarder.tables.face import Face
 from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, make_hello, membership
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from forwarder.lli.ranges import MS, Ranges
+from base.units import MS
+from forwarder.lli.ranges import Ranges
 from forwarder.wire.evidence import Evidence, proven_text
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import make_feed_state

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from base.units import MS
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import LAST_ITEM
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import MOST_LIFETIME_MS, Data, Interest
-
-MS: Final = 1_000_000
 
 _REMEMBERED_NONCES: Final = 4
 """LLIs of one downstream by which the link's late duplicate of one is told."""

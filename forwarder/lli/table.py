@@ -16,13 +16,13 @@ from random import Random
 from typing import Final
 
 from base.timers import Timers
+from base.units import MS
 from forwarder.feedcache.cache import FeedStore
 from forwarder.feedcache.items import Item, RejectedItem, open_item, parse_item, verify_item, verify_run
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry, Memory
 from forwarder.lli.forks import Forks
 from forwarder.lli.neighbours import Neighbours
-from forwarder.lli.ranges import MS
 from forwarder.lli.upstream import Recovery
 from forwarder.lli.upstreams import Upstreams
 from forwarder.tables.face import Face

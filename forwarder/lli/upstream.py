@@ -22,7 +22,8 @@ from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Final, NamedTuple
 
-from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MS, Rtt, Window
+from base.units import MS, NEVER
+from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt, Window
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import MOST_LIFETIME_MS, SENT_HOP_LIMIT, make_interest
@@ -41,8 +42,6 @@ PULL_WINDOW: Final = 32
 PULL_LIFETIME_MS: Final = 4_000
 _SOON: Final = 500 * MS
 _EARLY_IN_A_ROW: Final = 8
-
-NEVER: Final = (1 << 63) - 1
 
 
 class Recovery(Enum):

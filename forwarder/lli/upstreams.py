@@ -12,14 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final
 
+from base.units import MS, NEVER
 from forwarder.feedcache.items import is_signed
 from forwarder.lli.backfill import Backfill
 from forwarder.lli.downstreams import Downstreams
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt
 from forwarder.lli.neighbours import Neighbours
-from forwarder.lli.ranges import MOST_AGAIN, MS
-from forwarder.lli.upstream import NEVER, Lli, Recovery, State, Upstream
+from forwarder.lli.ranges import MOST_AGAIN
+from forwarder.lli.upstream import Lli, Recovery, State, Upstream
 from forwarder.tables.face import Face
 from forwarder.tables.fib import NextHop
 from forwarder.wire.evidence import MOST_HOPS, Evidence, proven_text

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from base.units import MS
 from forwarder.management.module import Call, Command, Module, Refusal
 from forwarder.management.parameters import (
     EXPIRATION_PERIOD,
@@ -29,8 +30,6 @@ from forwarder.tables.face_system import (
 )
 from forwarder.wire.packet import LARGEST_PACKET
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, nni, read_header, read_nni
-
-MS = 1_000_000
 
 _FACE_STATUS = 0x80
 _CHANNEL_STATUS = 0x82

@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.links.link import LinkService
 from forwarder.lli.entry import FeedEntry
 from forwarder.management.module import Module
 from forwarder.wire.name import to_uri
-
-MS = 1_000_000
 
 _OF_RELIABILITY = ("acknowledged", "repeated", "lost", "duplicates")
 

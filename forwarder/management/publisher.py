@@ -8,11 +8,10 @@ number of its stream.
 from collections import deque
 from collections.abc import Iterator
 
+from base.units import MS
 from forwarder.wire.name import SEGMENT, SEQUENCE, VERSION, component
 from forwarder.wire.packet import Interest, make_data
 from forwarder.wire.tlv import nni
-
-MS = 1_000_000
 
 SEGMENT_BYTES = 8000
 """Content of a segment: with name and signature it stays below the 8800 bytes that a packet may have."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from base.units import MS
 from forwarder.management.announcement import (
     ROUTE_COST,
     Announcement,
@@ -25,7 +26,6 @@ from forwarder.tables.rib import Origin, Rib, Route, RouteFlag
 from forwarder.wire.name import GENERIC, NAME, component, prefix_ends
 from forwarder.wire.tlv import MalformedPacket, element, nni
 
-MS = 1_000_000
 _ENTRY = 0x80
 _RECORD = 0x81
 

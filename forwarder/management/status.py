@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.management.module import Module
 from forwarder.wire.tlv import element, nni
-
-MS = 1_000_000
 
 _VERSION = 0x80
 

@@ -13,7 +13,8 @@ the others; here its consumer's repetition does that, since strategies have no t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forwarder.strategies.measurements import MS, Measurements, RoundTrip
+from base.units import MS
+from forwarder.strategies.measurements import Measurements, RoundTrip
 from forwarder.strategies.strategy import Node, Strategy
 from forwarder.tables.fib import NextHop
 from forwarder.tables.pit import PitEntry

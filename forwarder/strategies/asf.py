@@ -27,7 +27,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from forwarder.strategies.measurements import MS, Measurements, RoundTrip
+from base.units import MS
+from forwarder.strategies.measurements import Measurements, RoundTrip
 from forwarder.strategies.strategy import Node, Strategy
 from forwarder.strategies.suppression import PARAMETERS, Suppression
 from forwarder.tables.fib import NextHop

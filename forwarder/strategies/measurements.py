@@ -8,9 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from base.units import MS
 from forwarder.tables.prefix_lengths import Lengths
-
-MS = 1_000_000
 
 T = TypeVar("T")
 

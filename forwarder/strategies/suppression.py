@@ -6,9 +6,8 @@ was sent last. Each that goes out lengthens the interval, so that an impatient c
 
 from collections.abc import Mapping
 
+from base.units import MS
 from forwarder.tables.pit import PitEntry
-
-MS = 1_000_000
 
 PARAMETERS: dict[str, float] = {
     "retx-suppression-initial": 10,

@@ -5,11 +5,11 @@ from itertools import islice
 
 from sortedcontainers import SortedSet
 
+from base.units import MS
 from forwarder.tables.eviction import POLICIES, Policy
 from forwarder.wire.name import DIGEST_COMPONENT_BYTES, ends_with_digest
 from forwarder.wire.packet import Data, Interest
 
-MS = 1_000_000
 _LASTING = 4096
 """Packets. In a store this large, Data stay for the seconds in which a looping Interest may come back."""
 _MOST_STALE = 512

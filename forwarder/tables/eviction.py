@@ -9,9 +9,8 @@ from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import ClassVar, Protocol
 
+from base.units import MS
 from forwarder.wire.packet import Data
-
-MS = 1_000_000
 
 Entry = tuple[Data, int]
 """A packet and when it arrived, ns."""

@@ -9,7 +9,7 @@ marked (NDNLPv2 CongestionMark), and their consumers ask for less.
 
 from typing import Final
 
-MS: Final = 1_000_000
+from base.units import MS
 
 _ACTIVE: Final = 100 * MS
 """A stream counts as using the link this long after its last packet."""

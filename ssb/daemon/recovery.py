@@ -16,13 +16,13 @@ the same way.
 
 from typing import Final, TypeVar
 
+from base.units import SECOND
 from ssb.peer.peer import Peer, PeerEvent
 from ssb.store.own_feed import OwnFeed
 
-_S: Final = 1_000_000_000
-QUIET: Final = 5 * _S
+QUIET: Final = 5 * SECOND
 """How long nothing more may have come before the doubt is settled, ns."""
-PATIENCE: Final = 30 * _S
+PATIENCE: Final = 30 * SECOND
 """How long a peer may take to answer, or to show more of what it claims to have, ns."""
 _CLAIMS: Final = 1_000  # peers whose claims are remembered
 

@@ -30,6 +30,7 @@ from base.endpoint import (
 )
 from base.key_log import Secret
 from base.timers import Timers
+from base.units import SECOND
 from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.connection import Connection
@@ -53,7 +54,6 @@ PORT: Final = 8008
 BROADCAST: Final = "255.255.255.255"
 """The group of announcements."""
 
-_S = 1_000_000_000
 _VARIABLE = re.compile(r"[@%&][A-Za-z0-9+/]{43}=\.\w+|\d+")  # reasons are counted without names and numbers
 
 
@@ -76,12 +76,12 @@ class PeerOptions(NamedTuple):
 
     network: bytes = MAIN_NETWORK
     encrypts: bool = True
-    handshake: int = 5 * _S
-    idle: int = 600 * _S
-    without_ebt: int = 3 * _S
+    handshake: int = 5 * SECOND
+    idle: int = 600 * SECOND
+    without_ebt: int = 3 * SECOND
     connections: int = 200
     handshakes: int = 200
-    announce: int = 1 * _S
+    announce: int = 1 * SECOND
     scheduler: SchedulerOptions = SchedulerOptions()
     replication: ebt.Limits = ebt.DEFAULT_LIMITS
 

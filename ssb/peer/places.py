@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from base.units import SECOND
 from ssb.peer.connection import Connection
 from ssb.peer.door import Door
 
-_S = 1_000_000_000
-_FIRST_PAUSE: Final = _S
-_LONGEST_PAUSE: Final = 60 * _S
-_FORGIVEN: Final = 600 * _S
+_FIRST_PAUSE: Final = SECOND
+_LONGEST_PAUSE: Final = 60 * SECOND
+_FORGIVEN: Final = 600 * SECOND
 _OFFENDERS: Final = 1_000  # whose faults are remembered at once
 
 

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from base.endpoint import Address
 from base.timers import Timers
+from base.units import SECOND
 
-_S = 1_000_000_000
-_OWN_PAUSE: Final = 10 * _S  # after trouble of this peer itself: the disk is full, for example
+_OWN_PAUSE: Final = 10 * SECOND  # after trouble of this peer itself: the disk is full, for example
 
 
 class SchedulerOptions(NamedTuple):
@@ -30,9 +30,9 @@ class SchedulerOptions(NamedTuple):
 
     places: int = 8
     calls: int = 3
-    first_pause: int = 2 * _S
-    last_pause: int = 600 * _S
-    turn: int = 60 * _S
+    first_pause: int = 2 * SECOND
+    last_pause: int = 600 * SECOND
+    turn: int = 60 * SECOND
     known: int = 1_000
 
 
@@ -65,7 +65,7 @@ class _Known:
 
     def rate(self, now: int) -> float:
         """New messages a second on the connection."""
-        return self.useful / max(now - self.since, _S) * _S
+        return self.useful / max(now - self.since, SECOND) * SECOND
 
 
 class Unreached(NamedTuple):

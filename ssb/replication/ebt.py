@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from base.timers import Timers
+from base.units import MS
 from ssb.canonical import Value, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -34,7 +35,6 @@ VERSION: Final = 3
 REQUEST: Final[Mapping[str, Value]] = {"version": VERSION, "format": "classic"}
 """The argument of `ebt.replicate`."""
 
-_MS = 1_000_000
 _NOTES = 1_000  # notes in one body at most
 
 
@@ -75,8 +75,8 @@ class Limits(NamedTuple):
         notes_burst, notes_per_s: notes that a remote may send at once, and a second later on.
     """
 
-    patience: int = 3_000 * _MS
-    note_delay: int = 20 * _MS
+    patience: int = 3_000 * MS
+    note_delay: int = 20 * MS
     unwanted: int = 5_000
     notes_burst: int = 50_000
     notes_per_s: int = 1_000

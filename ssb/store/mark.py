@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from base.units import SECOND
 from ssb.store.durable import create
 
-_S: Final = 1_000_000_000
 _SLOT: Final = 512  # bytes: a sector, which disks write whole
 _LONGEST_DOUBT: Final = 200
 
@@ -117,7 +117,7 @@ class Mark:
         """Begin a turn: change the steady file's times; return the turn's number."""
         turn = (self._turn or int(os.fstat(file).st_mtime)) + 1
         with suppress(FileNotFoundError):
-            os.utime(self._steady, ns=(turn * _S, turn * _S))
+            os.utime(self._steady, ns=(turn * SECOND, turn * SECOND))
         return turn
 
     def _place(self, file: int) -> str:
@@ -139,7 +139,7 @@ class Mark:
         if not here or place.split()[:2] != here.split()[:2]:
             return True
         steady = self._steady.stat()
-        was_begun = steady.st_mtime_ns == (self._turn + 1) * _S
+        was_begun = steady.st_mtime_ns == (self._turn + 1) * SECOND
         return not was_begun or os.fstat(file).st_ctime_ns > steady.st_ctime_ns
 
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import NamedTuple
 
+from base.units import MS
 from ssb.tiny.feed import Waiting
 from ssb.tiny.vectors import CREDIT
-
-MS = 1_000_000
 
 
 class Timing(NamedTuple):

@@ -14,8 +14,6 @@ from base.timers import Timers
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 from ssb_over_ndn.following.timeout import Timeout
 
-MS = 1_000_000
-
 
 class CongestionWindow:
     """How many Interests may be in flight.

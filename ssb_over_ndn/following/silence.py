@@ -1,6 +1,6 @@
 """When silence is suspect: nothing shows that the last item was lost, or that one was announced in vain."""
 
-MS = 1_000_000
+from base.units import MS
 
 _FIRST = 1_000 * MS
 _LONGEST = 8_000 * MS

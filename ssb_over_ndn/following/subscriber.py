@@ -6,12 +6,11 @@ application, and the events that are reported.
 
 from collections.abc import Mapping
 
+from base.units import SECOND
 from forwarder.lli.consumer import STATES
 from ssb.application import Event, Plan
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.naming import log_key
-
-_SECOND = 1_000_000_000
 
 
 class Subscriber:
@@ -37,7 +36,7 @@ class Subscriber:
         self._open = Subscriptions()
         self._keys = keys
         self._pauses = plan.pauses
-        self._interval = None if plan.drain_per_s is None else round(_SECOND / plan.drain_per_s)
+        self._interval = None if plan.drain_per_s is None else round(SECOND / plan.drain_per_s)
         self._stop: int | None = plan.stop
         self._next_take = 0
         self._events: list[Event] = []

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from random import Random
 
 from base.timers import Timers
+from base.units import MS
 from forwarder.feedcache.items import Item, read_data
 from forwarder.lli.estimates import Window
 from forwarder.wire.feed import item_name, split_item
@@ -24,8 +25,6 @@ from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.following.inbox import Inbox
 from ssb_over_ndn.following.silence import Silence
 from ssb_over_ndn.following.timeout import Timeout
-
-MS = 1_000_000
 
 
 class _Request:

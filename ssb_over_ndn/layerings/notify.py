@@ -10,13 +10,12 @@ heartbeats tell of the newest item, less and less often. A newer notification st
 
 from random import Random
 
+from base.units import MS
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, make_data, make_interest
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.layerings.pull import Question
 from ssb_over_ndn.naming import notify_name, read_notify_name
-
-MS = 1_000_000
 
 _LONGEST_SHIFT = 3
 """Heartbeats slow down to an eighth of their first rate."""

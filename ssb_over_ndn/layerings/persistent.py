@@ -11,13 +11,12 @@ newest item is; there may be one that was pushed in vain.
 
 from random import Random
 
+from base.units import MS
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, Interest, make_interest
 from forwarder.wire.persistent import is_persistent, make_persistent
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.following.silence import Silence
 from ssb_over_ndn.layerings.pull import Question
-
-MS = 1_000_000
 
 _REFRESHES = 3
 """Times that a persistent Interest is sent in its lifetime: one of them may be lost, or two."""

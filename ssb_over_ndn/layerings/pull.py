@@ -7,12 +7,11 @@ lengthens it by half.
 
 from random import Random
 
+from base.units import MS
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.naming import metadata_name, read_metadata
-
-MS = 1_000_000
 
 
 class Question:

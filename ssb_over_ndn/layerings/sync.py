@@ -15,6 +15,7 @@ import math
 from collections.abc import Mapping
 from random import Random
 
+from base.units import MS
 from forwarder.feedcache.items import open_item
 from forwarder.wire.name import NAME, VERSION, component, prefix_ends
 from forwarder.wire.packet import DIGEST_SHA256, SENT_HOP_LIMIT, Data, Interest, make_data, parse_data
@@ -23,8 +24,6 @@ from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
 from ssb.message import Message
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.naming import sync_prefix
-
-MS = 1_000_000
 
 STATE_VECTOR = 201
 ENTRY = 202

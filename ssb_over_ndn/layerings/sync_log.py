@@ -20,6 +20,7 @@ time, the item's Data packet.
 
 from random import Random
 
+from base.units import MS
 from forwarder.feedcache.items import read_data
 from forwarder.wire.feed import split_item
 from forwarder.wire.name import VERSION, component
@@ -29,8 +30,6 @@ from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.layerings.sync import SEQ_NO, suppression_timeout
 from ssb_over_ndn.naming import extend_prefix
-
-MS = 1_000_000
 
 _VERSION_1 = component(VERSION, nni(1))
 _LIFETIME_MS = 100  # nobody answers, and the nonces of entries that have expired end loops

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from base.units import MS
 from forwarder.wire.packet import Data, Interest, parse_interest
 from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.mapping.messages import make_put, make_update, read_tip, server_of
 from ssb_over_ndn.mapping.record import RefusedRecord, make_record, map_name, read_record
 
-MS: Final = 1_000_000
 _WINDOW: Final = 8
 _PROBE: Final = 0
 _PAUSE: Final = 500 * MS

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from base.units import MS
 from forwarder.management.keys import signature_info, validity_of, validity_period
 from forwarder.wire.name import GENERIC, NAME, VERSION, component, components, from_uri, prefix_ends
 from forwarder.wire.packet import ED25519, Data, make_data, parse_data
@@ -26,7 +27,6 @@ MAP: Final = from_uri("/ssb/map")
 LINK: Final = 1
 """ContentType of a Link object."""
 
-MS: Final = 1_000_000
 MOST_DELEGATIONS: Final = 4
 LARGEST: Final = 1024
 """Bytes of a record; more than any honest one has."""

@@ -6,6 +6,7 @@ from random import Random
 from typing import Final
 
 from base.timers import Timers
+from base.units import MS
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import DATA, parse_data
 from forwarder.wire.tlv import MalformedPacket
@@ -19,7 +20,6 @@ from ssb_over_ndn.mapping.messages import (
 )
 from ssb_over_ndn.mapping.record import Ledger, Record, split_map_name
 
-MS: Final = 1_000_000
 _SHORTEST_PAUSE: Final = 100 * MS
 _LONGEST_PAUSE: Final = 2_000 * MS
 _LEAST_TTL: Final = 100 * MS

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from base.token_bucket import TokenBucket
+from base.units import SECOND
 from forwarder.feedcache.items import RejectedItem, open_item
 from forwarder.strategies.measurements import Measurements
 from forwarder.strategies.strategy import Node, Strategy
@@ -34,8 +35,6 @@ from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.packet import Data
 from ssb_over_ndn.naming import log_key
 from ssb_over_ndn.social.hello import HELLO
-
-SECOND: Final = 1_000_000_000
 
 AHEAD: Final = 64
 """How far beyond the newest item of a log that is here somebody may ask."""

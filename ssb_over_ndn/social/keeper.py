@@ -11,6 +11,7 @@ from random import Random
 from typing import Final, NamedTuple, Protocol
 
 from base.timers import Timers
+from base.units import MS
 from forwarder.feedcache.items import Item, parse_item
 from forwarder.tables.face import Face
 from forwarder.wire.feed import split_item
@@ -27,8 +28,6 @@ from ssb_over_ndn.serving.servers import Servers
 from ssb_over_ndn.social.community import Community
 from ssb_over_ndn.social.hello import HELLO, MOST_ATTACHMENTS, Attachment, Hello, make_hello, read_hello
 from ssb_over_ndn.social.replicas import Replicas
-
-MS: Final = 1_000_000
 
 MOST_FEEDS: Final = 10_000
 MOST_BYTES: Final = 256 << 20

@@ -19,9 +19,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from base.units import MS
 from ssb.keys import Identity
 from ssb_over_ndn.mapping.messages import make_query, make_update, server_name, store_name
-from ssb_over_ndn.mapping.record import MOST_TTL_MS, MS, make_record
+from ssb_over_ndn.mapping.record import MOST_TTL_MS, make_record
 from ssb_over_ndn.mapping.server import NameServer
 from testbed.bench.load import BenchError
 from testbed.bench.pit import resident_bytes

@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple, cast
 
 from base.key_log import Secret
+from base.units import MS
 from captures.network.clock import Clock
 from testbed.errors import UserError
 from testbed.experiment import code
@@ -53,7 +54,7 @@ from testbed.scenario import workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
-from testbed.scenario.timeline import MS, Awaited, Timeline, change_row, described
+from testbed.scenario.timeline import Awaited, Timeline, change_row, described
 from topologies.mininet import sandbox
 from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Iterator
 from random import Random
 
+from base.units import MS
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import DAY_MS, Change, Sessions
-
-_MS = 1_000_000
 
 
 def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
@@ -19,8 +18,8 @@ def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
     sessions = scenario.sessions
     if sessions is None:
         return []
-    first = min(feed.times[0] for feed in load.feeds) / _MS
-    last = min(max(feed.times[-1] for feed in load.feeds) // _MS, DAY_MS)
+    first = min(feed.times[0] for feed in load.feeds) / MS
+    last = min(max(feed.times[-1] for feed in load.feeds) // MS, DAY_MS)
     people = dict.fromkeys([*scenario.sources, *load.follows])
     absences = {
         person: [

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from base.units import MS
 from ssb.application import Plan
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Feed, Workload
@@ -14,8 +15,6 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change, PlanSpec
 from testbed.scenario.sessions import session_changes
 from topologies.model import Topology
-
-MS = 1_000_000
 
 
 @dataclass(frozen=True)

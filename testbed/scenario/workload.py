@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from random import Random
 
+from base.units import MS
 from forwarder.wire.feed import feed_name
 from forwarder.wire.name import GENERIC, component, from_uri
 from ssb.export import read_export
@@ -19,7 +20,6 @@ from testbed.scenario.follow_graph import grow
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Fetch, Schedule
 
-MS = 1_000_000
 _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pcapng_oracle
 
 from analysis.run.manifest import Run
+from base.units import MS
 from captures.formats.pcapng import Direction, Interface, Writer
 from captures.layers.frames import udp_frame
 from forwarder.wire.feed import item_name, native_content
@@ -25,7 +26,6 @@ from forwarder.wire.name import component, to_uri
 from forwarder.wire.packet import make_data, make_interest
 from testbed.experiment.files import CAPTURE, COUNTERS, EVENTS, sealed
 
-MS = 1_000_000
 HOP = 10 * MS
 END = 500 * MS
 TIMES = {

@@ -2,7 +2,6 @@
 
 import pyarrow as pa
 import pytest
-from handmade import MS
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -11,6 +10,7 @@ from analysis.spark.engine import frame
 from analysis.tables.link_transits import ENDS, TRANSITS, hop_delays, journeys, link_load, losses, transits
 from analysis.tables.matching import match
 from analysis.tables.schema import PACKETS
+from base.units import MS
 
 RUNS = "layering string, position long, start_ns long, end_ns long, dropped long, expected long, credit long"
 LATENCIES = "layering string, node string, feed string, seq long, published long, delivered long"

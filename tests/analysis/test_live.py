@@ -13,9 +13,8 @@ from analysis.decode.reader import Findings, Reading, plain, read_packets
 from analysis.live import capture as live
 from analysis.live.batch import counts, messages
 from analysis.live.capture import MOST_SLICES, SLICE_NS, Break, LiveCapture, Progress
+from base.units import MS
 from captures.formats.files import cut
-
-MS = 1_000_000
 
 
 def rows_of(path):

@@ -6,8 +6,7 @@ from test_report import made_manifest, made_tables
 from analysis.metrics.run.logs import _ends_of_lives, crossings, lookups, steps
 from analysis.report.figures.logs import journey
 from analysis.report.run import render
-
-MS = 1_000_000
+from base.units import MS
 
 
 def node(layering="in logs", **counters):

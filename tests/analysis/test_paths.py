@@ -3,12 +3,13 @@
 from dataclasses import asdict
 from itertools import combinations
 
-from handmade import FEED_URI, MS, STORIES, TIMES, manifest
+from handmade import FEED_URI, STORIES, TIMES, manifest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.run.manifest import Manifest
 from analysis.run.paths import delivery_paths
+from base.units import MS
 from topologies.model import Link, Topology
 from topologies.routing import Routing, equal_routes
 

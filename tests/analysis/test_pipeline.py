@@ -7,12 +7,13 @@ from html.parser import HTMLParser
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from handmade import FEED, INTERFACES, MS, NAME_LENGTH, PAYLOADS, STORIES, seal
+from handmade import FEED, INTERFACES, NAME_LENGTH, PAYLOADS, STORIES, seal
 
 from analysis.columns.values import SLICES
 from analysis.errors import AnalysisError
 from analysis.pipelines import run as pipeline
 from analysis.pipelines.run import analyze
+from base.units import MS
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import re
 
 import pyarrow as pa
 import pytest
-from handmade import FEED_URI, MS, TIMES, manifest
+from handmade import FEED_URI, TIMES, manifest
 
 from analysis.columns.values import OUTCOMES
 from analysis.export.text import headlines
@@ -20,6 +20,7 @@ from analysis.report.words.numbers import NARROW_SPACE, compared, excess, pretty
 from analysis.report.words.ranks import rank
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import TRANSITS
+from base.units import MS
 from testbed.layerings.registry import LAYERINGS
 
 

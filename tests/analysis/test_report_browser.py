@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pyarrow as pa
 import pytest
 from browser import CHROMIUM, Browser
-from handmade import FEED_URI, MS
+from handmade import FEED_URI
 from test_report import DELIVERIES, LOSS, crossed, made_manifest, made_tables
 from test_report_capture import write_tables
 from test_study import many, records
@@ -19,6 +19,7 @@ from analysis.pipelines.capture_page import write_capture_report
 from analysis.report.run import render
 from analysis.report.study import render_study
 from analysis.run.keys import LOSS as LINK_LOSS
+from base.units import MS
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="no Chromium here (Debian, Ubuntu: apt install chromium)"

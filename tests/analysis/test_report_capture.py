@@ -31,10 +31,10 @@ from analysis.report.page import unpacked
 from analysis.run.context import Span
 from analysis.spark.parquet import BY
 from analysis.tables import schema as stages
+from base.units import MS
 
 pytestmark = pytest.mark.spark
 
-MS = 1_000_000
 C, R, P = "10.0.0.1", "10.0.0.2", "10.0.0.9"
 FEED = "/feed/%01%02"
 START = 1_700_000_000_000_000_000

@@ -2,10 +2,11 @@
 
 import pyarrow as pa
 import pytest
-from handmade import FEED_URI, MS
+from handmade import FEED_URI
 from test_report import DELIVERIES, crossed, made_manifest
 
 from analysis.report.figures.journey import WHY, Packet, journey_data, reasons
+from base.units import MS
 
 
 def packet(sender, receiver, kind, seq=None, **said):

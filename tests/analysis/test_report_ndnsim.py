@@ -5,12 +5,13 @@ import json
 import shutil
 
 import pytest
-from handmade import FEED_URI, MS
+from handmade import FEED_URI
 
 from analysis.errors import AnalysisError
 from analysis.export.ndnsim import cache, delays, export
 from analysis.pipelines.run import analyze
 from analysis.run.manifest import Run
+from base.units import MS
 
 
 @pytest.fixture(scope="module")

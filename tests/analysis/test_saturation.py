@@ -7,7 +7,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from handmade import MS, STORIES, TIMES, manifest
+from handmade import STORIES, TIMES, manifest
 from short_runs import emulate
 
 from analysis.decode.protocols.protocol import NDN
@@ -17,6 +17,7 @@ from analysis.metrics.run.saturation import keeping_up
 from analysis.report.words.ranks import rank
 from analysis.run.context import RUNS, Case, setting
 from analysis.run.manifest import Manifest, Run
+from base.units import MS
 
 DELIVERIES = pa.schema(
     [

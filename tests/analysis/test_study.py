@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from handmade import FEED_URI, MS, TIMES, manifest
+from handmade import FEED_URI, TIMES, manifest
 from test_report import figures
 
 from analysis.errors import AnalysisError
@@ -21,6 +21,7 @@ from analysis.report.words.study import estimate_text, findings
 from analysis.run.keys import LOSS
 from analysis.run.manifest import Run
 from analysis.run.settings import flattened, loss_of
+from base.units import MS
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 
 

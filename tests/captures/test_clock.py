@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import SECOND
 from captures.network.clock import Clock
-
-SECOND = 1_000_000_000
 
 
 @given(st.integers(1, 1000), st.integers(0, 2**62), st.integers(0, 10**15))

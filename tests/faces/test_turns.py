@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from base.units import US
 from forwarder.faces.driver import TURN, Driver
 from testbed.bench.load import new_host
-
-US = 1_000
 
 
 class Busy:

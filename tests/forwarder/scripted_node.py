@@ -10,8 +10,6 @@ from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import INTEREST, make_data, make_interest, parse_data, parse_interest
 
-MS = 1_000_000
-
 REASONS = {0: "", 50: " congestion", 100: " duplicate", 150: " no-route"}
 
 

@@ -8,12 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from base.units import MS
 from forwarder.tables.content_store import ContentStore
 from forwarder.tables.eviction import POLICIES
 from forwarder.wire.name import component, components, from_uri
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
-
-MS = 1_000_000
 
 
 def packet(name: bytes, freshness_ms: int | None = None, content: bytes = b"") -> Data:

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nacl.signing import SigningKey
 from packet_makers import ANY_BYTES, mutations
-from scripted_node import MS, Node, interest
+from scripted_node import Node, interest
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.strategies.best_route import BestRoute
 from forwarder.tables.fib import NextHop

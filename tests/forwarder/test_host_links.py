@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from random import Random
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.links.link import LinkService
@@ -20,7 +21,6 @@ from forwarder.wire.packet import (
 )
 from ssb.keys import Identity
 
-MS = 1_000_000
 WRITER = Identity.from_seed(b"w" * 32)
 FEED = feed_name(from_uri("/cam"), WRITER.public_key)
 

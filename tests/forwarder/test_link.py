@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from packet_makers import NNI
 
+from base.units import MS
 from forwarder.links.link import MIN_MTU, LinkService
 from forwarder.wire.lp import LpPacket, make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data
 from forwarder.wire.tlv import MalformedPacket
 
-MS = 1_000_000
 TIMEOUT = 500 * MS
 HEADERS = 28  # UDP and IPv4
 

@@ -2,13 +2,13 @@
 
 from math import sqrt
 
+from base.units import MS
 from forwarder.links.link import LinkService
 from forwarder.tables.face import Face
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data
 
-MS = 1_000_000
 PACKET = make_data(from_uri("/a"), bytes(100))
 
 

@@ -4,10 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import MS, SECOND
 from forwarder.tables.pacing import Pacer
-
-MS = 1_000_000
-S = 1000 * MS
 
 SIZES = st.lists(st.tuples(st.integers(0, 9000), st.integers(0, 20)), max_size=60)
 
@@ -37,9 +35,9 @@ def test_an_idle_link_has_no_backlog_from_before() -> None:
     for _ in range(100):
         pacer.sent(1500, 0)
     assert pacer.is_congested(0)
-    assert not pacer.is_congested(100 * S)
-    pacer.sent(1500, 100 * S)
-    assert not pacer.is_congested(100 * S)
+    assert not pacer.is_congested(100 * SECOND)
+    pacer.sent(1500, 100 * SECOND)
+    assert not pacer.is_congested(100 * SECOND)
 
 
 def test_a_frame_costs_its_headers_too() -> None:
@@ -105,7 +103,7 @@ def test_what_is_charged_is_what_the_rate_allows(rate: float, frames: list[tuple
         drained = now + round(queue)
         assert not pacer.is_congested(drained)
         assert pacer.free_at(0, 0) <= drained
-        assert pacer.free_at(drained + S, 0) <= drained + 100
+        assert pacer.free_at(drained + SECOND, 0) <= drained + 100
 
 
 def test_a_paced_stream_makes_no_queue() -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from packet_makers import interests, mutations
-from scripted_node import MS, Node, interest
+from scripted_node import Node, interest
 
+from base.units import MS
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest, parse_interest
 from forwarder.wire.persistent import is_persistent, make_persistent

@@ -8,12 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from base.units import MS
 from forwarder.tables.pit import InRecord, Key, OutRecord, Pit, PitEntry, Tags
 from forwarder.wire.name import component, components, ends_with_digest, from_uri
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.tlv import MalformedPacket
-
-MS = 1_000_000
 
 
 def interest(name: bytes, can_be_prefix: bool = False, must_be_fresh: bool = False) -> Interest:

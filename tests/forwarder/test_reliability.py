@@ -7,14 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from base.units import MS
 from forwarder.links.link import LinkService
 from forwarder.links.reliability import IDLE_ACK_NS, MAX_REPEATS
 from forwarder.tables.face import Face
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, make_interest
-
-MS = 1_000_000
 
 
 def reliable(mtu: int = 1000, sequence: int = 0) -> LinkService:

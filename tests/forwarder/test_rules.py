@@ -5,8 +5,9 @@ from itertools import product
 from random import Random
 
 import pytest
-from scripted_node import MS, Node, interest
+from scripted_node import Node, interest
 
+from base.units import MS
 from forwarder.strategies.multicast import Multicast
 from forwarder.strategies.strategy import Node as Core
 from forwarder.strategies.strategy import Strategy

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
-from scripted_node import MS, Node, interest
+from scripted_node import Node, interest
 
+from base.units import MS
 from forwarder import strategies
 from forwarder.strategies.best_route import BestRoute
 from forwarder.strategies.multicast import Multicast

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from base.timers import Timers
+from base.units import MS
 
-MS = 1_000_000
 TICK = 1 << 20
 
 DEADLINES = st.one_of(

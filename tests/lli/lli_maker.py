@@ -13,7 +13,6 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
 
-MS = 1_000_000
 WRITER = Identity.from_seed(b"w" * 32)
 NAME = log_name(WRITER.ref)
 FEED = generate_feed(Random(7), 60, WRITER)

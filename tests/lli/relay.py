@@ -3,8 +3,9 @@
 from random import Random
 from typing import Any
 
-from lli_maker import MS, NAME, idle, pushed, told
+from lli_maker import NAME, idle, pushed, told
 
+from base.units import MS
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.lli.entry import FeedEntry

@@ -2,8 +2,9 @@
 
 from random import Random
 
-from lli_maker import FEED, MS, NAME, idle, packet, pushed
+from lli_maker import FEED, NAME, idle, packet, pushed
 
+from base.units import MS
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import parse_lp

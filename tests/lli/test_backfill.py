@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 
+from base.units import MS
 from forwarder.lli.backfill import MAX_ROUNDS, WINDOW, Backfill
 from forwarder.lli.estimates import INITIAL_TIMEOUT, Rtt
 from forwarder.wire.packet import Data, make_data, parse_data
 
-MS = 1_000_000
 DATA: dict[int, Data] = {n: parse_data(make_data(b"\x08\x01" + bytes((n,)), b"")) for n in range(1, 101)}
 
 

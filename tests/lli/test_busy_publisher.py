@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from base.units import MS
 from feednet.client import without_repeats
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
@@ -21,7 +22,6 @@ from testbed.bench.load import Feed, native_feed
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Link, Topology, on_links
 
-MS = 1_000_000
 NODES = ("pub", "r1", "r2", "sub")
 FEED = native_feed(1000)
 

@@ -8,22 +8,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lli_maker import (
-    BRANCH,
-    FEED,
-    FORKED_AT,
-    MS,
-    NAME,
-    PROOF,
-    branch,
-    forged,
-    idle,
-    packet,
-    proof,
-    pushed,
-    told,
-)
+from lli_maker import BRANCH, FEED, FORKED_AT, NAME, PROOF, branch, forged, idle, packet, proof, pushed, told
 
+from base.units import MS
 from forwarder.lli.consumer import WAITING, Consumer
 from forwarder.lli.credit import AdaptiveCredit, CreditPolicy
 from forwarder.lli.producer import Producer

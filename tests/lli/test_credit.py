@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import MS
 from forwarder.lli.credit import AdaptiveCredit, CreditPolicy, FixedCredit
-
-MS = 1_000_000
 
 
 def limits(policy: CreditPolicy, takes: list[int], rtt: int = 0) -> list[int]:

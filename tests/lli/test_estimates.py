@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT, MS, Rtt, Window
+from base.units import MS
+from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT, Rtt, Window
 
 
 def test_before_a_measurement_there_is_a_guess() -> None:

@@ -9,6 +9,7 @@ from itertools import count, pairwise
 
 import pytest
 
+from base.units import MS, SECOND
 from forwarder.feedcache.cache import FeedCache
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import INITIAL_TIMEOUT
@@ -21,8 +22,6 @@ from forwarder.wire.hello import MOST_STANDINGS, Hello, Standing, digest, parse_
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import make_interest, parse_interest
 
-MS = 1_000_000
-S = 1_000 * MS
 DELAY = 5 * MS
 LINK, LOCAL = 1, 9
 SOURCE = Evidence(1, 0)
@@ -70,7 +69,7 @@ class End:
         entry = self.entry(n)
         entry.upstream = Upstream(1, self.core.of(face).rtt, LIFETIME_MS)
         entry.face = face
-        entry.upstream.want(credit, now + 3600 * S, now)
+        entry.upstream.want(credit, now + 3600 * SECOND, now)
         entry.upstream.is_fed, entry.upstream.offered = True, SOURCE
         self.core.index(entry)
         self.core.asked(face, LIFETIME_MS, now)
@@ -164,7 +163,7 @@ def hellos(end: End) -> list[Hello]:
 
 def test_who_has_granted_something_and_has_nothing_to_send_says_so_every_three_seconds() -> None:
     link = Link()
-    link.wait(10 * S)
+    link.wait(10 * SECOND)
     assert [at for at, _ in link.b.sent] == [HELLO, 2 * HELLO, 3 * HELLO]
     assert all(hello == Hello(granted=link.b.sent[0][1].granted) for hello in hellos(link.b))
     assert link.a.sent == []
@@ -173,11 +172,11 @@ def test_who_has_granted_something_and_has_nothing_to_send_says_so_every_three_s
 @pytest.mark.parametrize("feeds", [1, 40, 1000])
 def test_quiet_feeds_cost_a_packet_a_second_at_most_whatever_their_number(feeds: int) -> None:
     link = Link(feeds)
-    link.wait(180 * S)
+    link.wait(180 * SECOND)
     for end in (link.a, link.b):
         times = [at for at, _ in end.sent]
         assert len(times) <= 70, "one in three seconds, and a renewal each half lifetime"
-        assert all(sum(start <= at < start + S for at in times) <= 2 for start in times)
+        assert all(sum(start <= at < start + SECOND for at in times) <= 2 for start in times)
     assert link.a.deaths == link.b.deaths == []
     renewed = sum(len(news.renewed) for news in link.b.news)
     assert renewed == 5 * feeds
@@ -186,9 +185,9 @@ def test_quiet_feeds_cost_a_packet_a_second_at_most_whatever_their_number(feeds:
 
 def test_a_neighbour_that_falls_silent_is_asked_again_and_again_and_dies() -> None:
     link = Link()
-    link.wait(4 * S)
+    link.wait(4 * SECOND)
     link.cut(link.b)
-    link.wait(10 * S)
+    link.wait(10 * SECOND)
     first = HELLO + DELAY + HELLO + _SLACK + INITIAL_TIMEOUT  # the last sign of life, and what it may take
     pauses = [INITIAL_TIMEOUT << tries for tries in range(MAX_TRIES)]
     asked = [at for at, _ in link.a.sent]
@@ -204,7 +203,7 @@ def test_a_neighbour_that_falls_silent_is_asked_again_and_again_and_dies() -> No
 def test_a_neighbour_that_is_asked_for_nothing_may_be_silent() -> None:
     link = Link(0)
     link.cut(link.b)
-    link.wait(60 * S)
+    link.wait(60 * SECOND)
     assert link.a.sent == link.b.sent == []
     assert link.a.core.next_deadline() is None
 
@@ -218,17 +217,17 @@ def test_a_few_losses_kill_nobody() -> None:
         return lost[0] % 3 == 0
 
     link.drops = drops
-    link.wait(120 * S)
+    link.wait(120 * SECOND)
     assert link.a.deaths == []
 
 
 def test_the_dead_are_asked_on_slowly_and_left_alone_in_the_end() -> None:
     link = Link()
     link.cut(link.b)
-    link.wait(12 * S)
+    link.wait(12 * SECOND)
     assert link.a.core.is_dead(LINK)
     link.a.leave(0)  # as a table does
-    link.wait(30 * S)
+    link.wait(30 * SECOND)
     late = [at for at, _ in link.a.sent][-5:]
     assert [b - a for a, b in pairwise(late)] == [HELLO] * 4
     link.wait(_GIVEN_UP * HELLO)
@@ -240,11 +239,11 @@ def test_the_dead_are_asked_on_slowly_and_left_alone_in_the_end() -> None:
 def test_the_dead_are_left_alone_when_nobody_follows_anything() -> None:
     link = Link()
     link.cut(link.b)
-    link.wait(12 * S)
+    link.wait(12 * SECOND)
     link.a.leave(0)
     link.a.core.rest()
     asked = len(link.a.sent)
-    link.wait(60 * S)
+    link.wait(60 * SECOND)
     assert len(link.a.sent) == asked
     assert link.a.core.next_deadline() is None
 
@@ -252,7 +251,7 @@ def test_the_dead_are_left_alone_when_nobody_follows_anything() -> None:
 def test_any_packet_revives() -> None:
     link = Link()
     link.cut(link.b)
-    link.wait(12 * S)
+    link.wait(12 * SECOND)
     link.a.leave(0)
     assert link.a.core.heard(LINK, link.now)
     assert not link.a.core.heard(LINK, link.now)
@@ -263,20 +262,20 @@ def test_any_packet_revives() -> None:
 def test_a_reply_revives() -> None:
     link = Link()
     link.cut(link.b)
-    link.wait(12 * S)
+    link.wait(12 * SECOND)
     link.a.leave(0)
     link.heal()
-    link.wait(HELLO + S)
+    link.wait(HELLO + SECOND)
     assert not link.a.core.is_dead(LINK)
     asked = len(link.a.sent)
-    link.wait(60 * S)
+    link.wait(60 * SECOND)
     assert len(link.a.sent) == asked, "and it need not be asked again"
 
 
 def test_only_the_reply_to_the_newest_hello_counts() -> None:
     link = Link()
     link.cut(link.b)
-    link.wait(8 * S)
+    link.wait(8 * SECOND)
     number = link.a.other.number
     assert number > 1
     link.a.core.on_hello(LINK, Hello(reply=number - 1), link.now)
@@ -291,10 +290,10 @@ def test_only_a_first_try_measures_the_round_trip() -> None:
     link.cut(link.b)
     link.wait(INITIAL_TIMEOUT)
     link.heal()
-    link.wait(S)
+    link.wait(SECOND)
     assert link.a.other.rtt.smoothed is None
     link.a.core.check(LINK, link.a.entry(0))
-    link.wait(S)
+    link.wait(SECOND)
     assert link.a.other.rtt.smoothed == 2 * DELAY
 
 
@@ -308,7 +307,7 @@ def test_who_has_never_shown_that_he_knows_hellos_gets_none() -> None:
     end.core.check(LINK, end.entry(0))
     assert not end.core.notify(LINK, end.entry(1))
     assert end.core.next_deadline() is None
-    assert end.core.wake(100 * S) == []
+    assert end.core.wake(100 * SECOND) == []
     assert end.outputs == []
 
 
@@ -317,7 +316,7 @@ def test_applications_get_none() -> None:
     end.core.speaks(LOCAL)
     end.ask(0, 8, 0, LOCAL)
     end.core.check(LOCAL, end.entry(0))
-    assert end.core.wake(100 * S) == []
+    assert end.core.wake(100 * SECOND) == []
     assert end.outputs == []
 
 
@@ -367,7 +366,7 @@ def test_a_lost_item_shows_in_the_digest_and_is_told() -> None:
 def test_many_are_compared_page_by_page(feeds: int) -> None:
     link = Link(feeds)
     lost_last_item(link, *range(feeds))
-    link.wait(HELLO + S)
+    link.wait(HELLO + SECOND)
     pages = [len(hello.haves) for hello in hellos(link.a)]
     assert max(pages) <= MOST_STANDINGS
     assert pages[0] == MOST_STANDINGS
@@ -390,7 +389,7 @@ def test_a_page_that_is_lost_comes_again() -> None:
         return False
 
     link.drops = drops
-    link.wait(HELLO + 4 * S)
+    link.wait(HELLO + 4 * SECOND)
     assert len(dropped) == 2
     assert len(states(link.a)) == 100
 
@@ -399,7 +398,7 @@ def test_one_feed_can_be_checked() -> None:
     link = Link(3)
     link.a.core.check(LINK, link.a.entry(2))
     lost_last_item(link, 1, 2)
-    link.wait(S)
+    link.wait(SECOND)
     assert list(states(link.a)) == [reference(feed(2))]
     assert link.a.news[-1].states[0][0] is link.a.entry(2)
 
@@ -407,7 +406,7 @@ def test_one_feed_can_be_checked() -> None:
 def test_what_the_neighbour_never_got_is_none_of_its_standings() -> None:
     link = Link(1)
     link.a.ask(7, 8, 0)  # the LLI is lost
-    link.wait(HELLO + S)
+    link.wait(HELLO + SECOND)
     assert states(link.a)[reference(feed(7))] == Standing(reference(feed(7)))
 
 
@@ -415,17 +414,17 @@ def test_what_is_asked_for_no_more_is_dropped_there() -> None:
     link = Link(2)
     link.a.leave(1)  # the cancel is lost
     link.a.core.check(LINK, link.a.entry(1))
-    link.wait(S)
+    link.wait(SECOND)
     assert [entry.feed for news in link.b.news for entry in news.dropped] == [feed(1)]
 
 
 def test_a_state_of_what_is_not_asked_for_drops_it() -> None:
     link = Link(2)
     link.a.core.check(LINK, link.a.entry(0))
-    link.wait(S)
+    link.wait(SECOND)
     link.a.leave(1)
     assert link.b.core.notify(LINK, link.b.entry(1))
-    link.wait(S)
+    link.wait(SECOND)
     assert [entry.feed for news in link.b.news for entry in news.dropped] == [feed(1)]
 
 
@@ -440,7 +439,7 @@ def test_all_are_renewed_by_one_digest_at_half_of_their_lifetime() -> None:
     (asked,) = hellos(link.a)
     assert (asked.haves, asked.states) == ((), ())
     assert asked.held is not None
-    link.wait(S)
+    link.wait(SECOND)
     assert [len(news.renewed) for news in link.b.news] == [50]
     assert hellos(link.b)[-1].held == asked.held
     agreed_at = LIFETIME_MS // 2 * MS + 2 * DELAY
@@ -451,12 +450,12 @@ def test_all_are_renewed_by_one_digest_at_half_of_their_lifetime() -> None:
 
 def test_items_under_way_do_not_keep_grants_from_being_renewed() -> None:
     link = Link(2)
-    link.wait(29 * S)
+    link.wait(29 * SECOND)
     lost_last_item(link, 1)
     link.a.core.heard(LINK, link.now)
     link.wait(1500 * MS)
     assert sum(len(news.renewed) for news in link.b.news) == 2
-    assert all(entry.upstream.expiry > 80 * S for entry in link.a.entries.values())
+    assert all(entry.upstream.expiry > 80 * SECOND for entry in link.a.entries.values())
 
 
 def test_what_is_not_agreed_on_is_not_renewed() -> None:
@@ -465,23 +464,23 @@ def test_what_is_not_agreed_on_is_not_renewed() -> None:
     granted = link.b.entry(1).ranges.get(LINK)
     assert granted is not None
     granted.told = None
-    link.wait(29 * S)
+    link.wait(29 * SECOND)
     link.a.core.heard(LINK, link.now)
     link.drops = lambda sender, hello: hello.number is not None and hello.number > 1
     link.wait(1500 * MS)
     assert not any(news.renewed for news in link.b.news)
     assert all(entry.upstream.expiry == LIFETIME_MS * MS for entry in link.a.entries.values())
     link.heal()
-    link.wait(10 * S)
+    link.wait(10 * SECOND)
     assert states(link.a)[reference(feed(1))].evidence is None
 
 
 def test_what_is_agreed_on_then_is_renewed_in_time() -> None:
     link = Link(2)
-    link.wait(29 * S)
+    link.wait(29 * SECOND)
     lost_last_item(link, 1)
     link.wait(LIFETIME_MS * MS - link.now - 4 * DELAY)
-    assert all(entry.upstream.expiry > 80 * S for entry in link.a.entries.values())
+    assert all(entry.upstream.expiry > 80 * SECOND for entry in link.a.entries.values())
     assert sum(len(news.renewed) for news in link.b.news) >= 2
 
 
@@ -489,9 +488,9 @@ def test_where_one_feed_is_always_spent_each_renews_for_itself() -> None:
     link = Link(2)
     link.b.entry(1).ranges.drop(LINK)  # and granted anew, and spent again
     link.b.core.index(link.b.entry(1))
-    link.wait(LIFETIME_MS * MS * 6 // 8 - S)
+    link.wait(LIFETIME_MS * MS * 6 // 8 - SECOND)
     assert not any(news.left_alone for news in link.a.news)
-    link.wait(7 * S)
+    link.wait(7 * SECOND)
     assert {entry.feed for news in link.a.news for entry in news.left_alone} == {feed(0), feed(1)}
     upstream = link.a.entry(0).upstream
     upstream.is_watched = True
@@ -506,7 +505,7 @@ def test_who_does_not_agree_tells_all() -> None:
     link = Link(50)
     link.a.ask(50, 8, 0)  # the LLI is lost
     link.b.core.on_hello(LINK, Hello(1, held=bytes(8)), 0)
-    link.wait(S)
+    link.wait(SECOND)
     assert max(len(hello.states) for hello in hellos(link.b)) == MOST_STANDINGS
     assert len(states(link.a)) >= 50
 
@@ -514,7 +513,7 @@ def test_who_does_not_agree_tells_all() -> None:
 def test_a_lifetime_that_is_shorter_sets_the_pace() -> None:
     link = Link(3)
     link.a.core.asked(LINK, 10_000, 0)
-    link.wait(5 * S)
+    link.wait(5 * SECOND)
     assert len([hello for hello in hellos(link.a) if hello.held]) == 1
 
 
@@ -525,7 +524,7 @@ def introduced(feeds: int) -> Link:
     """Both have heard a Hello of the other."""
     link = Link(feeds)
     link.a.core.check(LINK, link.a.entry(0))
-    link.wait(S)
+    link.wait(SECOND)
     return link
 
 
@@ -542,9 +541,9 @@ def test_a_notice_is_repeated_until_it_is_replied_to() -> None:
     assert len(repeated) >= 2
     assert {hello.states for hello in repeated} == {(Standing(reference(feed(1)), 1, 8, None),)}
     link.heal()
-    link.wait(S)
+    link.wait(SECOND)
     said = len(link.b.sent)
-    link.wait(S)
+    link.wait(SECOND)
     assert len(link.b.sent) == said
     assert states(link.a)[reference(feed(1))].evidence is None
 
@@ -559,7 +558,7 @@ def test_a_notice_says_how_it_stands_when_it_is_sent() -> None:
     link.wait(10 * MS)
     granted.told = Evidence(5, 0, b"s" * 64)
     link.heal()
-    link.wait(S)
+    link.wait(SECOND)
     assert states(link.a)[reference(feed(0))].evidence == Evidence(5, 0, b"s" * 64), "with its proof"
 
 
@@ -567,7 +566,7 @@ def test_many_notices_go_page_by_page() -> None:
     link = introduced(100)
     for n in range(100):
         link.b.core.notify(LINK, link.b.entry(n))
-    link.wait(S)
+    link.wait(SECOND)
     assert [len(hello.states) for hello in hellos(link.b) if hello.states] == [MOST_STANDINGS] * 2 + [20]
     assert len(states(link.a)) == 100
 
@@ -577,7 +576,7 @@ def test_who_follows_and_does_not_reply_is_given_up_not_dead() -> None:
     link = introduced(1)
     link.cut(link.a)
     link.b.core.notify(LINK, link.b.entry(0))
-    link.wait(20 * S)
+    link.wait(20 * SECOND)
     assert link.b.deaths == []
     assert len([hello for hello in hellos(link.b) if hello.states]) == MAX_TRIES
 
@@ -588,7 +587,7 @@ def test_who_follows_and_does_not_reply_is_given_up_not_dead() -> None:
 def test_who_was_taken_for_dead_learns_that_its_grants_are_given_up() -> None:
     link = Link(3)
     link.cut(link.b)
-    link.wait(12 * S)
+    link.wait(12 * SECOND)
     assert link.a.deaths
     dropped = [entry.feed for news in link.b.news for entry in news.dropped]
     assert dropped == [feed(n) for n in range(3)]
@@ -632,7 +631,7 @@ def test_hellos_are_counted() -> None:
 def test_who_has_started_anew_and_holds_nothing_says_so() -> None:
     link = Link(3)
     link.a.restart()
-    link.wait(10 * S)
+    link.wait(10 * SECOND)
     assert hellos(link.a) == [Hello(is_forgotten=True)]
     assert [entry.feed for news in link.b.news for entry in news.dropped] == [feed(n) for n in range(3)]
     assert len(link.b.sent) == 1, "and is told of no grants any more"
@@ -642,7 +641,7 @@ def test_who_holds_nothing_says_so_once_each_time_that_it_is_told_of_grants() ->
     link = Link(3)
     link.a.restart()
     link.cut(link.a)
-    link.wait(3 * HELLO + S)
+    link.wait(3 * HELLO + SECOND)
     assert hellos(link.a) == [Hello(is_forgotten=True)] * 3
     assert [at - DELAY for at, _ in link.a.sent] == [at for at, _ in link.b.sent]
     link.heal()
@@ -661,7 +660,7 @@ def test_who_has_started_anew_gets_rid_of_what_it_held_before() -> None:
     link = Link(3)
     link.a.restart()
     link.a.ask(1, 8, link.now)
-    link.wait(HELLO + S)
+    link.wait(HELLO + SECOND)
     assert {entry.feed for news in link.b.news for entry in news.dropped} == {feed(0), feed(2)}
     assert [standing.reference for standing in link.b.other.grants()] == [reference(feed(1))]
     held, others, same = hellos(link.a)
@@ -678,14 +677,14 @@ def test_who_has_started_anew_and_has_used_up_what_it_holds_gets_rid_of_the_rest
     link.a.restart()
     link.a.ask(1, 8, link.now)
     link.a.entry(1).upstream.skip(9)
-    link.wait(HELLO + S)
+    link.wait(HELLO + SECOND)
     assert link.a.other.asked() == link.b.other.grants() == []
 
 
 def test_an_upstream_that_has_started_anew_is_found_out() -> None:
     link = introduced(3)
     link.b.restart()
-    link.wait(5 * S)
+    link.wait(5 * SECOND)
     gone = {entry.feed for news in link.a.news for entry, state in news.states if state.next is None}
     assert gone == {feed(n) for n in range(3)}
 
@@ -695,7 +694,7 @@ def test_an_upstream_that_has_started_anew_and_grants_something_else_is_found_ou
     link.b.restart()
     link.b.grant(1, 8, link.now)
     link.b.core.listens(LINK)
-    link.wait(HELLO + S)
+    link.wait(HELLO + SECOND)
     gone = {entry.feed for news in link.a.news for entry, state in news.states if state.next is None}
     assert gone == {feed(0), feed(2)}
 

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from simulation import feed_of
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from ssb.application import Plan
@@ -16,7 +17,6 @@ from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Link, Topology, on_links
 
-MS = 1_000_000
 ITEMS = 300
 MESSAGES = feed_of(ITEMS)
 FEED = log_name(MESSAGES[0].author)

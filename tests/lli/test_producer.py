@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import MS
 from forwarder.lli.producer import Producer
 from forwarder.wire.evidence import LAST_NUMBER, MOST_LEAP, Evidence, proven_text
 from forwarder.wire.feed import feed_name, item_name
@@ -12,7 +13,6 @@ from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
 from ssb.keys import Identity, verify
 
-MS = 1_000_000
 FEED = feed_name(b"", bytes(32))
 DATA: dict[int, Data] = {n: parse_data(make_data(item_name(FEED, n), b"")) for n in range(1, 61)}
 NUMBERS = {data.wire: seq for seq, data in DATA.items()}

@@ -3,12 +3,12 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.units import MS
 from forwarder.lli.ranges import LAST_ITEM, MOST_AGAIN, Ranges
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
 
-MS = 1_000_000
 DATA: dict[int, Data] = {n: parse_data(make_data(b"\x08\x01" + bytes((n,)), b"")) for n in range(1, 101)}
 
 ITEM = item_name(feed_name(b"", bytes(32)), 1)

@@ -7,7 +7,6 @@ from lli_maker import (
     BRANCH,
     FEED,
     FORKED_AT,
-    MS,
     NAME,
     PROOF,
     WRITER,
@@ -21,6 +20,7 @@ from lli_maker import (
 )
 from relay import FIRST_HOP, PRODUCER, SOURCE, UP, A, B, C, Relay, subscribed, two_ways
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.lli.backfill import WINDOW
 from forwarder.lli.upstream import PULL_WINDOW, Recovery, State

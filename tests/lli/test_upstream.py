@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from base.units import MS, NEVER
 from forwarder.lli import upstream
 from forwarder.lli.credit import FixedCredit
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, Rtt
@@ -17,7 +18,6 @@ from forwarder.lli.upstream import (
     IDLE_PROBE,
     MAX_IDLE_PROBES,
     MAX_TRIES,
-    NEVER,
     PULL_LIFETIME_MS,
     PULL_WINDOW,
     TRANSITIONS,
@@ -32,7 +32,6 @@ from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import make_feed_state, parse_lp
 from forwarder.wire.packet import Data, make_data, parse_data, parse_interest
 
-MS = 1_000_000
 MINUTE = 60_000
 
 

@@ -6,9 +6,10 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lli_maker import MS, NAME, WRITER, idle, packet
+from lli_maker import NAME, WRITER, idle, packet
 from relay import FIRST_HOP, PRODUCER, SOURCE, UP, A, B, C, Relay, subscribed, two_ways
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.lli.neighbours import HELLO
 from forwarder.lli.upstream import IDLE_PROBE, MAX_TRIES, State

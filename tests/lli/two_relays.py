@@ -14,8 +14,6 @@ from forwarder.wire.lp import open_interest, parse_lp
 from forwarder.wire.packet import ED25519, Data, make_data, parse_data
 from ssb.keys import Identity
 
-MS = 1_000_000
-S = 1_000 * MS
 LINK, FIRST_APPLICATION = 1, 10
 
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from Cryptodome.Hash import SHA256
 from Cryptodome.PublicKey import ECC, RSA
 from Cryptodome.Signature import DSS, pkcs1_15
-from memory_faces import MS, START
+from memory_faces import START
 from nacl.signing import SigningKey
 
+from base.units import MS
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data
 from forwarder.wire.tlv import element, nni

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_faces import MS, START, Node, S
+from memory_faces import START, Node
 from signing import (
     Key,
     announcement,
@@ -23,6 +23,7 @@ from signing import (
     signed_command,
 )
 
+from base.units import MS, SECOND
 from forwarder.management import Authorisation
 from forwarder.management.keys import load_certificate, parse_certificate
 from forwarder.wire.name import from_uri
@@ -167,10 +168,10 @@ def test_a_command_counts_once_and_in_order(tmp_path: Path, make: object) -> Non
 def test_a_command_is_of_now(tmp_path: Path) -> None:
     node = Node(rules(tmp_path, only("alice")))
     command = signed_command("rib/register", REGISTER, ALICE)
-    assert code(node, command, START + 121 * S) == 403
-    assert code(node, command, START - 121 * S) == 403
+    assert code(node, command, START + 121 * SECOND) == 403
+    assert code(node, command, START - 121 * SECOND) == 403
     assert code(node, signed_command("rib/register", REGISTER, ALICE, time=None)) == 403
-    assert code(node, command, START + 119 * S) == 200
+    assert code(node, command, START + 119 * SECOND) == 200
 
 
 def test_sequence_numbers_grow(tmp_path: Path) -> None:

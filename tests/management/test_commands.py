@@ -1,9 +1,10 @@
 """Each command: bytes that go in, bytes that come out, and what has changed since."""
 
 import pytest
-from memory_faces import MS, START, Node
+from memory_faces import START, Node
 from signing import announcement, digest, named, number, old_command, parameters, signed_command
 
+from base.units import MS
 from forwarder.management.parameters import ControlParameters, parse_parameters
 from forwarder.tables.face import FIRST_FACE, Persistency
 from forwarder.tables.fib import NextHop

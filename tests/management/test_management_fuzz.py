@@ -2,10 +2,11 @@
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from memory_faces import MS, START, Node
+from memory_faces import START, Node
 from signing import announcement, old_command, parameters, signed_command
 from test_commands import state
 
+from base.units import MS
 from forwarder.management.feednet import FeednetModule
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import component, from_uri

@@ -14,7 +14,7 @@ import pytest
 from as_nfd import AsNfd
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_faces import MS, Node
+from memory_faces import Node
 from ndn import app as v1
 from ndn import appv2 as v2
 from ndn.security import KeychainDigest
@@ -24,6 +24,7 @@ from patience import PATIENCE_S
 from served_node import served
 from signing import ed25519_key, named, old_command, parameters, signed_command
 
+from base.units import MS
 from feednet import Feeds, Log
 from feednet.attachment import Attachment
 from feednet.files import Files

@@ -4,11 +4,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from memory_faces import MS, START, Node
+from memory_faces import START, Node
 from ndn.app_support import nfd_mgmt
 from ndn.encoding import Component, InterestParam, Name, make_interest, parse_data
 from ndn.security import DigestSha256Signer, sha256_digest_checker
 
+from base.units import MS
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import from_uri
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from base.units import MS
 from forwarder.wire.lp import CONGESTION, NO_ROUTE
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, parse_data
 from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
-from testbed.verify.providers.network import MS, Consumer, End, Producer, ProviderNetwork, identity
+from testbed.verify.providers.network import Consumer, End, Producer, ProviderNetwork, identity
 
 REFUSED = f"nack {NO_ROUTE}"
 

@@ -23,6 +23,7 @@ from base.endpoint import (
     StreamPort,
 )
 from base.key_log import Secret
+from base.units import MS
 from plain_poll.protocol import PORT, Client, ProtocolError, Server
 from ssb.application import Event
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -33,8 +34,7 @@ STREAM_BYTES = 40
 """State of an end of a stream: addresses and ports 12, sequence numbers and windows 20, time-out 8."""
 REQUEST_BYTES = 40
 """State of a request that is not answered: the feed's key 32, the number of its newest message here 8."""
-_MS = 1_000_000
-_PATIENCE = 100_000 * _MS
+_PATIENCE = 100_000 * MS
 """How long a poll may bring nothing before it is broken off: as long as TCP itself would send again."""
 
 
@@ -256,7 +256,7 @@ class PlainPollNode:
                 here = self.state.delivered[feed.key]
                 tips[feed.key] = feed.messages[here - 1] if here else None
             start = max(context.plan.start, context.since or 0)
-            interval = context.parameters["poll_ms"] * _MS
+            interval = context.parameters["poll_ms"] * MS
             self._subscriber = Subscriber(feeds, tips, interval, start, context.plan.stop)
         self.programs = [Program(self, {1: StreamPort(PORT)})]
 

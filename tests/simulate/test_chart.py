@@ -1,11 +1,10 @@
 """The sequence chart of a small story, to the letter."""
 
+from base.units import MS
 from testbed.verify.simulate.chart import draw
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.story import Feed, Link, Node, Story, Subscriber
 from testbed.verify.simulate.world import Outcome, Row
-
-MS = 1_000_000
 
 STORY = Story(
     seed=7,

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from base.units import MS
 from forwarder.feedcache.items import open_item
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
@@ -17,7 +18,6 @@ from testbed.verify.simulate.frames import Frame, Reader
 from testbed.verify.simulate.invariants import Delivery, Grants, Violation, check_ended, digest
 from testbed.verify.simulate.story import Feed
 
-MS = 1_000_000
 FEED = b"feed"
 
 

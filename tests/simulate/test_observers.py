@@ -2,6 +2,7 @@
 
 import pytest
 
+from base.units import MS
 from forwarder.links.link import LinkService
 from forwarder.tables.face import Face
 from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_lp
@@ -12,8 +13,6 @@ from testbed.verify.simulate.exchanges import Exchanges
 from testbed.verify.simulate.frames import read_packet
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.linkwatch import LinkWatch
-
-MS = 1_000_000
 
 
 class Node:

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from base.units import SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.tables.pit import InRecord, OutRecord, PitEntry
 from forwarder.wire.feed import item_name
@@ -14,7 +15,6 @@ from ssb_over_ndn.naming import log_name, message_packet
 from ssb_over_ndn.social.flood import AHEAD, SocialFlood
 from ssb_over_ndn.social.receivers import SocialRouting, receiver_hint, receiver_of
 
-SECOND = 1_000_000_000
 KEEPER, LEFT, RIGHT, PLAIN = 1, 2, 3, 4
 ANN, BEN, CLEO = (Identity.from_seed(bytes([number]) * 32) for number in (1, 2, 3))
 FEED = log_name(ANN.ref)

@@ -6,13 +6,14 @@ from random import Random
 import pytest
 from fresh_seeds import first_fresh_seed
 
+from base.units import MS, SECOND
 from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.social.mutants import MUTANTS
-from testbed.verify.social.story import HOSTILE, LAYERINGS, MS, SECOND, Story, identity_of, make_story
+from testbed.verify.social.story import HOSTILE, LAYERINGS, Story, identity_of, make_story
 from testbed.verify.social.world import World, play, play_social
 
 SEEDS = 8

@@ -3,6 +3,7 @@
 from random import Random
 
 from base.endpoint import GroupPort, Program, StreamPort
+from base.units import SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.peer.peer import BROADCAST, PORT, Peer, PeerOptions
@@ -12,7 +13,6 @@ from ssb.transport.address import PeerAddress
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology
 
-S = 1_000_000_000
 NAMES = ("ann", "ben", "cat")
 FEED = generate_feed(Random(1), 20, Identity.from_seed(b"f" * 32))
 
@@ -46,7 +46,7 @@ def cell(announcing: tuple[str, ...]) -> tuple[EmulatedNetwork, dict[str, Peer],
 def test_all_find_all_and_what_one_has_the_others_get() -> None:
     network, peers, stores = cell(NAMES)
     stores["ann"].append(FEED, 0.0)
-    network.run(5 * S)
+    network.run(5 * SECOND)
     for name, peer in peers.items():
         others = {identity(other).ref for other in NAMES if other != name}
         assert {connection.remote for connection in peer.connections.values()} == others
@@ -55,7 +55,7 @@ def test_all_find_all_and_what_one_has_the_others_get() -> None:
 
 def test_one_that_is_silent_finds_and_is_called_by_nobody() -> None:
     network, peers, _ = cell(("ann",))
-    network.run(5 * S)
+    network.run(5 * SECOND)
     assert len(peers["ann"].connections) == 2
     assert [len(peers[name].connections) for name in ("ben", "cat")] == [1, 1]
 

@@ -9,6 +9,7 @@ from fresh_seeds import first_fresh_seed
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import MS, SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
@@ -21,8 +22,6 @@ from testbed.ladder.swarms.swarm import Swarm
 
 FEEDS = [generate_feed(Random(seed), 30, Identity.from_seed(bytes([seed + 1]) * 32)) for seed in range(5)]
 KEYS = [messages[0].author for messages in FEEDS]
-MS = 1_000_000
-SECOND = 1_000 * MS
 DELAY = 5 * MS
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from base.endpoint import Close, Full, Opened, Received, Send, Writable
+from base.units import SECOND
 from ssb.canonical import Value, stringify
 from ssb.generate import generate_feed
 from ssb.keys import Identity
@@ -24,7 +25,6 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import Packet, encode
 from ssb.transport.secure_stream import SecureStream
 
-S = 1_000_000_000
 VICTIM, GOOD, BAD, AUTHOR = (Identity.from_seed(bytes([number]) * 32) for number in range(1, 5))
 FEED = generate_feed(Random(1), 20, AUTHOR)
 KEY = AUTHOR.ref
@@ -225,7 +225,7 @@ def test_one_without_ebt_whose_feed_was_refused_is_asked_for_others() -> None:
     bad = world.client(BAD)
     assert isinstance(bad, Historian)
     world.settle()
-    world.now = 4 * S
+    world.now = 4 * SECOND
     world.peer.wake(world.now)
     world.settle()
     assert [*bad.asked] == [KEY]
@@ -250,12 +250,12 @@ def test_a_handshake_that_stalls() -> None:
     bad = world.client(BAD)
     world.peer.on_stream(Received(bad.number, bad.take_output()[:10]), 0)
     for step in range(1, 5):
-        world.peer.wake(step * S)
-        world.peer.on_stream(Received(bad.number, b"x"), step * S)
+        world.peer.wake(step * SECOND)
+        world.peer.on_stream(Received(bad.number, b"x"), step * SECOND)
         world.settle()
         assert world.closed == set()
-    assert world.peer.next_deadline() == 5 * S
-    world.peer.wake(5 * S)
+    assert world.peer.next_deadline() == 5 * SECOND
+    world.peer.wake(5 * SECOND)
     world.settle()
     assert world.closed == {bad.number}
 
@@ -341,7 +341,7 @@ def test_a_peer_that_does_not_read_is_not_written_to() -> None:
     [connection] = world.peer.connections.values()
     assert connection.is_full
     assert world.peer.replication.output_due(bad.number) == 0
-    assert (world.peer.next_deadline() or S) > 0, "it does not wake for what cannot be sent"
+    assert (world.peer.next_deadline() or SECOND) > 0, "it does not wake for what cannot be sent"
     world.peer.on_stream(Writable(bad.number), 0)
     world.settle()
     assert world.peer.replication.output_due(bad.number) is None
@@ -360,8 +360,8 @@ def test_a_peer_that_was_closed_for_a_fault_waits_longer_each_time_and_its_neigh
             neighbour = world.client(GOOD)  # at the same address
             world.settle()
             assert neighbour.number not in world.closed
-            world.now += S // 2
-        waited.append((world.now - begun) / S)
+            world.now += SECOND // 2
+        waited.append((world.now - begun) / SECOND)
     assert waited == [1, 2, 4, 8, 16, 32, 60, 60]
     assert world.peer.refused["called again too soon after a fault"] > 100
 
@@ -387,7 +387,7 @@ def test_connections_that_say_nothing_keep_nobody_out(host: str) -> None:
         reference = newcomer.identity.ref
         for _ in range(10):  # a fifth of a second for each step of its handshake
             more(10)
-            world.now += S // 5
+            world.now += SECOND // 5
             world.peer.wake(world.now)
             world.step(newcomer)
         assert reference in connected(world)
@@ -442,7 +442,7 @@ def test_a_hostile_peer_costs_others_little(
     good.replicate(2_000)
     calls: list[int] = []
     for start in range(0, len(feed), 50):
-        world.now += S // 100
+        world.now += SECOND // 100
         if not calls or calls[-1] in world.closed:
             bad = world.client(BAD)
             world.settle()

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
+from base.units import SECOND
 from ssb.peer.scheduler import Scheduler, SchedulerOptions, Unreached
 
-S = 1_000_000_000
 HERE = ("10.0.0.1", 8008)
 
 
@@ -22,14 +22,14 @@ def test_a_peer_is_called_once_until_the_call_has_ended() -> None:
     found = scheduler()
     found.add("a", HERE, 0)
     assert found.calls(0) == [("a", HERE)]
-    assert found.calls(10 * S) == []
-    found.connected("a", S)
-    assert found.calls(10 * S) == []
+    assert found.calls(10 * SECOND) == []
+    found.connected("a", SECOND)
+    assert found.calls(10 * SECOND) == []
     assert found.next_deadline() is None
 
 
 def test_pauses_double_up_to_a_bound_and_are_drawn() -> None:
-    found = scheduler(first_pause=2 * S, last_pause=60 * S)
+    found = scheduler(first_pause=2 * SECOND, last_pause=60 * SECOND)
     found.add("a", HERE, 0)
     now, pauses = 0, []
     for _ in range(10):
@@ -37,7 +37,7 @@ def test_pauses_double_up_to_a_bound_and_are_drawn() -> None:
         found.failed("a", now)
         due = found.next_deadline()
         assert due is not None
-        pauses.append((due - now) / S)
+        pauses.append((due - now) / SECOND)
         assert called(found, due - 1) == set()
         now = due
     for failures, pause in enumerate(pauses):
@@ -61,20 +61,20 @@ def test_few_are_called_at_once_and_few_are_connected() -> None:
 
 
 def test_the_least_useful_gives_up_its_place_after_its_turn_but_a_kept_one_never() -> None:
-    found = scheduler(places=3, calls=3, turn=60 * S)
+    found = scheduler(places=3, calls=3, turn=60 * SECOND)
     found.add("kept", HERE, 0, is_kept=True)
     for peer in ("busy", "idle"):
         found.add(peer, HERE, 0)
     for peer in called(found, 0):
         found.connected(peer, 0)
     found.useful("busy", 500)
-    assert found.leaves(60 * S) is None, "nobody waits"
+    assert found.leaves(60 * SECOND) is None, "nobody waits"
     found.add("new", HERE, 0)
-    assert found.leaves(59 * S) is None
-    assert found.next_deadline() == 60 * S
-    assert found.leaves(60 * S) == "idle"
-    found.closed("idle", 60 * S)
-    assert called(found, 60 * S) == {"new"}
+    assert found.leaves(59 * SECOND) is None
+    assert found.next_deadline() == 60 * SECOND
+    assert found.leaves(60 * SECOND) == "idle"
+    found.closed("idle", 60 * SECOND)
+    assert called(found, 60 * SECOND) == {"new"}
 
 
 def test_kept_peers_and_those_that_failed_less_come_first() -> None:
@@ -84,9 +84,9 @@ def test_kept_peers_and_those_that_failed_less_come_first() -> None:
     found.failed("bad", 0)
     found.add("good", HERE, 0)
     found.add("kept", HERE, 0, is_kept=True)
-    assert called(found, 100 * S) == {"kept"}
-    found.failed("kept", 100 * S)
-    assert called(found, 100 * S) == {"good"}
+    assert called(found, 100 * SECOND) == {"kept"}
+    found.failed("kept", 100 * SECOND)
+    assert called(found, 100 * SECOND) == {"good"}
 
 
 def test_a_new_address_is_tried_at_once() -> None:
@@ -99,7 +99,7 @@ def test_a_new_address_is_tried_at_once() -> None:
 
 
 def test_one_that_is_left_for_a_fault_again_and_again_waits_longer_though_it_was_connected() -> None:
-    found = scheduler(first_pause=2 * S, last_pause=600 * S)
+    found = scheduler(first_pause=2 * SECOND, last_pause=600 * SECOND)
     found.add("a", HERE, 0)
     now, pauses = 0, []
     for _ in range(8):
@@ -111,13 +111,13 @@ def test_one_that_is_left_for_a_fault_again_and_again_waits_longer_though_it_was
         assert due is not None
         pauses.append(due - now)
         now = due
-    assert pauses[-1] > 120 * S
+    assert pauses[-1] > 120 * SECOND
     assert found.unreached() == {"a": Unreached(HERE, 8, "says nonsense")}
     found.add("a", HERE, 0, is_kept=True)
     assert called(found, 0) == {"a"}, "the user has named it"
     found.connected("a", 0)
-    found.failed("a", 61 * S, "reset")  # it has lasted
-    assert (found.next_deadline() or 0) <= 63 * S
+    found.failed("a", 61 * SECOND, "reset")  # it has lasted
+    assert (found.next_deadline() or 0) <= 63 * SECOND
 
 
 def test_the_user_corrects_an_address_while_a_call_is_under_way() -> None:
@@ -126,7 +126,7 @@ def test_the_user_corrects_an_address_while_a_call_is_under_way() -> None:
     found.calls(0)
     found.add("a", ("10.0.0.2", 8008), 1, is_kept=True)
     found.failed("a", 2)
-    assert found.calls(600 * S) == [("a", ("10.0.0.2", 8008))]
+    assert found.calls(600 * SECOND) == [("a", ("10.0.0.2", 8008))]
 
 
 @pytest.mark.parametrize("flood", [100, 1000])

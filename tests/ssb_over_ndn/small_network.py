@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.strategies.multicast import Multicast
@@ -17,9 +18,6 @@ from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.naming import log_name
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 from testbed.layerings.nodes.ndn_node import Reporter
-
-MS = 1_000_000
-S = 1000 * MS
 
 LINE = ("pub", "r1", "r2", "s1")
 TREE = {"r1": "pub", "r2": "r1", "r3": "r1", "s1": "r2", "s2": "r2", "s3": "r3", "s4": "r3"}

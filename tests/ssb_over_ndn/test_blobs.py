@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import MS, SECOND
 from forwarder.wire.lp import make_lp, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Interest, make_data, parse_interest
@@ -14,8 +15,6 @@ from ssb.store.blobs import MemoryBlobs
 from ssb_over_ndn.gateway.blobs import SEGMENT_BYTES, BlobFetch, last_segment, segment_packet
 from ssb_over_ndn.naming import blob_name, segment_name, split_segment
 
-MS = 1_000_000
-S = 1_000 * MS
 SIZES = st.sampled_from([1, 5, SEGMENT_BYTES - 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 40 * SEGMENT_BYTES + 7])
 
 
@@ -61,7 +60,7 @@ class Path:
 def fetching(content: bytes, loss: float = 0.0, seed: int = 1) -> tuple[Path, str, MemoryBlobs]:
     there, here = MemoryBlobs(), MemoryBlobs()
     blob = there.add(content)
-    fetch = BlobFetch(blob, here, rng=Random(seed), hint=(from_uri("/x"),), give_up=30 * S)
+    fetch = BlobFetch(blob, here, rng=Random(seed), hint=(from_uri("/x"),), give_up=30 * SECOND)
     return Path(there, fetch, loss, seed), blob, here
 
 
@@ -69,7 +68,7 @@ def fetching(content: bytes, loss: float = 0.0, seed: int = 1) -> tuple[Path, st
 def test_it_arrives_whole(size: int, loss: float, seed: int) -> None:
     content = Random(seed).randbytes(size)
     path, blob, here = fetching(content, loss, seed)
-    path.run(600 * S)
+    path.run(600 * SECOND)
     assert path.fetch.is_complete
     assert here.read(blob) == content
     assert {interest.forwarding_hint for interest in path.asked} == {(from_uri("/x"),)}
@@ -80,9 +79,9 @@ def test_it_arrives_whole(size: int, loss: float, seed: int) -> None:
 def test_without_an_answer_it_is_given_up() -> None:
     path, blob, here = fetching(b"x")
     path.there.remove(blob)
-    path.run(100 * S)
+    path.run(100 * SECOND)
     assert path.fetch.error == "nobody answers"
-    assert path.now == 30 * S
+    assert path.now == 30 * SECOND
     assert here.size(blob) is None
     assert here.used == 0
 
@@ -98,7 +97,7 @@ def test_something_else_is_refused_and_asked_for_anew() -> None:
         return packet.replace(blob_name(forged), blob_name(blob))
 
     path.answer = answer  # type: ignore[method-assign]
-    path.run(100 * S)
+    path.run(100 * SECOND)
     assert path.fetch.error.startswith("blob is ")
     assert path.fetch.rejected.total() == 3
     assert here.size(blob) is None
@@ -118,7 +117,7 @@ def test_a_last_segment_that_cannot_be_is_ignored(final: bytes | None) -> None:
     bad = make_data(segment_name(blob, 1), bytes(SEGMENT_BYTES), final_block=final)
     path.fetch.receive(1, parse_lp(bad), MS)
     assert not path.fetch.is_over
-    path.run(100 * S)
+    path.run(100 * SECOND)
     assert here.read(blob) == bytes(3 * SEGMENT_BYTES)
 
 

@@ -5,8 +5,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_network import MS, S, feed_of
+from small_network import feed_of
 
+from base.units import MS, SECOND
 from forwarder.wire.feed import item_name, ssb_content
 from forwarder.wire.lp import LpPacket, make_feed_state, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
@@ -39,7 +40,7 @@ NAME = log_name(FEED[0].author)
 def publisher(layering: str = "poll", retain: int | None = None) -> Publisher:
     kind = LAYERINGS[layering]
     values = kind.parameters.model_validate({}).model_dump()
-    made = kind.publisher(FEED, range(5), stop=100 * S, rng=Random(1), retain=retain, **values)
+    made = kind.publisher(FEED, range(5), stop=100 * SECOND, rng=Random(1), retain=retain, **values)
     assert isinstance(made, Publisher)
     made.wake(10)
     made.take_outputs()
@@ -115,19 +116,19 @@ def by_hash(seq: int) -> bytes:
 
 
 def test_an_interest_for_a_future_item_is_answered_when_it_comes_unless_it_has_expired() -> None:
-    server = Publisher(FEED, [0, 10 * S, 20 * S, 30 * S, 40 * S])
+    server = Publisher(FEED, [0, 10 * SECOND, 20 * SECOND, 30 * SECOND, 40 * SECOND])
     server.wake(0)
     server.receive(make_interest(item_name(NAME, 2), nonce=1, lifetime_ms=15_000), 0)
     server.receive(make_interest(item_name(NAME, 3), nonce=2, lifetime_ms=15_000), 0)
-    server.wake(10 * S)
+    server.wake(10 * SECOND)
     assert server.take_outputs() == [message_packet(FEED[1])]
-    server.wake(20 * S)
+    server.wake(20 * SECOND)
     assert server.take_outputs() == []
 
 
 @pytest.mark.parametrize("published", [0, 1, 3])
 def test_a_publisher_tells_what_is_newest(published: int) -> None:
-    server = Publisher(FEED, [1 + n * S for n in range(5)])
+    server = Publisher(FEED, [1 + n * SECOND for n in range(5)])
     for _ in range(published):
         server.wake(server.next_deadline() or 0)
     server.receive(make_interest(metadata_name(NAME), nonce=1, can_be_prefix=True, must_be_fresh=True), 2)

@@ -6,8 +6,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_network import MS, S, feed_of
+from small_network import feed_of
 
+from base.units import MS, SECOND
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import parse_data
@@ -63,7 +64,7 @@ def test_a_fetcher_over_any_path(
         deadline = fetcher.next_deadline()
         times = [answers[0][0]] if answers else []
         now = min([*times, max(now, deadline) if deadline is not None else now + 50 * MS])
-        assert now < 10_000 * S
+        assert now < 10_000 * SECOND
         if times == [now]:
             seq = heappop(answers)[2]
             assert fetcher.on_item(seq, DATA[seq], int(rng.random() < marked), now)
@@ -168,7 +169,7 @@ def test_a_time_out_doubles_once_a_round_and_an_answer_ends_that() -> None:
 
 def test_silence_is_suspect_after_twice_the_time_between_items_then_less_and_less() -> None:
     silence = Silence(0)
-    assert silence.due == S
+    assert silence.due == SECOND
     for now in range(100, 10_000, 100):
         silence.broken(now * MS, 30 * MS)
     assert silence.due == 9_900 * MS + 200 * MS

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from base.endpoint import LinkPort, Program, StreamPort
+from base.units import SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.wire.feed import item_name
@@ -34,7 +35,6 @@ from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name, segment_name
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
 
-S = 1_000_000_000
 HOMES = {"ann": "g1", "ben": "g2"}
 
 
@@ -142,7 +142,7 @@ class World:
         return message
 
     def run(self, seconds: float) -> None:
-        self.network.run(self.network.now + int(seconds * S))
+        self.network.run(self.network.now + int(seconds * SECOND))
 
     def tip(self, name: str, author: str) -> int:
         return self.feeds[name].tips().get(self.identities[author].ref, 0)
@@ -372,7 +372,7 @@ def test_a_home_ends_when_its_peer_has_moved_to_another_gateway() -> None:
 
 
 def test_wishes_of_a_peer_that_stays_away_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demand, "_ABSENCE", 60 * S)
+    monkeypatch.setattr(demand, "_ABSENCE", 60 * SECOND)
     world = World()
     ann, ben = world.identities["ann"].ref, world.identities["ben"].ref
     world.change(lambda now: world.peers["ben"].want(ann, now))

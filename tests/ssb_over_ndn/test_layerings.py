@@ -4,8 +4,9 @@ from collections.abc import Callable, Hashable
 from itertools import pairwise
 
 import pytest
-from small_network import LINE, MS, TREE, Link, Network, S, feed_of, line, publish_every
+from small_network import LINE, TREE, Link, Network, feed_of, line, publish_every
 
+from base.units import MS, SECOND
 from forwarder.wire.feed import item_name, split_item, ssb_content
 from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.name import from_uri
@@ -27,17 +28,17 @@ ALL = list(range(1, ITEMS + 1))
 
 def outlived(network: Network, time: int) -> int:
     """When all state of subscriptions that end at a time is gone."""
-    return time + max(network.values["lifetime_ms"], 1000) * MS + S
+    return time + max(network.values["lifetime_ms"], 1000) * MS + SECOND
 
 
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_a_clean_tree(layering: str) -> None:
     network = Network(TREE, layering)
-    stop = 10 * S
+    stop = 10 * SECOND
     feed = publish_every(network, ITEMS, 40 * MS, stop)
     for leaf in LEAVES:
         network.subscribe(leaf, [feed], Plan(0, stop))
-    network.run(5 * S)
+    network.run(5 * SECOND)
     assert any(network.pending().values()) or layering in ("pull", "notify", "sync", "sync-log")
     network.run(outlived(network, stop))
     for leaf in LEAVES:
@@ -55,7 +56,7 @@ def test_a_clean_tree(layering: str) -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_line_that_loses_reorders_and_duplicates(layering: str, seed: int) -> None:
     network = Network(line(), layering, BAD, seed)
-    stop = 200 * S
+    stop = 200 * SECOND
     feed = publish_every(network, ITEMS, 40 * MS, stop)
     network.subscribe("s1", [feed], Plan(0, stop))
     network.run(outlived(network, stop))
@@ -78,7 +79,7 @@ SMALL = {
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_a_slow_application_bounds_what_is_asked_for(layering: str) -> None:
     network = Network(line(), layering, parameters=SMALL[layering])
-    stop = 60 * S
+    stop = 60 * SECOND
     feed = publish_every(network, ITEMS, MS, stop)
     network.subscribe("s1", [feed], Plan(0, stop, drain_per_s=10))
     network.run(outlived(network, stop))
@@ -97,34 +98,34 @@ def test_a_slow_application_bounds_what_is_asked_for(layering: str) -> None:
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_a_pause(layering: str) -> None:
     network = Network(line(), layering)
-    stop = 60 * S
+    stop = 60 * SECOND
     feed = publish_every(network, ITEMS, 40 * MS, stop)
-    network.subscribe("s1", [feed], Plan(0, stop, pauses=((500 * MS, 3 * S),)))
+    network.subscribe("s1", [feed], Plan(0, stop, pauses=((500 * MS, 3 * SECOND),)))
     network.run(outlived(network, stop))
     assert network.delivered("s1") == ALL
     took = [e.time for e in network.events("s1") if e.event == "delivered"]
-    assert not any(500 * MS <= time < 3 * S for time in took)
+    assert not any(500 * MS <= time < 3 * SECOND for time in took)
     assert any(time < 500 * MS for time in took)
-    assert 3 * S in took
+    assert 3 * SECOND in took
 
 
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_one_who_joins_late_gets_all_from_the_first(layering: str) -> None:
     network = Network(TREE, layering)
-    stop = 60 * S
+    stop = 60 * SECOND
     feed = publish_every(network, ITEMS, 40 * MS, stop)
     network.subscribe("s1", [feed], Plan(0, stop))
-    network.subscribe("s4", [feed], Plan(5 * S, stop))
+    network.subscribe("s4", [feed], Plan(5 * SECOND, stop))
     network.run(outlived(network, stop))
     assert network.delivered("s1") == ALL
     assert network.delivered("s4") == ALL
-    assert max(e.time for e in network.events("s4") if e.seq) < 7 * S
+    assert max(e.time for e in network.events("s4") if e.seq) < 7 * SECOND
 
 
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_feeds_do_not_disturb_each_other(layering: str) -> None:
     network = Network(line(), layering, Link(loss=0.05))
-    stop = 100 * S
+    stop = 100 * SECOND
     feeds = [
         network.publish(feed_of(20, seed), [100 * MS + n * 50 * MS for n in range(20)], stop)
         for seed in (7, 8, 9)
@@ -140,8 +141,8 @@ def test_feeds_do_not_disturb_each_other(layering: str) -> None:
 def test_a_subscription_that_ends_as_it_begins(layering: str) -> None:
     network = Network(line(), layering)
     feed = publish_every(network, 1, 0, 200 * MS)
-    network.subscribe("s1", [feed], Plan(S, S))
-    network.run(outlived(network, S))
+    network.subscribe("s1", [feed], Plan(SECOND, SECOND))
+    network.run(outlived(network, SECOND))
     assert [e.event for e in network.events("s1")] == ["joined", "stopped"]
     assert network.pending() == {}
 
@@ -149,13 +150,13 @@ def test_a_subscription_that_ends_as_it_begins(layering: str) -> None:
 @pytest.mark.parametrize("layering", CLASSIC)
 def test_without_a_route_there_is_an_error_and_then_the_feed(layering: str) -> None:
     network = Network(line(), layering)
-    stop = 100 * S
+    stop = 100 * SECOND
     feed = publish_every(network, 10, 40 * MS, stop)
     routes = [(node, next(iter(network.hosts[node].forwarder.fib.lookup(feed))).face) for node in LINE[1:]]
     for node, face in routes:
         network.hosts[node].forwarder.fib.remove(feed, face)
     network.subscribe("s1", [feed], Plan(0, stop))
-    network.run(3 * S)
+    network.run(3 * SECOND)
     errors = [e.detail for e in network.events("s1") if e.event == "error"]
     # What an announcement of sync-log carries needs no route to the feed: that of its group is enough.
     assert errors == ([] if layering == "sync-log" else ["no-route"])
@@ -199,7 +200,7 @@ FORGERIES: dict[str, Callable[[bytes, int], bytes]] = {
 def test_no_forgery_is_delivered_and_the_true_item_is(layering: str, forgery: str) -> None:
     network = Network(line(), layering)
     tampering(network, FORGERIES[forgery], 8)
-    stop = 100 * S
+    stop = 100 * SECOND
     feed = publish_every(network, ITEMS, 40 * MS, stop)
     network.subscribe("s1", [feed], Plan(0, stop))
     network.run(outlived(network, stop))
@@ -211,13 +212,13 @@ def test_no_forgery_is_delivered_and_the_true_item_is(layering: str, forgery: st
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_a_publisher_that_starts_anew_is_followed_on(layering: str) -> None:
     network = Network(line(), layering)
-    stop = 100 * S
+    stop = 100 * SECOND
     messages = feed_of(20)
-    feed = network.publish(messages[:10], [100 * MS + n * 50 * MS for n in range(10)], 2 * S)
+    feed = network.publish(messages[:10], [100 * MS + n * 50 * MS for n in range(10)], 2 * SECOND)
     network.subscribe("s1", [feed], Plan(0, stop))
-    network.run(3 * S)
+    network.run(3 * SECOND)
     assert network.delivered("s1") == list(range(1, 11))
-    times = [network.now] * 10 + [network.now + S + n * 50 * MS for n in range(10)]
+    times = [network.now] * 10 + [network.now + SECOND + n * 50 * MS for n in range(10)]
     old = network.hosts["pub"]
     (face,) = old._applications
     del old._applications[face]  # its state is lost; what it publishes again is the same
@@ -249,7 +250,7 @@ def test_a_fork_ends_a_subscription_with_a_named_error(layering: str) -> None:
     left, right = forked_feed()
     network = Network(line(), layering)
     name = log_name(left[0].author)
-    stop = 20 * S
+    stop = 20 * SECOND
     forged = message_packet(right[3])
     tampering_with = {item_name(name, 4): forged}
 
@@ -279,7 +280,7 @@ def test_a_fork_ends_a_subscription_with_a_named_error(layering: str) -> None:
 @pytest.mark.parametrize("layering", LAYERINGS)
 def test_a_publisher_that_retains_little_serves_what_it_has(layering: str) -> None:
     network = Network(line(), layering)
-    stop = 10 * S
+    stop = 10 * SECOND
     feed = publish_every(network, 20, 50 * MS, stop, retain=5)
     network.subscribe("s1", [feed], Plan(0, stop))
     network.run(outlived(network, stop))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import MS
 from forwarder.management.keys import validity_of, validity_period
 from forwarder.wire.name import NAME, VERSION, component, from_uri
 from forwarder.wire.packet import ED25519, Data, make_data, parse_data, parse_interest
@@ -24,7 +25,6 @@ from ssb_over_ndn.mapping.messages import (
 )
 from ssb_over_ndn.mapping.record import (
     LINK,
-    MS,
     Ledger,
     RefusedRecord,
     make_record,

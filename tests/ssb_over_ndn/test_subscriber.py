@@ -4,8 +4,9 @@ from collections import deque
 from random import Random
 
 import pytest
-from small_network import MS, S, feed_of
+from small_network import feed_of
 
+from base.units import MS, SECOND
 from forwarder.feedcache.items import Item, open_item
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import LpPacket
@@ -94,7 +95,7 @@ def test_it_starts_and_stops_on_time() -> None:
 
 
 def test_a_packet_goes_to_its_feed() -> None:
-    subscriber, one, two = application(Plan(0, S))
+    subscriber, one, two = application(Plan(0, SECOND))
     run(subscriber, 0)
     give(subscriber, TWO, 2, 7)
     subscriber.receive(b"\x06\x01", 8)
@@ -105,7 +106,7 @@ def test_a_packet_goes_to_its_feed() -> None:
 
 
 def test_only_what_is_due_is_woken() -> None:
-    subscriber, one, two = application(Plan(0, S))
+    subscriber, one, two = application(Plan(0, SECOND))
     one.due, two.due = 300, 200
     run(subscriber, 250)
     assert ("wake", 200) in two.calls
@@ -114,23 +115,23 @@ def test_only_what_is_due_is_woken() -> None:
 
 
 def test_a_slow_application_takes_turns() -> None:
-    subscriber, *_ = application(Plan(0, 10 * S, drain_per_s=10))
+    subscriber, *_ = application(Plan(0, 10 * SECOND, drain_per_s=10))
     run(subscriber, 0)
     give(subscriber, ONE, 3, 50 * MS)
     give(subscriber, TWO, 2, 50 * MS)
-    assert [(time // MS, feed, seq) for time, _, feed, seq in run(subscriber, S)] == [
+    assert [(time // MS, feed, seq) for time, _, feed, seq in run(subscriber, SECOND)] == [
         (50, ONE, 1),
         (150, ONE, 2),
         (250, TWO, 1),
         (350, ONE, 3),
         (450, TWO, 2),
     ]
-    give(subscriber, ONE, 1, 2 * S)
-    assert [time for time, *_ in run(subscriber, 3 * S)] == [2 * S]
+    give(subscriber, ONE, 1, 2 * SECOND)
+    assert [time for time, *_ in run(subscriber, 3 * SECOND)] == [2 * SECOND]
 
 
 def test_a_pause() -> None:
-    subscriber, *_ = application(Plan(0, S, pauses=((10, 20), (30, 40))))
+    subscriber, *_ = application(Plan(0, SECOND, pauses=((10, 20), (30, 40))))
     run(subscriber, 0)
     seen = []
     for now in (9, 10, 20, 35):
@@ -141,7 +142,7 @@ def test_a_pause() -> None:
 
 
 def test_errors_and_forks_are_events() -> None:
-    subscriber, one, _ = application(Plan(0, S))
+    subscriber, one, _ = application(Plan(0, SECOND))
     one.errors = ["no-route", "fork"]
     one.forked_at = 4
     subscriber.wake(0)
@@ -156,7 +157,7 @@ def test_a_drain_rate_is_above_0(rate: float) -> None:
 
 
 def test_any_bytes_are_harmless() -> None:
-    subscriber, *_ = application(Plan(0, S))
+    subscriber, *_ = application(Plan(0, SECOND))
     subscriber.wake(0)
     rng = Random(1)
     for _ in range(500):

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ndn.encoding import Component, Name, parse_interest, parse_tl_num
-from small_network import MS, S, feed_of
+from small_network import feed_of
 
+from base.units import MS, SECOND
 from forwarder.wire import packet as packets
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data
@@ -106,18 +107,18 @@ def test_a_publication_is_told_at_once_and_then_every_30_s() -> None:
         assert len(sent_by(one)) == 1
         after = one.next_deadline()
         assert after is not None
-        assert 27 * S <= after - before <= 33 * S
+        assert 27 * SECOND <= after - before <= 33 * SECOND
 
 
 def test_news_are_taken_and_put_the_timer_off() -> None:
     one = member()
     one.send(0)
-    one.on_interest(sync_interest({7: 3}), 20 * S)
+    one.on_interest(sync_interest({7: 3}), 20 * SECOND)
     assert one.newest == 3
     assert one.next_deadline() is not None
-    assert 47 * S <= (one.next_deadline() or 0) <= 53 * S
-    one.on_interest(sync_interest({7: 3}), 40 * S)
-    assert 67 * S <= (one.next_deadline() or 0) <= 73 * S
+    assert 47 * SECOND <= (one.next_deadline() or 0) <= 53 * SECOND
+    one.on_interest(sync_interest({7: 3}), 40 * SECOND)
+    assert 67 * SECOND <= (one.next_deadline() or 0) <= 73 * SECOND
 
 
 def test_who_knows_less_is_told_after_a_random_time() -> None:
@@ -126,13 +127,13 @@ def test_who_knows_less_is_told_after_a_random_time() -> None:
         one = member(seed)
         one.published(7, 3, 0)
         sent_by(one)
-        one.on_interest(sync_interest({7: 2}), S)
+        one.on_interest(sync_interest({7: 2}), SECOND)
         due = one.next_deadline()
         assert due is not None
         one.wake(due)
         assert len(sent_by(one)) == 1
-        delays.append(due - S)
-        assert 27 * S <= (one.next_deadline() or 0) - due <= 33 * S
+        delays.append(due - SECOND)
+        assert 27 * SECOND <= (one.next_deadline() or 0) - due <= 33 * SECOND
     assert 0 <= min(delays) < max(delays) <= 200 * MS
     assert sorted(delays)[100] > 150 * MS  # most wait nearly as long as they can
 
@@ -141,24 +142,24 @@ def test_who_is_told_by_another_is_not_told_again() -> None:
     one = member()
     one.published(7, 3, 0)
     sent_by(one)
-    one.on_interest(sync_interest({7: 2}), S)
-    one.on_interest(sync_interest({7: 3}), S + 1)
+    one.on_interest(sync_interest({7: 2}), SECOND)
+    one.on_interest(sync_interest({7: 3}), SECOND + 1)
     one.wake(one.next_deadline() or 0)
     assert sent_by(one) == []
-    one.on_interest(sync_interest({7: 2}), 2 * S)
-    one.on_interest(sync_interest({7: 1}), 2 * S + 1)
+    one.on_interest(sync_interest({7: 2}), 2 * SECOND)
+    one.on_interest(sync_interest({7: 1}), 2 * SECOND + 1)
     one.wake(one.next_deadline() or 0)
     assert len(sent_by(one)) == 1
 
 
 def test_what_is_behind_what_is_only_just_news_is_let_be() -> None:
     one = member()
-    one.on_interest(sync_interest({7: 3}), S)
+    one.on_interest(sync_interest({7: 3}), SECOND)
     due = one.next_deadline()
-    one.on_interest(sync_interest({7: 2}), S + 200 * MS - 1)
+    one.on_interest(sync_interest({7: 2}), SECOND + 200 * MS - 1)
     assert one.next_deadline() == due
-    one.on_interest(sync_interest({7: 2}), S + 200 * MS)
-    assert (one.next_deadline() or 0) <= S + 400 * MS
+    one.on_interest(sync_interest({7: 2}), SECOND + 200 * MS)
+    assert (one.next_deadline() or 0) <= SECOND + 400 * MS
 
 
 def test_a_feed_that_began_again_goes_on_from_the_higher_number() -> None:
@@ -195,7 +196,7 @@ def test_what_is_no_vector_of_the_group_changes_nothing(interest: packets.Intere
     one = member()
     one.published(7, 1, 0)
     sent_by(one)
-    one.on_interest(interest, S)
+    one.on_interest(interest, SECOND)
     assert one.vector == {(FEED, 7): 1}
 
 

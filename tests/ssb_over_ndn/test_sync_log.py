@@ -6,8 +6,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_network import MS, S, feed_of
+from small_network import feed_of
 
+from base.units import MS, SECOND
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Interest, make_data, parse_data, parse_interest
 from forwarder.wire.parameters import make_interest_with_parameters, parameters_of
@@ -84,9 +85,9 @@ def test_a_writer_tells_an_item_once_and_its_number_less_and_less_often() -> Non
     writer.published(1, parse_data(packet(1)), 0)
     assert said(writer) == [(1, True)]
     times = []
-    while (due := writer.next_deadline()) is not None and due < 120 * S:
+    while (due := writer.next_deadline()) is not None and due < 120 * SECOND:
         writer.wake(due)
-        times.append(due / S)
+        times.append(due / SECOND)
         assert said(writer) == [(1, False)]
     pauses = [after - before for before, after in zip([0.0, *times], times, strict=False)]
     assert [round(pause / wanted, 1) for pause, wanted in zip(pauses, (1, 4, 16, 30, 30), strict=False)] == [

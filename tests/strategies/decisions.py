@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
+from base.units import MS
 from forwarder.strategies import parse
 from forwarder.strategies.strategy import Strategy
 from forwarder.tables.face import Face
@@ -11,7 +12,6 @@ from forwarder.tables.pit import InRecord, OutRecord, PitEntry, Tags
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_data, parse_data
 
-MS = 1_000_000
 LOCAL = 9
 
 

@@ -5,6 +5,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.strategies import STRATEGIES
@@ -16,7 +17,6 @@ from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Link, Topology, on_links
 from topologies.routing import next_hops
 
-MS = 1_000_000
 _ANNOUNCEMENT = component(GENERIC, b"announcement")
 
 

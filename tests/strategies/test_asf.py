@@ -3,8 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from decisions import MS, Asked
+from decisions import Asked
 
+from base.units import MS
 from forwarder.strategies.asf import Asf
 from forwarder.wire.name import from_uri
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from forwarder.strategies.measurements import MS, Measurements, RoundTrip
+from base.units import MS
+from forwarder.strategies.measurements import Measurements, RoundTrip
 from forwarder.wire.name import component, prefix_ends
 
 LIFETIME = 10

@@ -3,8 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from strategy_network import MS, NO_ROUTE, Net
+from strategy_network import NO_ROUTE, Net
 
+from base.units import MS
 from forwarder.wire.lp import DUPLICATE
 from forwarder.wire.name import from_uri
 

@@ -18,7 +18,6 @@ from topologies.routing import Routing
 RING = Topology(
     ("a", "b", "c", "d"), (Link("a", "b"), Link("b", "c"), Link("c", "d"), Link("d", "a", delay_ms=2))
 )
-MS = 1_000_000
 
 
 def planned(*changes):

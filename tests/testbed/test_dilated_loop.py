@@ -5,10 +5,9 @@ from functools import partial
 
 import pytest
 
+from base.units import SECOND
 from captures.network.clock import Clock
 from testbed.hosts.dilated_loop import DilatedLoop
-
-SECOND = 1_000_000_000
 
 
 def test_timers_and_clocks_of_a_process_agree() -> None:

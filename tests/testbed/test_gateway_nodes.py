@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from simulation import Result, scenario, simulate
 
+from base.units import MS
 from testbed.errors import UserError
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 
-MS = 1_000_000
 PEOPLE = ("ann", "ben", "cleo")
 LINKS = [("ann", "g1"), ("cleo", "g1"), ("g1", "r"), ("r", "g2"), ("g2", "ben")]
 ALL = list(range(1, 13))

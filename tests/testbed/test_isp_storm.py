@@ -4,9 +4,10 @@ from functools import cache
 from typing import Any, get_args
 
 import pytest
-from test_tiny_layerings import MS, assert_complete, played
+from test_tiny_layerings import assert_complete, played
 
 from analysis.metrics.run.tiny import misbehaviour
+from base.units import MS
 from testbed.errors import UserError
 from testbed.layerings.tiny.hostile_client import Attack
 from testbed.scenario.reader import load

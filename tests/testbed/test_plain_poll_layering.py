@@ -11,6 +11,7 @@ from plain_poll.protocol import frame
 from simulation import Result, load_of, scenario, simulate
 
 from base.endpoint import Close, Received
+from base.units import MS
 from captures.formats.pcapng import Direction
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
@@ -18,7 +19,6 @@ from testbed.layerings.nodes.node import Held
 from testbed.scenario.reader import available, load
 
 pytestmark = pytest.mark.usefixtures("plain_poll")
-MS = 1_000_000
 LINE = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0}}
 ALL = list(range(1, 21))
 

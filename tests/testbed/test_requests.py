@@ -14,8 +14,6 @@ from testbed.scenario.reader import load
 
 LAYERINGS = ("ndn", "lli", "ndn-over-ssb")
 LAYERING = pytest.mark.parametrize("layering", LAYERINGS)
-MS = 1_000_000
-SECOND = 1_000 * MS
 LINKS = [("repo", "n1"), ("n1", "n2"), ("c1", "n1"), ("c2", "n2"), ("other", "n2")]
 
 

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 from real_time import holds_in_slower_time
 
+from base.units import MS
 from testbed.cli import selftest
 from testbed.errors import UserError
 from testbed.verify.links import cases, checks, probe
@@ -18,7 +19,6 @@ from topologies.mininet import sandbox
 from topologies.pipe import Pipe
 
 FRAMES = 300
-MS = 1_000_000
 
 
 def judged(frames: int = FRAMES, seed: int = 1) -> dict[str, list[Check]]:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from simulation import load_of, scenario
 
+from base.units import MS
 from testbed.errors import UserError
 from testbed.scenario.reader import BUILT_IN, load
 from testbed.scenario.sessions import session_changes
 from testbed.scenario.timeline import Timeline
 
-MS = 1_000_000
 LINKS = [{"a": "ann", "b": "r1"}, {"a": "ben", "b": "r1"}, {"a": "ann", "b": "ben"}, {"a": "r1", "b": "r2"}]
 
 

@@ -6,10 +6,10 @@ import pytest
 from simulation import Result, assert_all_have_all, load_of, rough_times, scenario, simulate
 
 from base.key_log import Secret
+from base.units import MS
 from ssb.transport.secure_stream import CLIENT_SECRET, SERVER_SECRET
 from testbed.experiment.emulated_run import Emulation
 
-MS = 1_000_000
 LINE = {"generator": "line", "length": 3, "link": {"delay_ms": 5.0}}
 ALL = list(range(1, 21))
 CONNECT = pytest.mark.parametrize("connect", ["publishers", "neighbours"])

@@ -14,6 +14,7 @@ import pcapng_oracle
 import pytest
 from patience import PATIENCE_S
 
+from base.units import MS
 from captures.formats.pcapng import Direction
 from ssb.bipf import decode
 from ssb.tiny.node import GROUP, PORT
@@ -26,8 +27,6 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.reader import load
 from testbed.scenario.timeline import expected
 from topologies.mininet import sandbox
-
-MS = 1_000_000
 
 VILLAGE = """
 title = "A small LoRa village, with fast modems"

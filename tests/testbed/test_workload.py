@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulation import feed_of, scenario
 
+from base.units import MS
 from ssb.message import Message
 from testbed.errors import UserError
 from testbed.layerings.nodes.workload import Workload
@@ -17,7 +18,6 @@ from testbed.scenario.sections import Schedule
 from testbed.scenario.workload import load, publication_times
 
 REAL = Path(__file__).parents[1] / "data" / "ssb-feed-235.jsonl"
-MS = 1_000_000
 
 
 def with_workload(**changes: Any) -> Scenario:

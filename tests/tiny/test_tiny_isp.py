@@ -8,8 +8,9 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_cell import SECOND, provider_cell, texts
+from tiny_cell import provider_cell, texts
 
+from base.units import SECOND
 from ssb.bipf import encode
 from ssb.tiny.goset import set_demultiplexer
 from ssb.tiny.isp.contract import Contract

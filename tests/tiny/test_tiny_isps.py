@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_cell import SECOND, details, provider_cell, texts
+from tiny_cell import details, provider_cell, texts
 
+from base.units import SECOND
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
     REJECTED,

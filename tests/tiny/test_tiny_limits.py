@@ -6,9 +6,10 @@ from unittest.mock import Mock, patch
 from zlib import crc32
 
 import pytest
-from tiny_cell import SECOND, node, provider_cell, texts
+from tiny_cell import node, provider_cell, texts
 
 from base.token_bucket import TokenBucket
+from base.units import MS, SECOND
 from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.isp.contract import Contract
@@ -19,7 +20,7 @@ from ssb.tiny.replica import _MOST_NOTED, _REPEATS, Repeats
 from ssb.tiny.vectors import read_want
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
-from testbed.verify.tiny.story import INSIDE, MS
+from testbed.verify.tiny.story import INSIDE
 
 PACE, BURST = SECOND // 2, 10
 TERMS = Terms(pace=PACE, burst=BURST, size=8, linger=30 * SECOND)

@@ -2,8 +2,9 @@
 
 import pytest
 from test_tiny_isp import part
-from tiny_cell import SECOND, provider_cell, texts
+from tiny_cell import provider_cell, texts
 
+from base.units import SECOND
 from ssb.tiny.isp.terms import Terms
 
 MESSAGES = 100_000

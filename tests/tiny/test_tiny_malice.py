@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tiny_cell import SECOND, details, provider_cell, texts
+from tiny_cell import details, provider_cell, texts
 
+from base.units import MS, SECOND
 from ssb.bipf import encode
 from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.isp.client import Client
@@ -21,7 +22,7 @@ from ssb.tiny.node import Node
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from testbed.layerings.tiny.hostile_client import HostileClient, fork
 from testbed.verify.tiny.hostile import HostileProvider
-from testbed.verify.tiny.story import INSIDE, MS, Hostility
+from testbed.verify.tiny.story import INSIDE, Hostility
 
 TERMS = Terms(size=8, unread=3, backlog=8, patience=20 * SECOND, linger=30 * SECOND)
 CLIENTS = {"c0": "i0", "c1": "i0", "c2": "i0", "c3": "i0"}

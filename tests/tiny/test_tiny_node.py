@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_cell import SECOND, cell, identity, node
+from tiny_cell import cell, identity, node
 
-from ssb.tiny.asking import MS, Timing, UnderWay
+from base.units import MS, SECOND
+from ssb.tiny.asking import Timing, UnderWay
 from ssb.tiny.entry import DEMUX, first_previous, pointer_to, sign
 from ssb.tiny.feed import FORKED, Waiting
 from ssb.tiny.goset import COMMON, Claim, make_claim, make_novelty

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 from patience import PATIENCE_S
 
+from base.units import SECOND
 from ssb.bipf import decode, encode
 from ssb.keys import feed_ref
 from ssb.store.feeds import StoreError
@@ -26,7 +27,7 @@ from ssb.tiny.daemon.hall import Hall
 from ssb.tiny.daemon.texts import Text, read_text
 from ssb.tiny.isp.messages import SubRequestIsp, SubResponseIsp
 from ssb.tiny.isp.provider import provider as providers
-from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from testbed.cli.main import feednet
 

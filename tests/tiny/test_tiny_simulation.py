@@ -7,13 +7,14 @@ import pytest
 from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
 
+from base.units import SECOND
 from ssb.tiny.feed import ForkedFeed
 from ssb.tiny.isp.terms import Terms
 from testbed.cli.simulate import simulate
 from testbed.verify.simulate.mutants import mutated
 from testbed.verify.simulate.search import play_seeds
 from testbed.verify.tiny.mutants import MUTANTS
-from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, SECOND, Kill, Step, Story, make_story
+from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, Kill, Step, Story, make_story
 from testbed.verify.tiny.world import play, play_tiny
 
 SEEDS = range(9, 14)

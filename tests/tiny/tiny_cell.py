@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from base.endpoint import Endpoint, GroupPort, Program
+from base.units import SECOND
 from ssb.keys import Identity
 from ssb.tiny.asking import Timing
 from ssb.tiny.isp.terms import Terms
@@ -13,8 +14,6 @@ from ssb.tiny.store import TinyStore
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology
-
-SECOND = 1_000_000_000
 
 
 def identity(number: int) -> Identity:

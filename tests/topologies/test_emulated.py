@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from simulation import Result, load_of, scenario, simulate
 
+from base.units import MS
+
 
 def test_an_entry_that_expires_is_gone_for_the_packet_of_that_instant() -> None:
     # A repeated poll reaches r1 at the very nanosecond at which the Interest before it expires there.
@@ -17,7 +19,6 @@ def test_an_entry_that_expires_is_gone_for_the_packet_of_that_instant() -> None:
     assert counters.satisfied == 1
 
 
-MS = 1_000_000
 LINE = {"generator": "line", "length": 2, "link": {"delay_ms": 5.0}}
 
 

@@ -12,6 +12,7 @@ from stream_programs import PORT, Echo, Quiet, Source
 
 from base.endpoint import Closed, GroupPort, Program, StreamPort
 from base.interface import Attachment
+from base.units import MS
 from captures.formats.pcapng import Direction, Writer
 from captures.formats.pcapng import Interface as Described
 from topologies.emulator.network import EmulatedNetwork
@@ -19,8 +20,6 @@ from topologies.model import Hop, Link, Medium, Topology, TopologyError
 from topologies.pipe import Pipe, pipe_rng
 from topologies.radio import Radio
 from topologies.routing import next_hops, path_delay_ns, routes
-
-MS = 1_000_000
 
 
 def cell(members="abc", **parameters):

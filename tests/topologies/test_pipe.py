@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base.units import MS
 from topologies.link import LinkParameters
 from topologies.model import Link, TopologyError
 from topologies.pipe import JITTER, Pipe, pipe_rng
-
-MS = 1_000_000
 
 LINKS = st.builds(
     Link,

@@ -11,13 +11,12 @@ from made_topologies import GROUP
 from stream_programs import Quiet
 
 from base.endpoint import GroupPort, Program
+from base.units import MS, SECOND
 from captures.layers.frames import udp_frame
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology, TopologyError
 from topologies.radio import WINDOW_NS, Cell, Radio, RadioError, air_payload
 
-MS = 1_000_000
-SECOND = 1_000_000_000
 FREE = Radio(duty_cycle_percent=100.0)
 
 

@@ -22,6 +22,7 @@ from base.endpoint import (
     StreamPort,
     Writable,
 )
+from base.units import MS, SECOND
 from captures.formats.pcapng import Interface as Described
 from captures.formats.pcapng import Writer
 from topologies.emulator.network import EmulatedNetwork
@@ -29,8 +30,6 @@ from topologies.emulator.tcp.events import Reason
 from topologies.emulator.underlay import TTL, Packet, Station
 from topologies.model import Link, Topology
 
-MS = 1_000_000
-SECOND = 1000 * MS
 NODES = ("a", "r", "s", "b")
 
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from random import SystemRandom
 from typing import Final
 
+from base.units import SECOND
 from ssb.tiny.daemon.account import LONGEST_NAME, Account, Names, shown, typed
 from ssb.tiny.daemon.texts import Text, printable, read_text
 from ssb.tiny.isp.client import Client
@@ -12,7 +13,7 @@ from ssb.tiny.isp.evidence import UNPROVEN
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import Event
 from ssb.tiny.isp.subscription import INVITED, STANDS, WANTED, Subscription
-from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
 HELP: Final = (

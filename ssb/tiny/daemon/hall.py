@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from base.units import SECOND
 from ssb.tiny.daemon import carried
 from ssb.tiny.daemon.account import Account, Names, shown
 from ssb.tiny.daemon.texts import Text, printable, read_text
 from ssb.tiny.goset import COMMON
-from ssb.tiny.isp.terms import SECOND
 from ssb.tiny.node import CHECKSUM, Node
 
 _PAGE: Final = 100

@@ -11,7 +11,8 @@ from base.endpoint import GroupPort, Program
 from base.interface import Attachment
 from base.netif import Interface, interfaces
 from base.sockets import Sockets
-from ssb.tiny.asking import MS, Timing
+from base.units import MS
+from ssb.tiny.asking import Timing
 from ssb.tiny.node import GROUP, PORT, Node
 
 LAN: Final = Timing(round=2000 * MS, claims=2000 * MS)

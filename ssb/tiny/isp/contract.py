@@ -20,6 +20,7 @@ All that happens is part of the transaction of the packet that causes it, so a c
 
 from typing import Final
 
+from base.units import SECOND
 from ssb.bipf import Value
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.facts import ACCEPTED, FAREWELL, OPEN, OVER, Facts, record_of, root_set
@@ -36,7 +37,7 @@ from ssb.tiny.isp.messages import (
     read,
     write,
 )
-from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.isp.terms import Terms
 
 MOST_UNREAD: Final = 256
 """Entries of the own control feed that are not known to be read, from which on requests are not answered."""

@@ -2,9 +2,8 @@
 
 from typing import Final, NamedTuple
 
+from base.units import SECOND
 from ssb.tiny.entry import CHUNK, PACKET
-
-SECOND: Final = 1_000_000_000
 
 
 class Terms(NamedTuple):

@@ -15,6 +15,7 @@ from analysis.pit.entry import Message as Seen
 from analysis.pit.matching import DIGEST
 from analysis.pit.model import PitModel
 from base.timers import Timers
+from base.units import SECOND
 from captures.formats.blocks import BlockReader
 from captures.formats.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECTION_HEADER
 from captures.formats.records import PCAP_HEADER, SLACK, Octets, PcapReader
@@ -23,9 +24,6 @@ from forwarder.host import Host
 from forwarder.tables.rib import Rib, Route
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
-
-MS: Final = 1_000_000
-S: Final = 1_000 * MS
 
 Work = Callable[[], object]
 
@@ -59,12 +57,12 @@ def _timers(count: int, world: World) -> Work:
 
     def work() -> None:
         for key in range(count):
-            timers.set(key, world.zero + S)
+            timers.set(key, world.zero + SECOND)
             timers.next_deadline()
         for key in range(0, count, 2):
             timers.set(key, None)
             timers.next_deadline()
-        timers.expire(world.zero + S)
+        timers.expire(world.zero + SECOND)
 
     return work
 
@@ -91,7 +89,7 @@ def _pit(count: int, world: World) -> Work:
             node.receive(1, interest, world.zero)
             node.take_outputs()
             node.next_deadline()
-        node.wake(world.zero + 4 * S)
+        node.wake(world.zero + 4 * SECOND)
 
     return work
 
@@ -140,9 +138,9 @@ def _routes(count: int, world: World) -> Work:
 
     def work() -> None:
         for number in range(count):
-            rib.register(Route(from_uri(f"/growth/{number}"), 1, 0, deadline=world.zero + S))
+            rib.register(Route(from_uri(f"/growth/{number}"), 1, 0, deadline=world.zero + SECOND))
             rib.next_deadline()
-        rib.wake(world.zero + S)
+        rib.wake(world.zero + SECOND)
 
     return work
 
@@ -151,7 +149,17 @@ def _digests(count: int, world: World) -> Work:
     model = PitModel()
     names = [f"/growth/{number}" for number in range(count)]
     asked = [
-        Seen(world.zero, "a", "in", "interest", f"{name}{DIGEST}00", 6, nonce=1, lifetime_ns=S, hop_limit=9)
+        Seen(
+            world.zero,
+            "a",
+            "in",
+            "interest",
+            f"{name}{DIGEST}00",
+            6,
+            nonce=1,
+            lifetime_ns=SECOND,
+            hop_limit=9,
+        )
         for name in names
     ]
 

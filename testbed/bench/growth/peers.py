@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 from typing import Any, Final
 
+from base.units import MS, SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.tables.face import Face
 from forwarder.wire.feed import item_name
@@ -37,7 +38,7 @@ from ssb_over_ndn.mapping.storage import Storage
 from ssb_over_ndn.naming import log_name, message_packet
 from ssb_over_ndn.social.keeper import Home, Keeper
 from ssb_over_ndn.social.keeper import Terms as KeeperTerms
-from testbed.bench.growth.cases import MS, Case, S, Work, World
+from testbed.bench.growth.cases import Case, Work, World
 
 _NEVER: Final = 1 << 60
 
@@ -72,8 +73,8 @@ def _fetcher(count: int, world: World) -> Work:
         for seq in range(1, count + 1):
             fetcher.on_nack(seq)
             fetcher.next_deadline()
-        fetcher.wake(world.zero + 100 * S)
-        fetcher.ask(world.zero + 100 * S)
+        fetcher.wake(world.zero + 100 * SECOND)
+        fetcher.ask(world.zero + 100 * SECOND)
 
     return work
 
@@ -88,7 +89,7 @@ def _lookahead(count: int, world: World) -> Work:
         for nack in nacks:
             following.receive(nack, world.zero + MS)
             following.next_deadline()
-        following.wake(world.zero + 100 * S)
+        following.wake(world.zero + 100 * SECOND)
 
     return work
 
@@ -105,7 +106,7 @@ def _subscriptions(count: int, world: World) -> Work:
         for interest in followed.take_outputs():
             followed.receive(_nack(interest), world.zero + MS)
             followed.next_deadline()
-        followed.wake(world.zero + 100 * S)
+        followed.wake(world.zero + 100 * SECOND)
 
     return work
 
@@ -117,7 +118,7 @@ def _resolver(count: int, world: World) -> Work:
         for number in range(count):
             resolver.want(_ref("feed", number), world.zero + number)
             resolver.next_deadline()
-        resolver.wake(world.zero + 100 * S)
+        resolver.wake(world.zero + 100 * SECOND)
 
     return work
 
@@ -134,7 +135,7 @@ def _storage(count: int, world: World) -> Work:
         for put in puts:
             storage.receive(put, world.zero)
             storage.next_deadline()
-        storage.wake(world.zero + S)
+        storage.wake(world.zero + SECOND)
 
     return work
 
@@ -177,7 +178,7 @@ def _gateway(count: int, world: World) -> Work:
             gateway.application.receive(interest, world.zero + MS)
             gateway.application.take_outputs()
             gateway.application.next_deadline()
-        gateway.application.wake(world.zero + 5 * S)
+        gateway.application.wake(world.zero + 5 * SECOND)
 
     return work
 
@@ -195,7 +196,7 @@ def _departed(count: int, world: World) -> Work:
         for peer in peers:
             demand.departed(peer, world.zero)
             demand.next_deadline()
-        demand.wake(world.zero + 10_000 * S)
+        demand.wake(world.zero + 10_000 * SECOND)
 
     return work
 

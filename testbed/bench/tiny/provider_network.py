@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Final
 
 from base.endpoint import GroupPort, Program
+from base.units import SECOND
 from ssb.keys import Identity
 from ssb.tiny.asking import Timing
 from ssb.tiny.isp.client import Client
@@ -12,7 +13,7 @@ from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import BaseParty, Event
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import STANDS
-from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import GROUP, PORT, Node
 from ssb.tiny.store import TinyStore
 from topologies.emulator.network import EmulatedNetwork

@@ -6,7 +6,7 @@ from itertools import cycle, islice
 from random import Random
 from zlib import crc32
 
-from ssb.tiny.asking import MS
+from base.units import MS
 from ssb.tiny.entry import DEMUX, PACKET
 from ssb.tiny.goset import Claim, make_claim, set_demultiplexer
 from ssb.tiny.vectors import make_want

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from ssb.tiny.asking import MS, Timing
-from ssb.tiny.isp.terms import SECOND, Terms
+from base.units import MS, SECOND
+from ssb.tiny.asking import Timing
+from ssb.tiny.isp.terms import Terms
 from testbed.bench.tiny.nodes import MeteredNode
 from testbed.bench.tiny.provider_network import ISP, ProviderNetwork
 from testbed.bench.tiny.studies import Row

@@ -17,6 +17,7 @@ import click
 from rich.text import Text
 
 from base.key_log import Secrets
+from base.units import MS
 from captures.formats.files import secrets_in
 from captures.formats.pcapng import CaptureError
 from testbed.cli.console import console
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _ALIGNED = 500
 """Rows that are looked at to find how wide the columns must be."""
-_MS = 1_000_000
 _STYLES = {
     "LLI": "bold magenta",
     "Interest": "cyan",
@@ -172,7 +172,7 @@ class _Widths:
 
     def line(self, row: "Row") -> Text:
         text = Text()
-        text.append(f"{row.number:>{self._number}} {row.since / _MS:12.3f} ms", "dim")
+        text.append(f"{row.number:>{self._number}} {row.since / MS:12.3f} ms", "dim")
         if self._interface:
             text.append(f"  {row.interface:<{self._interface}}")
         if self._direction:

@@ -9,12 +9,13 @@ from rich.tree import Tree
 
 from analysis.report.words.numbers import several
 from analysis.run.keys import words
+from base.units import MS
 from testbed.cli.runs.topology import summary
 from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
-from testbed.scenario.timeline import MS, Timeline, place
+from testbed.scenario.timeline import Timeline, place
 from topologies.link import LinkParameters
 from topologies.model import Topology
 

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
+from base.units import MS
 from ssb.message import Message
 from ssb.replication.ebt import RemoteClocks
 from ssb.replication.replication import Replication
@@ -19,7 +20,6 @@ from ssb.store.memory import MemoryFeeds
 Protocol = Callable[[FeedStore, RemoteClocks, Iterable[str]], Replication]
 """Makes a peer's replication from its store, from where it keeps others' clocks, and from what it wants."""
 
-_MS = 1_000_000
 _ROOM = 1 << 16  # bytes of bodies that are taken at once
 
 
@@ -203,7 +203,7 @@ class Swarm:
         """Have a peer publish messages, of which none is refused."""
         peer = self.peers[place]
         for message in messages:
-            refused = peer.replication.append([message], self.now, self.now / _MS)
+            refused = peer.replication.append([message], self.now, self.now / MS)
             assert not refused, refused
         self._touched[place] = None
 
@@ -252,7 +252,7 @@ class Swarm:
             place = link.ends[side]
             peer = self.peers[place]
             stored = peer.feeds.end
-            peer.replication.receive(link.numbers[side], bodies, self.now, self.now / _MS)
+            peer.replication.receive(link.numbers[side], bodies, self.now, self.now / MS)
             peer.received = peer.received.plus(traffic)
             peer.stirred[link.numbers[side]] = None
             peer.repeated += traffic.messages - (peer.feeds.end - stored)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from base.units import MS
 from ssb.replication.replication import Replication
 from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
@@ -22,7 +23,6 @@ from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Topology
 
-_MS = 1_000_000
 _POLLS = ("scan", "append-poll")
 
 
@@ -110,7 +110,7 @@ class RungNode(SsbNode):
     def __init__(self, context: Context) -> None:
         self._kind = context.layering
         self._most: int = context.parameters.get("connections", 0)
-        self._interval: int = context.parameters.get("interval_ms", 0) * _MS
+        self._interval: int = context.parameters.get("interval_ms", 0) * MS
         self._hub = hub_of(context.network, context.parameters) if self._kind == "hub" else ""
         seed = f"swarm {context.seed} {context.layering} {context.name}"
         self._luck = Random(hashlib.sha256(seed.encode()).digest())

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from base.units import MS
 from forwarder.wire.packet import parse_data
 from ssb.application import Plan
 from ssb.keys import Identity
@@ -31,8 +32,7 @@ from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
 from topologies.routing import Routing, ways
 
-_MS = 1_000_000
-_IDLE_LIFETIME = 365 * 86_400 * 1_000 * _MS
+_IDLE_LIFETIME = 365 * 86_400 * 1_000 * MS
 
 
 class LinkParameters(PollParameters):
@@ -173,7 +173,7 @@ class LinkNode(NdnNode):
             if server_of(author.ref, names) in own:
                 store = (stores[number % len(stores)],)
                 wire = make_record(
-                    author.ref, author.sign, 1, store, now=now, lifetime=_IDLE_LIFETIME, ttl=MOST_TTL_MS * _MS
+                    author.ref, author.sign, 1, store, now=now, lifetime=_IDLE_LIFETIME, ttl=MOST_TTL_MS * MS
                 )
                 server.ledger.take(parse_data(wire), author.ref, now)
 
@@ -189,8 +189,8 @@ class LinkNode(NdnNode):
             feed.identity.sign,
             [*self.services.servers],
             rng=self._rng,
-            lifetime=parameters["record_ms"] * _MS,
-            ttl=parameters["ttl_ms"] * _MS,
+            lifetime=parameters["record_ms"] * MS,
+            ttl=parameters["ttl_ms"] * MS,
         )
         self.devices.append(device)
         times = [context.start + time for time in feed.times]

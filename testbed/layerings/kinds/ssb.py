@@ -10,6 +10,7 @@ from pydantic import Field
 
 from base.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
 from base.key_log import Secret
+from base.units import MS
 from ssb.application import Event
 from ssb.message import Message
 from ssb.peer.peer import PORT, Peer, PeerOptions
@@ -28,7 +29,6 @@ CONNECTION_BYTES = 40 + 2 * 56 + 32
 """State of a connection: TCP's 40, key and nonce of both directions, the remote's key."""
 EXCHANGE_BYTES = 32 + 3 * 8 + 2
 """State of a feed on a connection: its key, what the remote has, was sent and was told, and both modes."""
-_MS = 1_000_000
 
 
 class SsbParameters(Parameters):
@@ -243,7 +243,7 @@ class SsbNode:
 def _limits(parameters: Mapping[str, Any]) -> Limits:
     if "patience_ms" not in parameters:  # of another protocol than EBT
         return DEFAULT_LIMITS
-    return Limits(patience=parameters["patience_ms"] * _MS, note_delay=parameters["note_delay_ms"] * _MS)
+    return Limits(patience=parameters["patience_ms"] * MS, note_delay=parameters["note_delay_ms"] * MS)
 
 
 def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:

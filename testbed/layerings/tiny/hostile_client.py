@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Literal
 
+from base.units import MS, SECOND
 from ssb.keys import Identity
-from ssb.tiny.asking import MS
 from ssb.tiny.entry import sign
 from ssb.tiny.goset import GrowOnlySet
 from ssb.tiny.isp.client import Client
@@ -14,7 +14,7 @@ from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import FarewellFin, HopFin, SubPause, SubRequest, is_tunnelled, write
 from ssb.tiny.isp.subscription import STANDS
-from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from ssb.tiny.vectors import make_want
 

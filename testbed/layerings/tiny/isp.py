@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from pydantic import Field, field_validator
 
 from base.timers import Timers
+from base.units import MS, SECOND
 from ssb.bipf import MalformedBipf, decode, encode
-from ssb.tiny.asking import MS
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import INVITED, STANDS
-from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.isp.terms import Terms
 from testbed.layerings.nodes.node import Context, Node
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed

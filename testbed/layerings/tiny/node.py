@@ -17,11 +17,12 @@ from pydantic import Field
 
 from base.endpoint import Address, GroupPort, Port, Program
 from base.key_log import Secret
+from base.units import MS
 from ssb.application import Event
 from ssb.bipf import encode
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.tiny.asking import MS, Timing
+from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.node import Node as TinySsb

@@ -5,13 +5,13 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import NamedTuple
 
+from base.units import MS
 from testbed.verify.links import checks
 from testbed.verify.links.checks import Check
 from testbed.verify.links.transits import Transit
 from topologies.link import LinkParameters
 from topologies.model import Link
 
-MS = 1_000_000
 FRAME = 1250
 """Bytes of a frame: 1 ms at 10 Mbit/s."""
 

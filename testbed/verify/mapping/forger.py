@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+from base.units import SECOND
 from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.name import VERSION, component
 from forwarder.wire.packet import DATA, make_data, parse_data
@@ -15,7 +16,6 @@ from ssb_over_ndn.mapping.messages import make_put, make_query, make_update, ser
 from ssb_over_ndn.mapping.record import LINK, make_record, map_name, split_map_name
 from ssb_over_ndn.naming import message_packet
 
-SECOND = 1_000_000_000
 EVIL = store_name("evil")
 """Where a forger wants readers to go."""
 

@@ -3,8 +3,7 @@
 from random import Random
 from typing import Any, NamedTuple
 
-MS = 1_000_000
-SECOND = 1_000 * MS
+from base.units import MS, SECOND
 
 FORGER = "mallory"
 

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from base.endpoint import LinkPort, Program
+from base.units import MS, SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.wire.packet import parse_data
@@ -29,7 +30,7 @@ from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.mapping.forger import Forger, Liar
-from testbed.verify.mapping.story import FORGER, MS, SECOND, Step, Story, make_story
+from testbed.verify.mapping.story import FORGER, Step, Story, make_story
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.world import Outcome, watched
 from topologies.emulator.network import EmulatedNetwork

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from base.endpoint import Program, StreamPort
+from base.units import MS, SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application
 from forwarder.wire.lp import make_lp, open_interest, parse_lp
@@ -26,8 +27,6 @@ from ssb.store.own_feed import UnsureFeed
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork
 
-MS = 1_000_000
-SECOND = 1_000 * MS
 EPOCH_MS = 1_700_000_000_000.0
 _OPTIONS = PeerOptions(scheduler=SchedulerOptions(first_pause=SECOND // 2, last_pause=4 * SECOND))
 

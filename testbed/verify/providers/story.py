@@ -3,10 +3,8 @@
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from base.units import SECOND
 from ndn_over_ssb.contract import Terms
-
-MS = 1_000_000
-SECOND = 1_000 * MS
 
 Hostility = Literal["floods", "garbles", "lies about what it read", "sends unasked", "ends at random"]
 HOSTILE: tuple[Hostility, ...] = (

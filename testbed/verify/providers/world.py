@@ -6,6 +6,7 @@ from hashlib import sha256
 from random import Random
 from typing import Any
 
+from base.units import SECOND
 from forwarder.tables.face import Face
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.name import from_uri, to_uri
@@ -15,7 +16,7 @@ from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import QUEUE
 from ndn_over_ssb.participant import Participant
 from testbed.verify.providers.network import End, Producer, ProviderNetwork, identity
-from testbed.verify.providers.story import SECOND, Step, Story, make_story
+from testbed.verify.providers.story import Step, Story, make_story
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.world import Outcome, watched
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from base.units import US
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import STATES, Consumer
 from forwarder.lli.producer import Producer
@@ -15,8 +16,6 @@ from forwarder.wire.tlv import element
 from testbed.verify.simulate.feeds import STRANGER, sign_item
 from testbed.verify.simulate.invariants import Delivery, Violation
 from testbed.verify.simulate.story import MAX_ITEMS, Subscriber
-
-US = 1_000  # nanoseconds in a story's microsecond
 
 MAX_TURNS = 500
 """Packets that an application can get at one instant; more is a loop."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from random import Random
 
+from base.units import MS, US
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from forwarder.links.reliability import MEMORY_NS
@@ -25,7 +26,6 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name, message_packet
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS, LongLivedParameters, SyncParameters
-from testbed.verify.simulate.actors import US
 from testbed.verify.simulate.clients import (
     Consumer,
     LogFollower,
@@ -37,13 +37,13 @@ from testbed.verify.simulate.clients import (
     name_of,
 )
 from testbed.verify.simulate.exchanges import Exchanges
-from testbed.verify.simulate.invariants import MS_NS, Delivery, Violation
+from testbed.verify.simulate.invariants import Delivery, Violation
 from testbed.verify.simulate.links import Hops, routes
 from testbed.verify.simulate.story import MAX_ITEMS, Log, Node, Story
 
 _LONGEST_WAIT_MS = LongLivedParameters().lifetime_ms
 _PERIOD_MS = SyncParameters().periodic_ms * 11 // 10
-CLASSIC_CATCH_UP_NS = (_LONGEST_WAIT_MS + _PERIOD_MS) * MS_NS + 3 * MAX_TIMEOUT
+CLASSIC_CATCH_UP_NS = (_LONGEST_WAIT_MS + _PERIOD_MS) * MS + 3 * MAX_TIMEOUT
 """Virtual time after the last thing that happens, in which everyone catches up: an Interest that was lost may
 have a lifetime to go; a sync group is told of what is new once a period, which varies by a tenth; then a
 question, an item and an answer may each wait for a time-out that losses have made as long as it gets."""
@@ -246,7 +246,7 @@ class Classic:
             and prefix.manner in ("answers", "nacks-first")
             and prefix.delay <= _PROMPT
             and connected.issuperset(prefix.producers)
-            and request.lifetime >= _ENOUGH_MS * MS_NS
+            and request.lifetime >= _ENOUGH_MS * MS
             and (request.hop_limit is None or request.hop_limit >= _ENOUGH_HOPS)
             and not request.name.endswith(bytes(32))
         )
@@ -270,7 +270,7 @@ class Classic:
         ]
         delays = [prefix.delay * US for prefix in self._story.prefixes]
         announced = max(self._announced_until - now, 0)
-        own = max(max(lifetimes, default=0) * MS_NS, pushed) + max(delays, default=0)
+        own = max(max(lifetimes, default=0) * MS, pushed) + max(delays, default=0)
         return own + announced + MEMORY_NS + NONCE_LIFETIME
 
     def check_empty(self, name: str, host: Host, now: int) -> None:

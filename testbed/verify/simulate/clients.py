@@ -9,22 +9,23 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
+from base.units import MS, US
 from forwarder.host import Application
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.name import DIGEST_COMPONENT_BYTES, GENERIC, IMPLICIT_DIGEST, component, ends_with_digest
 from forwarder.wire.packet import Interest, make_data, make_interest
 from ssb_over_ndn.following.subscriptions import Subscription
-from testbed.verify.simulate.actors import US, LoopGuard
+from testbed.verify.simulate.actors import LoopGuard
 from testbed.verify.simulate.exchanges import Exchanges
 from testbed.verify.simulate.frames import read_packet
-from testbed.verify.simulate.invariants import MS_NS, Delivery, Violation
+from testbed.verify.simulate.invariants import Delivery, Violation
 from testbed.verify.simulate.story import Follow, Prefix
 
 _HINTED = component(GENERIC, b"hinted")
 """Prefix of names that lead nowhere without a forwarding hint."""
 _CHILD = component(GENERIC, b"v")
-_FIRST_PAUSE = 50 * MS_NS
-LONGEST_PAUSE = 1000 * MS_NS
+_FIRST_PAUSE = 50 * MS
+LONGEST_PAUSE = 1000 * MS
 """Between a Nack, or an impatient application's last try, and the next."""
 _PATIENT = 4
 
@@ -101,9 +102,9 @@ def make_request(
         "f" in selectors,
         (name_of(prefix.name),) if "h" in selectors else (),
         hop_limit or None,
-        lifetime_ms * MS_NS,
+        lifetime_ms * MS,
         tries,
-        again_ms * MS_NS,
+        again_ms * MS,
         prefix,
     )
 
@@ -234,7 +235,7 @@ class Consumer:
                 nonce=pending.nonce,
                 can_be_prefix=request.can_be_prefix,
                 must_be_fresh=request.must_be_fresh,
-                lifetime_ms=request.lifetime // MS_NS,
+                lifetime_ms=request.lifetime // MS,
                 hop_limit=request.hop_limit,
                 forwarding_hint=request.hint,
             )

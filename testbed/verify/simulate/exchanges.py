@@ -19,10 +19,11 @@ It knows the packets that a node has received and sent, on links and from and to
 from collections import Counter
 from typing import NamedTuple
 
+from base.units import MS
 from forwarder.tables.dead_nonces import LIFETIME
 from forwarder.wire.lp import DUPLICATE
 from testbed.verify.simulate.frames import Frame, Key
-from testbed.verify.simulate.invariants import MS_NS, Violation
+from testbed.verify.simulate.invariants import Violation
 
 
 class _InRecord:
@@ -186,7 +187,7 @@ class Exchanges:
         if is_application(peer):
             record.copies = record.copies + 1 if record.arrival == now else 1
         record.arrival = now
-        record.last_expiry = now + frame.lifetime_ms * MS_NS
+        record.last_expiry = now + frame.lifetime_ms * MS
         record.expiry = max(record.expiry, record.last_expiry)
         record.is_doubtful |= frame.hop_limit == 0
         if frame.nonce not in record.nonces:  # else a copy: it changes nothing, and its refusal is no other's
@@ -227,7 +228,7 @@ class Exchanges:
             self._check_forwarded(by_nonce, node, peer, frame)
         # An application may have answered before the frame is seen; or another Interest of the same instant.
         is_certain = here.answered.get(key) != now
-        expiry = now + frame.lifetime_ms * MS_NS
+        expiry = now + frame.lifetime_ms * MS
         here.out_records.setdefault(key, {})[peer] = _OutRecord(frame.nonce, expiry, is_certain)
 
     def _check_forwarded(self, by_nonce: _NonceRecord, node: str, peer: str, frame: Frame) -> None:
@@ -326,7 +327,7 @@ def _waiting(records: dict[Key, _InRecord], frame: Frame, arrival: int, now: int
 
     Data from the content store are sent at the instant in which an Interest comes.
     """
-    is_fresh = arrival == now or now < arrival + frame.freshness_ms * MS_NS
+    is_fresh = arrival == now or now < arrival + frame.freshness_ms * MS
     return [
         record
         for key, record in records.items()

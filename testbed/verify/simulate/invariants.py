@@ -18,14 +18,13 @@ from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
+from base.units import MS
 from forwarder.feedcache.items import Item
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.tables.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.wire.hello import Hello, reference
 from testbed.verify.simulate.frames import Frame
-
-MS_NS = 1_000_000
 
 QUIET_LLIS = 60
 """LLIs a feed and direction of a link, beside renewals, for half a minute in which nothing happens."""
@@ -58,8 +57,8 @@ class _Grant:
     def __init__(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> None:
         self.first = first
         self.limit = limit
-        self.lifetime = frame.lifetime_ms * MS_NS
-        self.expiry = self.own_expiry = now + frame.lifetime_ms * MS_NS
+        self.lifetime = frame.lifetime_ms * MS
+        self.expiry = self.own_expiry = now + frame.lifetime_ms * MS
         self.nonce = frame.nonce
         self.classic = classic
         self.paid: set[int] = set()

@@ -9,6 +9,7 @@ from copy import copy
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from base.units import NEVER
 from forwarder.feedcache import cache, fork, items, resequencer
 from forwarder.feedcache.cache import FeedCache
 from forwarder.feedcache.items import Item
@@ -21,7 +22,7 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.producer import Producer
 from forwarder.lli.ranges import Range, Ranges
 from forwarder.lli.table import FeedTable
-from forwarder.lli.upstream import NEVER, Upstream
+from forwarder.lli.upstream import Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest

@@ -13,15 +13,13 @@ PLAIN_NS holds for any network in which nothing below takes part:
 
 from typing import NamedTuple
 
+from base.units import SECOND, US
 from forwarder.lli.consumer import MAX_RETRY
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.upstream import MAX_TRIES
 from testbed.verify.simulate.story import MAX_ITEMS, Story
 
-SECOND_NS = 1_000_000_000
-US = 1_000
-
-PLAIN_NS = 5 * SECOND_NS
+PLAIN_NS = 5 * SECOND
 LEGACY_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
 QUOTA_NS = LEGACY_NS
 SILENT_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT

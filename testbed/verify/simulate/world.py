@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import NamedTuple
 
+from base.units import SECOND, US
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.upstream import Recovery
-from testbed.verify.simulate.actors import US, Device, Reader, Target, inject
+from testbed.verify.simulate.actors import Device, Reader, Target, inject
 from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS, Classic
 from testbed.verify.simulate.feeds import items_of, name_of, signer_of
 from testbed.verify.simulate.frames import Frame, describe
@@ -30,14 +31,14 @@ from testbed.verify.simulate.invariants import Delivery, Grants, Violation, chec
 from testbed.verify.simulate.links import Cable, Wire, routes
 from testbed.verify.simulate.linkwatch import LinkWatch
 from testbed.verify.simulate.place import Place
-from testbed.verify.simulate.promise import QUOTA_NS, SECOND_NS, promise
+from testbed.verify.simulate.promise import QUOTA_NS, promise
 from testbed.verify.simulate.sources import Sources
 from testbed.verify.simulate.story import MISCHIEF, Fate, Story
 from topologies.emulator.virtual_time import FRAME, OBSERVER, Alarm, VirtualTime
 
-LINGER_NS = 5 * SECOND_NS
+LINGER_NS = 5 * SECOND
 """For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
-LONG_NS = 30 * SECOND_NS
+LONG_NS = 30 * SECOND
 """A lifetime that nobody should have to sit out for subscriptions to end."""
 MAX_FRAMES = 10_000
 """More than any story needs: a storm. The longest of some hundreds has 2,000."""
@@ -233,7 +234,7 @@ class _World(VirtualTime):
             before = Counter(self._llis)
             self.run(self.now + lifetime)
             shortest = min(wanted.lifetime_ms for wanted in story.subscribers)
-            check_quiet(self._llis - before, lifetime // SECOND_NS, shortest)
+            check_quiet(self._llis - before, lifetime // SECOND, shortest)
             may_wait = story.dead or self._has_quotas  # relays without a source, for each other
             lifetime = lifetime if may_wait else 0
         for name, (_, reader) in self._readers.items():
@@ -366,9 +367,7 @@ class _World(VirtualTime):
 
     def _check_caught_up(self, last: int) -> None:
         for name, state in self._unsatisfied():
-            raise Violation(
-                "catch-up", name, f"{state}, {(self.now - last) // SECOND_NS} s after all is well"
-            )
+            raise Violation("catch-up", name, f"{state}, {(self.now - last) // SECOND} s after all is well")
         self.outcome.caught_up = self.now - last
 
     def _reachable(self, node: str, feed: int | None, full: Container[str] = ()) -> set[str]:

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from random import Random
 
+from base.units import MS
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.consumer import Consumer
@@ -19,9 +20,6 @@ from ssb.keys import Identity
 from testbed.verify.mutations import mutate
 from testbed.verify.simulate.feeds import sign_item
 from testbed.verify.simulate.invariants import Violation
-
-MS = 1_000_000
-SECOND = 1000 * MS
 
 FRESHNESS_MS = 1000
 KEPT_ITEMS = 256

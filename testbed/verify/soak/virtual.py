@@ -16,6 +16,7 @@ from random import Random
 from typing import NamedTuple
 
 from base.endpoint import Program
+from base.units import MS, SECOND
 from forwarder.feedcache import items
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
@@ -23,17 +24,7 @@ from forwarder.host import Application, Host
 from forwarder.strategies import STRATEGIES
 from forwarder.wire.name import from_uri
 from testbed.verify.simulate.invariants import Violation, check_ended
-from testbed.verify.soak.applications import (
-    MS,
-    SECOND,
-    Attacker,
-    Client,
-    Follower,
-    Node,
-    Publisher,
-    Server,
-    Visitor,
-)
+from testbed.verify.soak.applications import Attacker, Client, Follower, Node, Publisher, Server, Visitor
 from testbed.verify.soak.measure import objects_of, strangers, tables_of
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Link, Topology, on_links

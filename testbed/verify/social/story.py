@@ -3,12 +3,10 @@
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from base.units import MS, SECOND
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-
-MS = 1_000_000
-SECOND = 1_000 * MS
 
 LAYERINGS = ("ssb-aware-poll", "ssb-aware", "social-routing")
 

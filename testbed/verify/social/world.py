@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from base.endpoint import LinkPort, Program
+from base.units import MS, SECOND
 from forwarder.feedcache.items import parse_item
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data
@@ -22,7 +23,7 @@ from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.world import Outcome, watched
-from testbed.verify.social.story import MS, SECOND, Step, Story, identity_of, make_story
+from testbed.verify.social.story import Step, Story, identity_of, make_story
 from testbed.verify.social.strangers import Stranger
 from topologies.emulator.network import EmulatedNetwork
 

@@ -16,12 +16,13 @@ from base.endpoint import (
     StreamAction,
     StreamEvent,
 )
+from base.units import SECOND
 from ssb.canonical import Value, parse, stringify
 from ssb.message import Message
 from ssb.peer.peer import Peer
 from ssb.store.feeds import Stored
 from ssb.store.memory import MemoryFeeds
-from testbed.verify.swarms.story import SECOND, Hostility
+from testbed.verify.swarms.story import Hostility
 
 
 class Member:

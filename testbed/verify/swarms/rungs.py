@@ -12,6 +12,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+from base.units import SECOND
 from testbed.experiment.emulated_run import Emulation
 from testbed.layerings.kinds.ladder import RUNGS, RungNode
 from testbed.scenario.model import Scenario
@@ -19,7 +20,6 @@ from testbed.scenario.workload import load
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.world import Outcome, watched
 
-SECOND = 1_000_000_000
 RUNGS_CATCH_UP_NS = 240 * SECOND
 """TCP that has waited for a link doubles its pauses, and gossip draws whom it calls."""
 _WARMUP_MS = 100

@@ -4,12 +4,10 @@ from functools import cache
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from base.units import SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-
-MS = 1_000_000
-SECOND = 1_000 * MS
 
 _POOL = 6  # different feeds
 _LONGEST = 16

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from base.endpoint import Program, StreamPort
+from base.units import SECOND
 from ssb.keys import Identity
 from ssb.message import Message, proves_fork
 from ssb.peer.peer import PORT, Peer, PeerOptions
@@ -17,7 +18,7 @@ from testbed.scenario.sections import TopologySpec
 from testbed.verify.simulate.invariants import Violation
 from testbed.verify.simulate.world import Outcome, watched
 from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, Replayer
-from testbed.verify.swarms.story import SECOND, Step, Swarm, make_swarm, messages
+from testbed.verify.swarms.story import Step, Swarm, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND

@@ -6,11 +6,12 @@ from typing import Any
 from zlib import crc32
 
 from base.endpoint import Address
+from base.units import MS, SECOND
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import CHECKSUM, Node
 from ssb.tiny.store import TinyStore
-from testbed.verify.tiny.story import MS, SECOND, Hostility
+from testbed.verify.tiny.story import Hostility
 
 
 class Killed(Exception):

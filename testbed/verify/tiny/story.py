@@ -4,11 +4,10 @@ import itertools
 from random import Random
 from typing import Any, Literal, NamedTuple
 
+from base.units import MS, SECOND
 from ssb.tiny.isp.terms import Terms
 from testbed.layerings.tiny.hostile_client import Attack
 
-MS = 1_000_000
-SECOND = 1_000 * MS
 ISP = "isp"
 
 Hostility = Attack | Literal["packet-replay", "garble", "forge", "mix", "withhold"]

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from base.endpoint import GroupPort, Program
+from base.units import MS, SECOND
 from ssb.keys import Identity
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.contract import Contract
@@ -18,7 +19,7 @@ from testbed.verify.simulate.world import Outcome, watched
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.ledger import Ledger
 from testbed.verify.tiny.members import Member, Outsider
-from testbed.verify.tiny.story import MS, SECOND, Kill, Step, Story, make_story
+from testbed.verify.tiny.story import Kill, Step, Story, make_story
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology
 

@@ -13,13 +13,13 @@ from pydantic import Field
 
 from base.endpoint import Address, GroupPort, Program
 from base.key_log import Secret
+from base.units import MS
 from ssb.application import Event
 from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
 from testbed.layerings.nodes.workload import Feature, Feed
 
 GROUP, PORT = "224.0.0.71", 7071
 _TIP = struct.Struct("!32sI")
-_MS = 1_000_000
 
 
 class BeaconParameters(Parameters):
@@ -59,7 +59,7 @@ class BeaconNode:
         workload = context.workload
         self._own = {feed: 0 for feed in workload.feeds if feed.publisher == self.name}
         self._start = context.start
-        self._interval = context.parameters["beacon_ms"] * _MS
+        self._interval = context.parameters["beacon_ms"] * MS
         self._next: int | None = context.start if self._own else None
         self._stop = context.stop
         self._followed: Mapping[bytes, Feed] = {

@@ -2,8 +2,9 @@
 
 from random import Random
 
-from tcp_world import MS, SECOND, Talker, Witness, World, conversation
+from tcp_world import Talker, Witness, World, conversation
 
+from base.units import MS, SECOND
 from topologies.emulator.tcp.events import Kind
 from topologies.emulator.tcp.settings import Settings
 from topologies.model import Link

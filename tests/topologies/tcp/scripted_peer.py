@@ -2,13 +2,13 @@
 
 from random import Random
 
+from base.units import SECOND
 from topologies.emulator.tcp.segment import ACK, FIN, RST, SYN, decode, encode, pseudo_header
 from topologies.emulator.tcp.settings import Settings
 from topologies.emulator.tcp.stack import Stack, UnknownConnection
 from topologies.emulator.tcp.states import State
 
 A, B = "10.0.0.1", "10.0.0.2"
-SECOND = 1_000_000_000
 PORT, PEERS_PORT = 8008, 4000
 WINDOW = 50_000
 PSEUDO = pseudo_header(A, B)

@@ -4,6 +4,7 @@ MUTANTS do something wrong; COSTLY ones only cost time or segments. Both are pat
 force while testbed.verify.simulate.mutants.mutated() is.
 """
 
+from base.units import NEVER
 from testbed.verify.simulate.mutants import Patch, returns
 from topologies.emulator.tcp import connection, sender, stack
 from topologies.emulator.tcp.congestion import Congestion
@@ -12,7 +13,7 @@ from topologies.emulator.tcp.events import Reason
 from topologies.emulator.tcp.flight import Flight
 from topologies.emulator.tcp.receiver import Receiver
 from topologies.emulator.tcp.segment import decode
-from topologies.emulator.tcp.sender import NEVER, Sender
+from topologies.emulator.tcp.sender import Sender
 from topologies.emulator.tcp.timeout import Timeout
 
 

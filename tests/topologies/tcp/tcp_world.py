@@ -3,6 +3,7 @@
 from heapq import heappop, heappush
 from random import Random
 
+from base.units import MS, SECOND
 from captures.formats.pcapng import Direction
 from captures.layers.frames import ipv4_frame
 from topologies.emulator.tcp.events import Kind
@@ -11,8 +12,6 @@ from topologies.emulator.tcp.stack import Stack
 from topologies.model import Link, Topology
 from topologies.pipe import Pipe, pipe_rng
 
-MS = 1_000_000
-SECOND = 1_000 * MS
 PORT = 8008
 ETHERNET_AND_IPV4 = 34
 TCP_PROTOCOL = 6

@@ -6,8 +6,9 @@ from random import Random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scripted_peer import ALIVE, PEERS_PORT, PSEUDO, SYNCHRONIZED, A, B, in_state, next_sequence
-from tcp_world import MS, PORT, SECOND, Talker, World, conversation
+from tcp_world import PORT, Talker, World, conversation
 
+from base.units import MS, SECOND
 from topologies.emulator.tcp.segment import RST, SYN, MalformedSegment, Segment, decode, encode, pseudo_header
 from topologies.emulator.tcp.settings import Settings
 from topologies.emulator.tcp.stack import Stack

@@ -6,8 +6,9 @@ import pytest
 from conversations import converse, drawn
 from scripted_peer import in_state, next_sequence
 from tcp_mutants import COSTLY, MUTANTS
-from tcp_world import MS, SECOND, Talker, World, conversation
+from tcp_world import Talker, World, conversation
 
+from base.units import MS, SECOND
 from testbed.verify.simulate.mutants import mutated
 from topologies.emulator.tcp.segment import RST
 from topologies.emulator.tcp.settings import Settings

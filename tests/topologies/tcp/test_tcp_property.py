@@ -6,8 +6,9 @@ from conversations import LONG, converse, drawn, fits, nudge
 from fresh_seeds import first_fresh_seed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tcp_world import MS, SECOND, Talker, Witness, World
+from tcp_world import Talker, Witness, World
 
+from base.units import MS, SECOND
 from topologies.emulator.tcp.events import Kind
 from topologies.emulator.tcp.settings import Settings
 from topologies.model import Link

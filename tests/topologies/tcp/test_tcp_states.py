@@ -1,8 +1,9 @@
 """The state machine, row by row (RFC 9293, figure 5 and section 3.10.7), and blind attacks (RFC 5961)."""
 
 import pytest
-from scripted_peer import ALIVE, SECOND, SYNCHRONIZED, ScriptedPeer, in_state, next_sequence
+from scripted_peer import ALIVE, SYNCHRONIZED, ScriptedPeer, in_state, next_sequence
 
+from base.units import SECOND
 from topologies.emulator.tcp.events import Kind
 from topologies.emulator.tcp.segment import ACK, FIN, RST, SYN
 from topologies.emulator.tcp.states import TRANSITIONS, State

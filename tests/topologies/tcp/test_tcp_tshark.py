@@ -5,8 +5,9 @@ import subprocess
 from collections import Counter
 
 import pytest
-from tcp_world import SECOND, Talker, World, conversation
+from tcp_world import Talker, World, conversation
 
+from base.units import SECOND
 from captures.formats.pcapng import Interface, Writer
 from topologies.emulator.tcp.segment import FIN, SYN
 from topologies.emulator.tcp.settings import Settings

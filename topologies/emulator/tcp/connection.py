@@ -8,6 +8,7 @@ acknowledgement of what is known.
 
 from typing import Final
 
+from base.units import NEVER, SECOND
 from topologies.emulator.tcp.events import Event, Kind, Reason
 from topologies.emulator.tcp.outlet import Outlet, Sent
 from topologies.emulator.tcp.receiver import Receiver, scale_for
@@ -22,10 +23,9 @@ from topologies.emulator.tcp.segment import (
     Segment,
     options,
 )
-from topologies.emulator.tcp.sender import NEVER, Sender
+from topologies.emulator.tcp.sender import Sender
 from topologies.emulator.tcp.settings import Ends, Settings
 from topologies.emulator.tcp.states import TRANSITIONS, State, Step
-from topologies.emulator.tcp.timeout import SECOND
 
 LEAST_MSS: Final = 48
 """A peer that asks for less gets so much: segments that are nearly all header serve attacks only."""

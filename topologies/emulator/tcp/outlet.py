@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from base.units import SECOND
 from topologies.emulator.tcp.segment import encode, pseudo_header
 from topologies.emulator.tcp.settings import Ends
-from topologies.emulator.tcp.timeout import SECOND
 
 CHALLENGES: Final = 10
 CHALLENGE_SPAN: Final = 5 * SECOND

@@ -7,10 +7,8 @@ Sequence numbers are not taken modulo 2^32 here. Sources: RFC 9293, sections 3.8
 from bisect import bisect_left
 from typing import Final
 
+from base.units import MS, NEVER
 from topologies.emulator.tcp.segment import MOST_SCALE
-from topologies.emulator.tcp.timeout import MS
-
-NEVER: Final = (1 << 63) - 1
 
 DELAY: Final = 40 * MS
 """Longest delay of an acknowledgement: Linux's least (TCP_DELACK_MIN); RFC 9293 has 500 ms at most."""

@@ -16,11 +16,10 @@ is buffered or half of the largest window fits (RFC 9293, section 3.8.6.2.1), or
 
 from typing import Final
 
+from base.units import NEVER, SECOND
 from topologies.emulator.tcp.congestion import DUPLICATES, Congestion, initial_window
 from topologies.emulator.tcp.flight import Flight, Piece
-from topologies.emulator.tcp.timeout import MOST, SECOND, Timeout
-
-NEVER: Final = (1 << 63) - 1
+from topologies.emulator.tcp.timeout import MOST, Timeout
 
 GIVE_UP: Final = 100 * SECOND
 """How long a sender repeats itself unheard: R2 of RFC 9293, section 3.8.3, at its least."""

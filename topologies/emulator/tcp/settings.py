@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from base.units import SECOND
 from topologies.emulator.tcp.segment import HEADER
-from topologies.emulator.tcp.timeout import SECOND
 
 IPV4_HEADER: Final = 20
 LEAST_MTU: Final = 128

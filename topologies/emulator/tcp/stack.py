@@ -23,6 +23,7 @@ from random import Random
 from typing import Final
 
 from base.timers import Timers
+from base.units import NEVER
 from topologies.emulator.tcp.connection import Connection
 from topologies.emulator.tcp.events import Event
 from topologies.emulator.tcp.segment import (
@@ -35,7 +36,6 @@ from topologies.emulator.tcp.segment import (
     encode,
     pseudo_header,
 )
-from topologies.emulator.tcp.sender import NEVER
 from topologies.emulator.tcp.settings import Ends, Settings
 from topologies.emulator.tcp.states import State
 

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-MS: Final = 1_000_000
-SECOND: Final = 1_000 * MS
+from base.units import MS, SECOND
 
 INITIAL: Final = 1 * SECOND
 """Before there is a measurement (section 2.1)."""

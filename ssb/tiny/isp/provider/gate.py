@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from base.timers import Timers
 from base.token_bucket import TokenBucket
-from ssb.tiny.isp.terms import SECOND, Terms
+from base.units import SECOND
+from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from random import Random
 from typing import Final
 
+from base.units import SECOND
 from ssb.bipf import Value
 from ssb.keys import Identity
 from ssb.tiny.feed import Whole
@@ -42,7 +43,7 @@ from ssb.tiny.isp.provider.gate import Gate
 from ssb.tiny.isp.provider.reach import Reachability
 from ssb.tiny.isp.provider.route import Route, Routes, Side, load_route
 from ssb.tiny.isp.provider.switch import Switch
-from ssb.tiny.isp.terms import SECOND, Terms
+from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
 REQUEST_PAUSE: Final = 10 * SECOND

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from base.units import MS
 from forwarder.daemon.commands import Signer
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
@@ -23,7 +24,6 @@ from forwarder.wire.name import from_uri
 from forwarder.wire.tlv import MalformedPacket, elements, read_nni
 from testbed.verify.fuzz.subjects.wire import expect
 
-MS = 1_000_000
 START_MS = 1_700_000_000_000
 PACKET, FROM_NEIGHBOUR, COMMAND, PAUSE = range(4)
 VERBS = (

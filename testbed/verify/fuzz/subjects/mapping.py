@@ -7,6 +7,7 @@ input says. The other's record, log and place must stay as they are.
 from functools import cache
 from random import Random
 
+from base.units import MS
 from forwarder.wire.name import VERSION, component, prefix_ends
 from forwarder.wire.packet import ED25519, make_data, parse_data, parse_interest
 from forwarder.wire.parameters import make_interest_with_parameters
@@ -17,7 +18,6 @@ from ssb_over_ndn.mapping.device import Device
 from ssb_over_ndn.mapping.messages import make_put, make_query, make_update, server_name, store_name
 from ssb_over_ndn.mapping.record import (
     LINK,
-    MS,
     RefusedRecord,
     make_record,
     map_name,

@@ -13,6 +13,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
+from base.units import MS
 from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
@@ -29,8 +30,6 @@ from testbed.verify.simulate.actors import Device
 from testbed.verify.simulate.feeds import items_of, name_of, signer_of
 from testbed.verify.simulate.invariants import digest
 from testbed.verify.simulate.story import Feed
-
-MS = 1_000_000
 
 LINKS = 4
 """The kinds 0 to 3 are frames on links: plain, plain, of known rate, ad hoc with local fields."""

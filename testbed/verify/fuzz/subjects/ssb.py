@@ -7,6 +7,7 @@ boxes; handshake and boxes are shown bytes by themselves. A second peer is conne
 from random import Random
 
 from base.endpoint import Close, Closed, Opened, Received, Send
+from base.units import SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
@@ -42,8 +43,7 @@ PEER, OTHER, GOOD, AUTHOR = (Identity.from_seed(bytes([number]) * 32) for number
 FEED = generate_feed(Random(7), 8, AUTHOR)
 BLOB = "a small blob"
 
-_S = 1_000_000_000
-_PAUSES = (_S // 100, _S, 4 * _S, 30 * _S, 700 * _S)
+_PAUSES = (SECOND // 100, SECOND, 4 * SECOND, 30 * SECOND, 700 * SECOND)
 MOST_EVENTS = 24
 """Of an input; the others are not played."""
 

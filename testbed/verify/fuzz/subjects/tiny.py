@@ -10,6 +10,7 @@ import zlib
 from functools import cache
 from random import Random
 
+from base.units import SECOND
 from ssb.bipf import MalformedBipf, decode, encode
 from ssb.keys import Identity
 from ssb.tiny import entry as entries
@@ -34,8 +35,7 @@ ISP, HOSTILE, GOOD, OTHER, AUTHOR = (Identity.from_seed(bytes([60 + number]) * 3
 REF = b"r" * 20
 """Of the request that one honest client has sent to the other."""
 
-_S = 1_000_000_000
-_PAUSES = (_S // 100, _S, 6 * _S, 20 * _S)
+_PAUSES = (SECOND // 100, SECOND, 6 * SECOND, 20 * SECOND)
 MOST_EVENTS = 40
 """Of an input; the others are not played."""
 
