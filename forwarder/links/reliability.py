@@ -7,6 +7,7 @@ time (RFC 6298). It is sent again three times at most; then the whole packet tha
 The receiver knows a repeated frame by its Sequence.
 """
 
+from base.round_trip import RoundTrip
 from base.units import MS
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.lp_frame import ACK_BYTES, FRAGMENT_HEADERS, SEQUENCE_MASK, Frame, close_frame
@@ -76,9 +77,7 @@ class Reliability:
         "_bytes",
         "_frames",
         "_known",
-        "_rto",
-        "_rttvar",
-        "_srtt",
+        "_rtt",
         "_tx_sequence",
         "_unacked",
         "acknowledged",
@@ -97,9 +96,7 @@ class Reliability:
         self._ack_at: int | None = None
         self._known: dict[tuple[int | None, int], int] = {}  # until when, in order
         self._frames: list[bytes] = []
-        self._srtt: int | None = None
-        self._rttvar = 0
-        self._rto = _INITIAL_RTO
+        self._rtt = RoundTrip(_INITIAL_RTO, _MIN_RTO, _MAX_RTO)
         self.acknowledged = 0
         self.repeated = 0
         self.lost = 0
@@ -182,7 +179,7 @@ class Reliability:
         if sent is None:
             return
         if sent.repeats == 0:
-            self._measure(now - sent.at)
+            self._rtt.sample(now - sent.at)
         lost = []
         for earlier, other in self._unacked.items():
             if earlier == tx_sequence:
@@ -197,15 +194,6 @@ class Reliability:
             else:
                 self.acknowledged += 1
         self._repeat(lost, now)
-
-    def _measure(self, rtt: int) -> None:
-        """Follow the round-trip time (RFC 6298, section 2)."""
-        if self._srtt is None:
-            self._srtt, self._rttvar = rtt, rtt // 2
-        else:
-            self._rttvar += (abs(self._srtt - rtt) - self._rttvar) // 4
-            self._srtt += (rtt - self._srtt) // 8
-        self._rto = min(max(self._srtt + 4 * self._rttvar, _MIN_RTO), _MAX_RTO)
 
     def _repeat(self, lost: list[int], now: int) -> None:
         """Send frames again, given by their TxSequences, or give their packets up."""
@@ -240,7 +228,7 @@ class Reliability:
         """Return when wake() is due, ns."""
         deadline = self._ack_at
         if self._unacked:
-            oldest = next(iter(self._unacked.values())).at + self._rto
+            oldest = next(iter(self._unacked.values())).at + self._rtt.timeout()
             if deadline is None or oldest < deadline:
                 deadline = oldest
         elif deadline is None and self._known:
@@ -251,8 +239,9 @@ class Reliability:
         """Repeat what has timed out, acknowledge what has waited, forget what is old."""
         self._forget(now)
         lost = []
+        timeout = self._rtt.timeout()
         for tx_sequence, sent in self._unacked.items():
-            if sent.at + self._rto > now:
+            if sent.at + timeout > now:
                 break
             lost.append(tx_sequence)
         self._repeat(lost, now)

@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Final
 
+from base.round_trip import RoundTrip
 from base.units import MS
 
 INITIAL_TIMEOUT: Final = 250 * MS
@@ -15,21 +16,16 @@ _MIN_REORDER: Final = 500_000
 _MAX_REORDER_SHIFT: Final = 3
 
 
-class Rtt:
-    """Round-trip time to an upstream (RFC 6298), and how far packets overtake each other there (RFC 8985).
+class Rtt(RoundTrip):
+    """Round-trip time to an upstream, and how far packets overtake each other there (RFC 8985)."""
 
-    Attributes:
-        smoothed: smoothed round-trip time, ns; None before the first sample.
-    """
-
-    __slots__ = ("_ambiguous", "_backoff", "_is_rough", "_reorder_shift", "_variation", "smoothed")
+    __slots__ = ("_ambiguous", "_backoff", "_is_rough", "_reorder_shift")
 
     def __init__(self) -> None:
+        super().__init__(INITIAL_TIMEOUT, MIN_TIMEOUT, MAX_TIMEOUT, _GRANULARITY)
         self._ambiguous = 0  # answers in a row that were no samples
         self._backoff = 0
         self._is_rough = True
-        self.smoothed: int | None = None
-        self._variation = 0
         self._reorder_shift = 0
 
     def sample(self, measured: int, *, is_rough: bool = False) -> None:
@@ -38,12 +34,11 @@ class Rtt:
         One that is rough, no more than an upper bound, counts as long as there is none better.
         """
         self._backoff = self._ambiguous = 0
-        if self.smoothed is None or (self._is_rough and not is_rough):
-            self.smoothed, self._variation = measured, measured // 2
-            self._is_rough = is_rough
-        elif not is_rough:
-            self._variation = (3 * self._variation + abs(self.smoothed - measured)) // 4
-            self.smoothed = (7 * self.smoothed + measured) // 8
+        if self._is_rough and not is_rough:
+            self._is_rough = False
+            self.smoothed = None
+        if self.smoothed is None or not is_rough:
+            super().sample(measured)
 
     def sample_of_repair(self, measured: int) -> None:
         """Take in the time from asking for a lost item to its arrival, ns, unless it is a late first copy."""
@@ -70,12 +65,7 @@ class Rtt:
 
     def timeout(self, tries: int = 0) -> int:
         """Return how long to wait for an answer that has been asked for `tries` times before, ns."""
-        base = (
-            INITIAL_TIMEOUT
-            if self.smoothed is None
-            else max(self.smoothed + max(4 * self._variation, _GRANULARITY), MIN_TIMEOUT)
-        )
-        return min(base << max(min(tries, 10), self._backoff), MAX_TIMEOUT)
+        return min(super().timeout() << max(min(tries, 10), self._backoff), MAX_TIMEOUT)
 
     def unanswered(self) -> None:
         """Note that all tries were in vain: perhaps the round trip has grown beyond them."""

@@ -13,8 +13,9 @@ the others; here its consumer's repetition does that, since strategies have no t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from base.round_trip import RoundTrip
 from base.units import MS
-from forwarder.strategies.measurements import Measurements, RoundTrip
+from forwarder.strategies.measurements import Measurements, round_trip
 from forwarder.strategies.strategy import Node, Strategy
 from forwarder.tables.fib import NextHop
 from forwarder.tables.pit import PitEntry
@@ -30,7 +31,7 @@ class _Known:
     """The face that answered last; the name of the Interest that it is timed by, and when that is due, ns."""
 
     face: int
-    rtt: RoundTrip = field(default_factory=RoundTrip)
+    rtt: RoundTrip = field(default_factory=round_trip)
     awaited: bytes | None = None
     due: int = 0
 

@@ -27,8 +27,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from base.round_trip import RoundTrip
 from base.units import MS
-from forwarder.strategies.measurements import Measurements, RoundTrip
+from forwarder.strategies.measurements import Measurements, round_trip
 from forwarder.strategies.strategy import Node, Strategy
 from forwarder.strategies.suppression import PARAMETERS, Suppression
 from forwarder.tables.fib import NextHop
@@ -54,7 +55,7 @@ class _Path:
     """
 
     expiry: int
-    rtt: RoundTrip = field(default_factory=RoundTrip)
+    rtt: RoundTrip = field(default_factory=round_trip)
     state: int = _UNMEASURED
     timeouts: int = 0
     awaited: bytes | None = None

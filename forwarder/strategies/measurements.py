@@ -8,7 +8,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from base.units import MS
+from base.round_trip import RoundTrip
+from base.units import MINUTE, MS, SECOND
 from forwarder.tables.prefix_lengths import Lengths
 
 T = TypeVar("T")
@@ -69,33 +70,6 @@ class Measurements(Generic[T]):
         return len(self._by_prefix)
 
 
-class RoundTrip:
-    """The round-trip time of something, with the bounds that NFD has for strategies (RFC 6298).
-
-    Attributes:
-        smoothed: ns; None before there is a measurement.
-    """
-
-    INITIAL = 1000 * MS
-    LEAST = 200 * MS
-    MOST = 60_000 * MS
-
-    __slots__ = ("_variation", "smoothed")
-
-    def __init__(self) -> None:
-        self.smoothed: int | None = None
-        self._variation = 0
-
-    def sample(self, measured: int) -> None:
-        """Take in a measurement, ns."""
-        if self.smoothed is None:
-            self.smoothed, self._variation = measured, measured // 2
-        else:
-            self._variation = (3 * self._variation + abs(self.smoothed - measured)) // 4
-            self.smoothed = (7 * self.smoothed + measured) // 8
-
-    def timeout(self) -> int:
-        """Return how long to wait for an answer, ns."""
-        if self.smoothed is None:
-            return self.INITIAL
-        return min(max(self.smoothed + 4 * self._variation, self.LEAST), self.MOST)
+def round_trip() -> RoundTrip:
+    """Return a round-trip time with the bounds that NFD has for strategies."""
+    return RoundTrip(initial=1 * SECOND, least=200 * MS, most=MINUTE)

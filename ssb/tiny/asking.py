@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import NamedTuple
 
+from base.round_trip import RoundTrip
 from base.units import MS
 from ssb.tiny.feed import Waiting
 from ssb.tiny.vectors import CREDIT
@@ -45,22 +46,21 @@ class _Asked(NamedTuple):
 class UnderWay:
     """The chunks that were asked for and may still come.
 
-    How long an answer takes is measured, as TCP does for its retransmissions (RFC 6298, section 2): at least
-    `pause`, at most `retry`, and `pause` as long as nothing is measured.
+    An answer is waited for as long as its round trip says: at least `pause`, at most `retry`, and `pause` as
+    long as nothing is measured.
 
     Args:
         timing: of the node.
     """
 
     def __init__(self, timing: Timing) -> None:
-        self._shortest, self._longest = timing.pause, max(timing.pause, timing.retry)
-        self._mean = self._deviation = 0
+        self._rtt = RoundTrip(timing.pause, timing.pause, max(timing.pause, timing.retry))
         self._asked: dict[tuple[bytes, int], _Asked] = {}  # by feed and number of the entry
 
     @property
     def time(self) -> int:
         """How long an answer may take, ns."""
-        return min(max(self._mean + 4 * self._deviation, self._shortest), self._longest)
+        return self._rtt.timeout()
 
     def until(self, waiting: Waiting) -> int:
         """Return the time by which the next chunk of an entry should come, ns; -1 if it was not asked for."""
@@ -80,14 +80,8 @@ class UnderWay:
     def come(self, feed: bytes, sequence: int, now: int) -> None:
         """Note that a chunk of an entry has come."""
         asked = self._asked.get((feed, sequence))
-        if asked is None:
-            return
-        time = now - asked.at
-        if self._mean:
-            self._deviation += (abs(time - self._mean) - self._deviation) // 4
-            self._mean += (time - self._mean) // 8
-        else:
-            self._mean, self._deviation = time, time // 2
+        if asked is not None:
+            self._rtt.sample(now - asked.at)
 
     def keep(self, entries: Collection[tuple[bytes, int]]) -> None:
         """Forget all entries but these."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from base.units import MS
-from forwarder.strategies.measurements import Measurements, RoundTrip
+from forwarder.strategies.measurements import Measurements, round_trip
 from forwarder.wire.name import component, prefix_ends
 
 LIFETIME = 10
@@ -78,7 +78,7 @@ TestTableAgainstList.settings = settings(max_examples=100, stateful_step_count=4
 
 @given(st.lists(st.integers(0, 10_000 * MS), min_size=1, max_size=20))
 def test_round_trip(measured: list[int]) -> None:
-    rtt = RoundTrip()
+    rtt = round_trip()
     assert rtt.timeout() == 1000 * MS
     smoothed, variation = float(measured[0]), measured[0] / 2
     rtt.sample(measured[0])

@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from base.units import MS, SECOND
+from base.round_trip import RoundTrip
+from base.units import MS, NEVER, SECOND
 
 INITIAL: Final = 1 * SECOND
 """Before there is a measurement (section 2.1)."""
@@ -20,17 +21,19 @@ MOST: Final = 60 * SECOND
 class Timeout:
     """Estimates the time-out from round trips; the caller leaves out those that are ambiguous (Karn, section
     3).
-
-    smoothed: the smoothed round-trip time, ns; 0 before the first measurement.
     """
 
-    __slots__ = ("_base", "_doublings", "_variation", "smoothed")
+    __slots__ = ("_base", "_doublings", "_rtt")
 
     def __init__(self) -> None:
-        self.smoothed = 0
-        self._variation = 0
+        self._rtt = RoundTrip(INITIAL, 0, NEVER, LEAST_VARIATION)
         self._base = INITIAL
         self._doublings = 0
+
+    @property
+    def smoothed(self) -> int:
+        """The smoothed round-trip time, ns; 0 before the first measurement."""
+        return self._rtt.smoothed or 0
 
     @property
     def value(self) -> int:
@@ -39,13 +42,8 @@ class Timeout:
 
     def measured(self, round_trip: int) -> None:
         """Take a round trip (ns) of what was sent once; ends the backing off (sections 2.2, 2.3 and 5.7)."""
-        if self.smoothed:
-            self._variation = (3 * self._variation + abs(self.smoothed - round_trip)) // 4
-            self.smoothed = (7 * self.smoothed + round_trip) // 8
-        else:
-            self.smoothed = max(round_trip, 1)
-            self._variation = round_trip // 2
-        self._base = self.smoothed + max(4 * self._variation, LEAST_VARIATION)
+        self._rtt.sample(round_trip)
+        self._base = self._rtt.timeout()
         self._doublings = 0
 
     def back_off(self) -> None:
