@@ -21,8 +21,9 @@ COMPILED = sorted(
     - {"forwarder/toml_file.py"}
     # To be inherited from, or to be read, by whoever writes another one in plain Python.
     - {*glob("forwarder/strategies/*.py")}
-    # On the way of every Interest.
+    # On the way of every packet.
     | {f"forwarder/strategies/{name}.py" for name in ("measurements", "strategy_choice", "suppression")}
+    | {f"base/{name}.py" for name in ("round_trip", "timers", "units")}
 )
 """What is compiled, all together: modules of one group call each other as C functions do."""
 
