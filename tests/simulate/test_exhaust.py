@@ -4,9 +4,10 @@ from math import comb
 
 import pytest
 
+from base.units import SECOND
 from testbed.verify.simulate.exhaust import EXCHANGES, GRIDS, WAYS, cover, cover_outages, outages, schedules
 from testbed.verify.simulate.mutants import MUTANTS, mutated
-from testbed.verify.simulate.world import SECOND_NS, play
+from testbed.verify.simulate.world import play
 
 FRAMES = 8
 
@@ -30,7 +31,7 @@ def test_every_outage_of_a_mesh_holds(name: str) -> None:
     covered = cover_outages(name)
     assert covered.violation is None, covered.story
     assert covered.schedules == len(set(outages(*GRIDS[name])))
-    assert covered.slowest < 4 * SECOND_NS  # a Hello's time, and a second
+    assert covered.slowest < 4 * SECOND  # a Hello's time, and a second
 
 
 def test_relays_of_a_mesh_lose_their_only_way_together() -> None:

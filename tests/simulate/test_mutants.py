@@ -6,12 +6,13 @@ from itertools import chain
 import pytest
 from saved_stories import SAVED
 
+from base.units import SECOND
 from testbed.verify.simulate.make import make_story
 from testbed.verify.simulate.mutants import COSTLY, MUTANTS, mutated
 from testbed.verify.simulate.shrink import shrink
 from testbed.verify.simulate.source_mutants import SOURCE_COSTLY, SOURCE_MUTANTS
 from testbed.verify.simulate.story import Story
-from testbed.verify.simulate.world import SECOND_NS, Outcome, play
+from testbed.verify.simulate.world import Outcome, play
 
 ALL = MUTANTS | SOURCE_MUTANTS
 ALL_COSTLY = COSTLY | SOURCE_COSTLY
@@ -88,7 +89,7 @@ def test_a_bug_costs_time_or_frames(name: str) -> None:
     with mutated(name, ALL_COSTLY):
         beside = play(story)
     assert without.violation is None
-    is_slower = beside.caught_up is not None and beside.caught_up > (without.caught_up or 0) + SECOND_NS
+    is_slower = beside.caught_up is not None and beside.caught_up > (without.caught_up or 0) + SECOND
     assert is_slower or sent(beside) > sent(without) * 3 // 2
 
 
