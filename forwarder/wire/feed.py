@@ -1,4 +1,4 @@
-"""Names and contents of feed items (docs/architecture.md, "Feeds").
+"""Names and contents of feed items (docs/controlled-push.md, section 2).
 
 A feed's name ends with its writer's Ed25519 public key, so it certifies itself; item n is the Data packet
 `<feed>/seq=<n>`. Its content says which format it is: a native item is a Backlink and a Payload, an item

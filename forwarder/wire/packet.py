@@ -38,7 +38,7 @@ _INTEREST_SIGNATURE_INFO: Final = 44
 _INTEREST_SIGNATURE_VALUE: Final = 46
 SEND_CREDIT: Final = 240
 """Ours: an Interest with this element is a long-lived Interest. Even and in the application range, so a
-forwarder that does not know it ignores it (docs/architecture.md, "The LLI packet")."""
+forwarder that does not know it ignores it (docs/controlled-push.md)."""
 KNOWN: Final = 252
 """Ours: the evidence of a source that an LLI's sender has; only better evidence is of use to it."""
 

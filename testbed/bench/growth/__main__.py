@@ -1,4 +1,4 @@
-"""How the cost of deadlines and lookups grows: `python -m testbed.bench.growth.__main__ [--json] [COUNT]...`
+"""How the cost of deadlines and lookups grows: `python -m testbed.bench.growth [--json] [COUNT]...`
 
 Theory of operation. "What is next?" must not be answered by a look at everything. Each case has as many
 entries as it is asked for and does some operations for each, so work that is flat for an operation grows as

@@ -1,4 +1,4 @@
-"""The cases of testbed.bench.growth.__main__: what is asked of so many entries, each a deadline or a lookup.
+"""The cases of testbed.bench.growth: what is asked of so many entries, each a deadline or a lookup.
 
 A case prepares so many entries and returns the work that is measured: some operations for each of them.
 Objects are the real ones, behind their public methods.
