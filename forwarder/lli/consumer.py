@@ -275,8 +275,8 @@ class Consumer:
             if header.feed_state is None and up.state is State.PULLING:
                 self._resume()
         if header.congestion_mark:
-            up.congested(now)
-        up.arrived(seq, now, bare=header.feed_state is None)
+            up.congested(seq)
+        up.arrived(seq, now, size=len(data.wire), bare=header.feed_state is None)
         self._items.put(item)
         if self.gap is not None and self._items.arrived >= self.gap[1]:
             self.gap = None

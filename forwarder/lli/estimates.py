@@ -86,39 +86,40 @@ class Rtt(RoundTrip):
 
 
 class Window:
-    """How much of the credit is used, in items: all of it, until the path is congested (RFC 5681).
+    """The part of the credit that is used, in items: all of it, until the path is congested.
 
-    A mark, or a loss while the upstream holds more than fits, halves what is in use, at most once a
-    round trip; each window that then passes without adds one.
+    A mark, or a loss while the upstream holds more than has come, halves what is in use, once for all items
+    that were asked for by then (RFC 6582). Each window that has come then adds SEGMENT bytes, as TCP's
+    congestion avoidance does (RFC 5681), so a feed and a connection get about the same of a link.
 
     Attributes:
         size: items; None while the credit alone is the limit.
     """
 
-    __slots__ = ("_arrived", "_until", "size")
+    __slots__ = ("_grown", "_recover", "size")
 
     SMALLEST: ClassVar[int] = 2
+    SEGMENT: ClassVar[int] = 1_460
 
     def __init__(self) -> None:
         self.size: int | None = None
-        self._arrived = 0
-        self._until = 0
+        self._grown = 0  # in 65,536th of an item
+        self._recover = 0
 
-    def congested(self, in_use: int, now: int, rtt: int) -> None:
-        """Shrink, unless that has been done less than a round trip (ns) ago."""
-        if now >= self._until:
+    def congested(self, seq: int, in_use: int, limit: int) -> None:
+        """Shrink because of an item that was marked or lost; `limit` is the last item asked for."""
+        if seq > self._recover:
             used = in_use if self.size is None else min(in_use, self.size)
             self.size = max(used // 2, self.SMALLEST)
-            self._arrived = 0
-            self._until = now + rtt
+            self._grown = 0
+            self._recover = limit
 
-    def arrived(self, credit: int) -> None:
-        """Grow by an item that has arrived; `credit` is where the window ends to matter."""
+    def arrived(self, size: int, credit: int) -> None:
+        """Grow by an item of so many bytes that has arrived; `credit` is where the window ends to matter."""
         if self.size is None:
             return
-        self._arrived += 1
-        if self._arrived >= self.size:
-            self._arrived = 0
-            self.size += 1
-            if self.size >= credit:
-                self.size = None
+        self._grown += (self.SEGMENT << 16) // (self.size * size)
+        self.size += self._grown >> 16
+        self._grown &= 0xFFFF
+        if self.size >= credit:
+            self.size = None

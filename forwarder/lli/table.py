@@ -323,7 +323,7 @@ class FeedTable:
             return Verdict.FORGED
         self._on_item_state(entry, face, state, header, now)
         if is_upstream and header is not None and header.congestion_mark:
-            entry.upstream.congested(now)
+            entry.upstream.congested(seq)
         if is_wanted:
             self._take(entry, face, item, header, now)
         else:
@@ -548,7 +548,7 @@ class FeedTable:
             if seq > entry.upstream.head:
                 self.counters["gaps"] += 1
             is_bare = face == entry.face and (header is None or header.feed_state is None)
-            entry.upstream.arrived(seq, now, bare=is_bare)
+            entry.upstream.arrived(seq, now, size=len(item.data.wire), bare=is_bare)
         elif face == entry.face:
             entry.upstream.shows_life()
         if entry.backfill is not None and entry.backfill.wants(seq):

@@ -296,8 +296,8 @@ class Upstream:
         self._look_for_gaps()
         self._schedule()
 
-    def arrived(self, seq: int, now: int, *, bare: bool = False) -> None:
-        """Take note of an item that was missing; `bare` if it came from there without FeedState."""
+    def arrived(self, seq: int, now: int, *, size: int = Window.SEGMENT, bare: bool = False) -> None:
+        """Take note of an item of `size` bytes that was missing; `bare` if it came without FeedState."""
         self._tries = self._idle_probes = 0
         self._is_heard = True
         self._is_checked = False
@@ -316,7 +316,7 @@ class Upstream:
             # Now and then it is given time to come without: items may come within _SOON by their own pace.
             time = 0 if self._early % _EARLY_IN_A_ROW else _SOON
             self._repeat_at = now + self._rtt.timeout() + time if is_due_to_that else NEVER
-        self.window.arrived(self._credit)
+        self.window.arrived(size, self._credit)
         is_first_answer = not self._answered_once and seq == self._asked_first and seq not in self._repaired
         if bare and is_first_answer:
             self._unanswered = False
@@ -351,9 +351,9 @@ class Upstream:
             self._forget_repair(seq)
             self._rtt.repaired_for_nothing()
 
-    def congested(self, now: int) -> None:
-        """Take note of a congestion mark, or of what is as good as one."""
-        self.window.congested(self.limit - self.next + 1, now, self._rtt.timeout())
+    def congested(self, seq: int) -> None:
+        """Take note of an item with a congestion mark, or that was lost to congestion."""
+        self.window.congested(seq, self.limit - self.next + 1, self.limit)
 
     def skip(self, first: int) -> None:
         """Want nothing before `first` any more: it is here, or is to be had elsewhere."""
@@ -520,8 +520,8 @@ class Upstream:
             if not self._asked_twice.isdisjoint(due):
                 self._rtt.unanswered()
             self._asked_twice.update(self._repaired.keys() & due)
-        if self.known_tip > self.limit:  # it is the credit that slows the upstream down, and it is too much
-            self.congested(now)
+        if self.known_tip >= self.head:  # it holds more than has come: the path, and not the feed, is slow
+            self.congested(due[-1])
         self._repaired.update(dict.fromkeys(due, now))
         self._is_pushing = False  # what comes next comes late as it was lost
         self._losses = _LOSSES_REMEMBERED

@@ -177,8 +177,8 @@ class Lookahead:
             self.stop(now)
             return
         if mark:
-            self._window.congested(self._inbox.capacity, now, self._timeout.round_trip)
-        self._window.arrived(self._inbox.capacity)
+            self._window.congested(seq, self._inbox.capacity, self._asked)
+        self._window.arrived(len(data.wire), self._inbox.capacity)
         self._note_newest(seq, now)
         self._ask(now)
 

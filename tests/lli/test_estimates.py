@@ -1,10 +1,13 @@
 """Round-trip times and windows."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from base.units import MS
 from forwarder.lli.estimates import INITIAL_TIMEOUT, MAX_TIMEOUT, MIN_TIMEOUT, Rtt, Window
+
+SEGMENT = Window.SEGMENT
 
 
 def test_before_a_measurement_there_is_a_guess() -> None:
@@ -127,68 +130,71 @@ def test_even_on_the_shortest_path_a_packet_may_be_a_little_late() -> None:
 
 def test_until_there_is_congestion_the_credit_is_the_limit() -> None:
     window = Window()
-    window.arrived(1000)
+    window.arrived(SEGMENT, 1000)
     assert window.size is None
 
 
-def test_congestion_halves_what_is_in_use_at_most_once_a_round_trip() -> None:
+def test_congestion_halves_what_is_in_use_once_for_all_that_was_asked_for() -> None:
     window = Window()
-    window.congested(100, 0, 10)
+    window.congested(1, in_use=100, limit=100)
     assert window.size == 50
-    window.congested(100, 9, 10)
+    window.congested(100, in_use=100, limit=120)
     assert window.size == 50
-    window.congested(100, 10, 10)
+    window.congested(101, in_use=100, limit=150)
     assert window.size == 25
-    window.congested(8, 30, 10)
+    window.congested(151, in_use=8, limit=160)
     assert window.size == 4
-    window.congested(0, 50, 10)
+    window.congested(161, in_use=0, limit=170)
     assert window.size == Window.SMALLEST
-    window.congested(1000, 70, 10)
+    window.congested(171, in_use=1000, limit=180)
     assert window.size == Window.SMALLEST
 
 
-def test_each_window_that_passes_adds_one_until_the_credit_is_the_limit_again() -> None:
+@pytest.mark.parametrize(("size", "added"), [(SEGMENT, 1), (2 * SEGMENT, 0.5), (SEGMENT // 2, 2)])
+def test_each_window_that_passes_adds_a_segment(size: int, added: float) -> None:
     window = Window()
-    window.congested(8, 0, 10)
+    window.congested(1, in_use=200, limit=10)
+    for _ in range(10):
+        before = window.size or 0
+        for _ in range(before):
+            window.arrived(size, 1_000)
+        assert abs((window.size or 0) - before - added) <= 1
+    assert abs((window.size or 0) - 100 - 10 * added) <= 2
+
+
+def test_the_window_ends_where_the_credit_is_the_limit_again() -> None:
+    window = Window()
+    window.congested(1, in_use=8, limit=10)
     sizes = []
     while window.size is not None:
         sizes.append(window.size)
-        window.arrived(8)
-    assert sizes == [4] * 4 + [5] * 5 + [6] * 6 + [7] * 7
+        window.arrived(SEGMENT, 8)
+    assert sorted(set(sizes)) == [4, 5, 6, 7]
+    assert sizes == sorted(sizes)
 
 
-def test_a_mark_begins_the_count_anew() -> None:
-    window = Window()
-    window.congested(8, 0, 10)
-    for _ in range(3):
-        window.arrived(100)
-    window.congested(8, 20, 10)
-    assert window.size == 2
-    window.arrived(100)
-    assert window.size == 2
-    window.arrived(100)
-    assert window.size == 3
-
-
-EVENTS = st.lists(st.tuples(st.booleans(), st.integers(1, 200), st.integers(0, 30)), max_size=80)
+EVENTS = st.lists(st.tuples(st.booleans(), st.integers(1, 200), st.integers(1, 9_000)), max_size=80)
 
 
 @given(EVENTS)
-def test_the_window_only_ever_doubles_back_and_grows_by_one(events: list[tuple[bool, int, int]]) -> None:
-    window, now = Window(), 0
-    for marked, in_use, wait in events:
-        now += wait
+def test_the_window_only_ever_halves_and_grows_by_bytes(events: list[tuple[bool, int, int]]) -> None:
+    window, recover = Window(), 0
+    for seq, (marked, in_use, size) in enumerate(events, 1):
         before = window.size
         if marked:
-            window.congested(in_use, now, 10)
+            window.congested(seq, in_use, seq + in_use)
+            if seq <= recover:
+                assert window.size == before
+                continue
+            recover = seq + in_use
             assert window.size is not None
             if before is None:
                 assert window.size == max(in_use // 2, Window.SMALLEST)
             else:
                 assert window.size <= before or before == Window.SMALLEST
         else:
-            window.arrived(in_use)
-            assert window.size in (before, None, (before or 0) + 1)
+            window.arrived(size, in_use)
+            assert window.size is None or window.size - (before or 0) <= SEGMENT // size + 1
         assert window.size is None or window.size >= Window.SMALLEST
 
 
