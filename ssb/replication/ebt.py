@@ -645,7 +645,7 @@ class Ebt(Replicator):
             wishes += (session.clock.get(feed, -1) < 0) != (note.sequence is None)
             self._take_note(number, session, feed, note, now)
         self._forget_clocks()
-        if wishes and self._behalf is not None:
+        if wishes:
             # The remote will not say so again, even if this peer is killed before the connection ends.
             self._clocks.set_remote_clock(session.remote, session.clock)
 

@@ -47,6 +47,11 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
     played(first_fresh_seed(), FRESH)
 
 
+def test_a_wish_outlives_the_peer_that_heard_it() -> None:
+    """A peer is killed that had heard that another one now replicates a feed; neither says so again."""
+    played(19382910647803, 1)
+
+
 @pytest.mark.parametrize("seed", range(0, 20, 4))
 def test_a_replay_is_exact(seed: int) -> None:
     first, again = play_swarm(seed), play_swarm(seed)

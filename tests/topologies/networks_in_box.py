@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import pcapng_oracle
@@ -408,11 +409,14 @@ def programs_over_tcp():
         ).wait()
         echo, source = Echo(), _Greeting((to, STREAM_PORT), CONTENT)
         ports = {1: StreamPort(STREAM_PORT), 2: DatagramPort(7000)}
+        is_listening, listens = os.pipe()
         pid = os.fork()
         if not pid:
             with inside(up.netns("b")):
-                asyncio.run(drive(Program(echo, ports), topology.address("b"), None))
+                started = partial(os.write, listens, b"!")
+                asyncio.run(drive(Program(echo, ports), topology.address("b"), None, started))
             os._exit(0)
+        os.read(is_listening, 1)
         with inside(up.netns("a")):
             program = Program(source, {1: DatagramPort(8000)})
             failures = asyncio.run(drive(program, topology.address("a"), lambda: Closed in source.kinds(1)))
@@ -482,12 +486,13 @@ def heard(program):
     return [[payload.hex(), list(sender)] for _, payload, sender in program.endpoint.datagrams]
 
 
-async def drive(program, address, is_over):
-    """Run a program, until it is over if that can be told, at most for so long."""
+async def drive(program, address, is_over, started=lambda: None):
+    """Run a program until it is over, if that can be told, or for so long; call `started` once it listens."""
     failures = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(repr(context)))
     sockets = Sockets([program], address, steady_clock())
     await sockets.start()
+    started()
     deadline = time.monotonic() + PATIENCE_S / 2
     while time.monotonic() < deadline and not failures and not (is_over and is_over()):
         await asyncio.sleep(0.01)

@@ -522,8 +522,9 @@ class _World(VirtualTime):
 
     def _settle(self, place: Place) -> None:
         """Send what a host has put out, and set its alarm."""
+        outputs = place.host.take_outputs()  # which ends work that was put off
         self._sources.acted(place.name, self.now)
-        for face, payload, _ in place.host.take_outputs():
+        for face, payload, _ in outputs:
             if face in place.peers:  # it may just have been removed
                 self._transmit(self._wires[place.name, place.peers[face]], payload)
         if self._classic is not None:
