@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from random import Random
-from socket import inet_ntoa
 from typing import Final, NamedTuple
 from zlib import crc32
 
@@ -68,7 +67,7 @@ class Packet(NamedTuple):
             words = int.from_bytes(content) << (len(content) % 2 * 8)
             if (int.from_bytes(header[12:]) + UDP + len(content) + words) % 0xFFFF:
                 return None
-        source, destination = inet_ntoa(header[12:16]), inet_ntoa(header[16:])
+        source, destination = (".".join(map(str, header[at : at + 4])) for at in (12, 16))
         return cls(source, destination, protocol, content, int.from_bytes(header[4:6]), header[8])
 
 
