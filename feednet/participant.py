@@ -17,7 +17,9 @@ from forwarder.forwarder import Forwarder
 from forwarder.wire.feed import split_item
 from forwarder.wire.name import to_uri
 from ndn_over_ssb.contract import Contract, Terms
+from ndn_over_ssb.negotiation import Policy
 from ndn_over_ssb.participant import Participant
+from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
 from ssb.canonical import Value
 from ssb.daemon.account import Account
@@ -69,18 +71,22 @@ class ParticipantProgram:
             return peer.publish(content, time)
 
         self._participant = Participant(
-            self._account.identity,
-            peer,
-            peer.peer,
-            self._account.feeds,
-            publish,
-            self._root,
+            ScuttlebuttSide(
+                identity=self._account.identity,
+                program=peer,
+                peer=peer.peer,
+                feeds=self._account.feeds,
+                publish=publish,
+                may_publish=lambda: not self._account.own.doubt,
+                epoch_ms=peer.epoch_ms,
+            ),
+            Policy(
+                root=self._root,
+                offer=self._offer,
+                admits=lambda customer: not self._account.graph.is_blocked(customer),
+            ),
             Forwarder(rng=self._random, controlled_push=False),
-            offer=self._offer,
-            admits=lambda customer: not self._account.graph.is_blocked(customer),
-            may_say=lambda: not self._account.own.doubt,
             trust=self._trust,
-            epoch_ms=peer.epoch_ms,
             now=now,
             answer=self._answer,
         )
@@ -111,7 +117,7 @@ class ParticipantProgram:
                 "contracts": [_contract(contract) for contract in participant.in_force()],
                 "pit": participant.host.forwarder.pit_entries(),
                 "cached": len(participant.host.forwarder.cs),
-                "answered_from_logs": participant.answered,
+                "answered_from_logs": participant.packets.answered,
                 "troubles": dict(participant.counters),
             }
         }

@@ -7,10 +7,17 @@ round in circles once all know the same logs.
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from forwarder.host import Host
+from forwarder.wire.lp import NO_ROUTE, make_lp, parse_lp
+from forwarder.wire.packet import parse_interest
+from forwarder.wire.tlv import MalformedPacket
 from ndn_over_ssb.contract import Contract
-from ndn_over_ssb.name_space import Holding
+from ndn_over_ssb.links import Links
+from ndn_over_ssb.name_space import Holding, NameSpace
+
+_MANY: Final = 1 << 30
 
 
 class Way(NamedTuple):
@@ -62,3 +69,105 @@ def _distances(start: str, neighbours: Mapping[str, Mapping[str, str]], transit:
                 distances[other] = distances[here] + 1
                 ahead.append(other)
     return distances
+
+
+class Change(NamedTuple):
+    """A change of the name space that has taken effect at this participant.
+
+    Attributes:
+        time: ns.
+        prefix: as a name.
+        holder: who holds it now; "" for nobody any more.
+        repositories: who answers for it now.
+    """
+
+    time: int
+    prefix: bytes
+    holder: str
+    repositories: tuple[str, ...]
+
+
+class Routes:
+    """The routes of a participant in its forwarder.
+
+    Attributes:
+        serving: face of the application that answers for this participant's prefixes; None for none.
+    """
+
+    def __init__(self, me: str, host: Host, *, is_provider: bool) -> None:
+        self._me = me
+        self._host = host
+        self._is_provider = is_provider
+        self._nowhere = host.attach(_Nowhere())
+        self._routes: set[tuple[bytes, int, int]] = set()
+        self._known: dict[bytes, Holding] = {}
+        self._changes: list[Change] = []
+        self.serving: int | None = None
+
+    def take_changes(self) -> list[Change]:
+        """Return the changes of the name space that have taken effect since the last call."""
+        changes, self._changes = self._changes, []
+        return changes
+
+    def update(self, name_space: NameSpace, contracts: list[Contract], links: Links, now: int) -> None:
+        """Set the routes that follow from the name space and the contracts that hold."""
+        self._note_changes(dict(name_space.holdings()), now)
+        forwarder = self._host.forwarder
+        before = {route for route in self._routes if route[1] in forwarder.faces}
+        self._routes = self._wanted(contracts, links)
+        for prefix, face, _ in sorted(before - self._routes):
+            forwarder.fib.remove(prefix, face)
+        for prefix, face, cost in sorted(self._routes - before):
+            forwarder.fib.add(prefix, face, cost)
+
+    def _note_changes(self, holdings: dict[bytes, Holding], now: int) -> None:
+        """Note what is new in the name space, and keep no Data under prefixes that have changed hands."""
+        for prefix in {**self._known, **holdings}:
+            before, after = self._known.get(prefix), holdings.get(prefix)
+            if before == after:
+                continue
+            self._changes.append(
+                Change(now, prefix, after.holder if after else "", after.repositories if after else ())
+            )
+            if before is not None and (after is None or after.title != before.title):
+                self._host.forwarder.cs.erase(prefix, _MANY)
+        self._known = holdings
+
+    def _wanted(self, contracts: list[Contract], links: Links) -> set[tuple[bytes, int, int]]:
+        """Return (prefix, face, cost) of each route."""
+        here = [p for p, holding in self._known.items() if self._me in holding.repositories]
+        routes = set() if self.serving is None else {(prefix, self.serving, 0) for prefix in here}
+        if not self._is_provider:
+            return routes | {(b"", link.face, 1) for link in links if link.contract.customer == self._me}
+        for prefix, ways in find_ways(self._me, self._known, contracts).items():
+            found = {(prefix, link.face, way.cost) for way in ways if (link := links.get(way.contract))}
+            routes |= found or ({(prefix, self._nowhere, 0)} if prefix not in here else set())
+        return routes
+
+
+class _Nowhere:
+    """Refuses Interests for prefixes that nobody answers for."""
+
+    def __init__(self) -> None:
+        self._outputs: list[bytes] = []
+
+    def receive(self, packet: bytes, now: int) -> None:
+        """See Application."""
+        try:
+            header = parse_lp(packet)
+            interest = parse_interest(header.fragment)
+        except MalformedPacket:
+            return
+        self._outputs.append(make_lp(interest.wire, nack_reason=NO_ROUTE, pit_token=header.pit_token))
+
+    def take_outputs(self) -> list[bytes]:
+        """See Application."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def next_deadline(self) -> int | None:
+        """See Application."""
+        return None
+
+    def wake(self, now: int) -> None:
+        """See Application."""

@@ -1,14 +1,15 @@
 """The parameters of a link, each declared once.
 
 Scenarios (TOML), manifests, Mini-NDN files, the relay, the keys of sweeps and the words of reports all read
-the declaration. A parameter that is added here needs nothing else but its place in topologies.pipe, which
-does it, and says it to netem.
+the declaration. A new parameter that changes the bytes of frames is complete with it: `changes` is its effect
+in the emulator and the relay, `netem` its form for the kernel; without the latter Mininet uses the relay. A
+parameter that drops or delays frames also needs its place in topologies.pipe.
 """
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from topologies.parameter import declared, parameter
+from topologies.parameter import Parameter, declared, parameter
 
 
 class LinkError(ValueError):
@@ -110,6 +111,7 @@ class LinkParameters:
         "%",
         most=100,
         words="{:g} % of frames twice",
+        netem="duplicate {:.6f}%",
         means="Share of the frames that arrive which arrive twice.",
     )
     max_queue_size: int = parameter(
@@ -182,6 +184,15 @@ class LinkParameters:
         begins = ends * self.bad_share / (1 - self.bad_share)
         is_bad = was_bad * (1 - ends) + (1 - was_bad) * begins
         return is_bad * bad + (1 - is_bad) * good
+
+    @property
+    def active(self) -> dict[str, Parameter]:
+        """The parameters whose values are not their defaults, by name."""
+        return {
+            each.name: each.metadata["parameter"]
+            for each in fields(self)
+            if each.metadata and getattr(self, each.name) != each.default
+        }
 
     @property
     def delay_ns(self) -> int:

@@ -1,8 +1,15 @@
 """How a parameter of a link or a radio cell is declared: as a field of a dataclass."""
 
 import math
+from collections.abc import Callable
 from dataclasses import field, fields
 from typing import Any, NamedTuple
+
+Change = Callable[[bytes, Any, int, Callable[[], float]], bytes]
+"""(frame, parameter's value, frames in the queue, generator of numbers in [0, 1)) -> the frame that arrives.
+
+It is called once a frame, and draws as often whatever the frame is.
+"""
 
 
 class Parameter(NamedTuple):
@@ -18,6 +25,8 @@ class Parameter(NamedTuple):
         choices: the words or numbers that it takes; empty if it takes all of its range.
         words: text for a value, "{:g} ms delay".
         idle: text for the default value; None: use `words`.
+        netem: text for `tc ... netem`, "duplicate {:.6f}%"; "" if topologies.pipe.netem() does more.
+        changes: what it does to the bytes of frames, None for nothing.
     """
 
     title: str
@@ -30,6 +39,8 @@ class Parameter(NamedTuple):
     choices: tuple[str | float, ...] = ()
     words: str = "{:g}"
     idle: str | None = ""
+    netem: str = ""
+    changes: Change | None = None
 
     @property
     def wanted(self) -> str:
@@ -69,4 +80,4 @@ def parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more: 
 
 def declared(table: type) -> dict[str, Parameter]:
     """Return the parameters that a dataclass declares, by name."""
-    return {each.name: each.metadata["parameter"] for each in fields(table)}
+    return {each.name: each.metadata["parameter"] for each in fields(table) if each.metadata}

@@ -1,4 +1,4 @@
-"""What one direction of a link does to its frames, as a function of time: no sockets, no clocks.
+"""One direction of a link as a function from frames sent to frames received: no sockets, no clocks.
 
 The emulator and the relay run this same class, so that a seed gives a frame the same fate in both. A
 broadcast medium has a pipe from each member to each other: all pipes of a sender get the same frames, so they
@@ -19,6 +19,8 @@ A frame meets, in this order:
    so with jitter a frame may overtake the one before it. A share of frames has no delay at all, and overtakes
    all.
 5. Duplication. The copy has had no time on the link, and draws a delay of its own.
+
+Parameters that change the bytes of frames (Parameter.changes) do so on arrival at the queue.
 
 A change of parameters is for the frames that come after it: what is in the queue leaves as it would have.
 
@@ -86,6 +88,10 @@ JITTER: dict[str, Callable[[float], float]] = {
 """For each distribution of jitter: from a draw in [0, 1) to the deviation, in units of the jitter."""
 
 
+Arrival = tuple[int, bytes]
+"""When a frame arrives, ns, and its bytes."""
+
+
 class Pipe:
     """One direction of a link.
 
@@ -95,6 +101,7 @@ class Pipe:
     """
 
     __slots__ = (
+        "_changes",
         "_delay",
         "_departures",
         "_deviation",
@@ -133,12 +140,15 @@ class Pipe:
         self._delay = link.delay_ns
         self._jitter = link.jitter_ns
         self._deviation = JITTER[link.jitter_distribution]
+        self._changes = [
+            (each.changes, getattr(link, name)) for name, each in link.active.items() if each.changes
+        ]
 
-    def send(self, now_ns: int, frame_length: int) -> tuple[int, ...]:
-        """Take a frame of `frame_length` bytes; return the times (ns) at which it arrives.
+    def send(self, now_ns: int, frame: bytes) -> tuple[Arrival, ...]:
+        """Send an Ethernet frame; return its arrivals, each with its time (ns) and the bytes that arrive.
 
-        One time, none if the frame is dropped, two if it is duplicated. `now_ns` must not decrease from call
-        to call.
+        There is one arrival, none if the frame is dropped, two if it is duplicated. A frame that nothing
+        changes arrives as the same object. `now_ns` must not decrease from call to call.
         """
         # Every frame draws as often, whatever becomes of it: the n-th frame's luck is the seed's alone.
         self._is_bad = self._random() < (self._stays_bad if self._is_bad else self._goes_bad)
@@ -153,24 +163,26 @@ class Pipe:
         self.sent += 1
         departure = now_ns
         departures = self._departures
+        while departures and departures[0] <= now_ns:
+            departures.popleft()
+        for change, value in self._changes:
+            frame = change(frame, value, len(departures), self._random)
         if self._ns_per_byte or departures:
-            while departures and departures[0] <= now_ns:
-                departures.popleft()
             if len(departures) >= self._queue_size:
                 self.queue_drops += 1
                 return ()
             start = departures[-1] if departures else now_ns
-            departure = start + round(frame_length * self._ns_per_byte)
+            departure = start + round(len(frame) * self._ns_per_byte)
             departures.append(departure)
         if is_lost:
             self.lost += 1
             return ()
         if overtakes:
-            return (departure,) * len(jitter_draws)
+            return ((departure, frame),) * len(jitter_draws)
         if self._jitter:
             delays = [self._delay + round(self._deviation(draw) * self._jitter) for draw in jitter_draws]
-            return tuple(departure + max(0, delay) for delay in delays)
-        return (departure + self._delay,) * len(jitter_draws)
+            return tuple((departure + max(0, delay), frame) for delay in delays)
+        return ((departure + self._delay, frame),) * len(jitter_draws)
 
 
 def _elliott(link: LinkParameters) -> tuple[float, float, float, float]:
@@ -209,8 +221,8 @@ def netem(link: LinkParameters) -> list[str]:
             settings += [f"{100 * bad:.6f}%", f"{100 * good:.6f}%"]
     elif link.loss_percent:
         settings += ["loss", "random", f"{link.loss_percent:.6f}%"]
-    if link.duplicate_percent:
-        settings += ["duplicate", f"{link.duplicate_percent:.6f}%"]
+    for name, each in link.active.items():
+        settings += each.netem.format(getattr(link, name)).split()
     limit = _UNLIMITED_QUEUE
     if link.bw_mbit is not None:
         settings += ["rate", f"{round(link.bw_mbit * 1e6)}bit"]

@@ -35,12 +35,12 @@ class Community:
         self.counters: Counter[str] = Counter()
         self._most_feeds = most_feeds
         self._graphs: dict[str, Graph] = {}
-        self._users_of: Counter[str] = Counter()  # feed -> users on whose graph it is
+        self._users_of: defaultdict[str, set[str]] = defaultdict(set)  # feed -> users on whose graph it is
         self._carried: dict[str, None] = {}
         self._waiting: dict[str, None] = {}
         self._said: defaultdict[str, list[Message]] = defaultdict(list)  # author -> messages of type contact
-        self._moved: dict[str, Graph] = {}  # graphs on which something was read
-        self._changed: set[str] = set()  # feeds whose being carried is not as it was told
+        self._stale: set[str] = set()  # users whose graphs have read something since _update()
+        self._changed: set[str] = set()  # feeds carried now and not at the last take_changes(), or vice versa
 
     def __contains__(self, user: str) -> bool:
         return user in self._graphs
@@ -58,22 +58,22 @@ class Community:
         if user in self._graphs:
             return
         graph = self._graphs[user] = Graph(user, hops)
-        for said in self._said.values():
-            for message in said:
-                graph.read(message)
-        self._take(graph)
+        self._update(user, graph)
 
     def detach(self, user: str) -> None:
         """Serve a user no more."""
         graph = self._graphs.pop(user, None)
-        self._moved.pop(user, None)
+        self._stale.discard(user)
         if graph is not None:
             changes = graph.take_changes()
             for feed in sorted((graph.replicated() - changes.added) | changes.removed):
-                self._leave(feed)
+                self._leave(feed, user)
 
     def read(self, message: Message) -> None:
-        """Take a verified message into account, if it is of type contact and its author's feed is carried."""
+        """Read a verified message, if it is of type contact and its author's feed is carried.
+
+        It is shown to the graphs that the author is on; others read it when the author comes to be on them.
+        """
         content = message.content
         if not isinstance(content, dict) or content.get("type") != CONTACT:
             return
@@ -84,9 +84,10 @@ class Community:
             self.counters["statements"] += 1
             return
         said.append(message)
-        for user, graph in self._graphs.items():
-            graph.read(message)
-            self._moved[user] = graph
+        users = self._users_of[message.author]
+        for user in users:
+            self._graphs[user].read(message)
+        self._stale |= users
 
     def carries(self, feed: str) -> bool:
         """Whether a feed is carried."""
@@ -106,26 +107,33 @@ class Community:
 
     def take_changes(self) -> Changes:
         """How the set of carried feeds differs from that at the last call; at first from no feeds."""
-        for graph in self._moved.values():
-            self._take(graph)
-        self._moved.clear()
+        for user, graph in self._graphs.items():
+            if user in self._stale:
+                self._update(user, graph)
+        self._stale.clear()
         changed, self._changed = self._changed, set()
         carried = self._carried.keys()
         changes = Changes(frozenset(changed & carried), frozenset(changed - carried))
         for feed in changes.removed:
             self._said.pop(feed, None)  # it is read again, if the feed comes back
-            for graph in self._graphs.values():
-                graph.forget(feed)
         return changes
 
-    def _take(self, graph: Graph) -> None:
-        changes = graph.take_changes()
-        for feed in sorted(changes.added):
-            self._users_of[feed] += 1
+    def _update(self, user: str, graph: Graph) -> None:
+        """Read the statements of authors that are new on a graph, and carry the feeds that they lead to."""
+        changed: set[str] = set()
+        while (changes := graph.take_changes()).added or changes.removed:
+            changed ^= changes.added | changes.removed
+            for feed in changes.added:
+                for message in self._said.get(feed, ()):
+                    graph.read(message)
+        reached = graph.replicated()
+        for feed in sorted(changed & reached):
+            self._users_of[feed].add(user)
             if feed not in self._carried:
                 self._enter(feed)
-        for feed in sorted(changes.removed):
-            self._leave(feed)
+        for feed in sorted(changed - reached):
+            graph.forget(feed)
+            self._leave(feed, user)
 
     def _enter(self, feed: str) -> None:
         if len(self._carried) < self._most_feeds:
@@ -135,9 +143,9 @@ class Community:
             self.counters["feeds"] += 1
             self._waiting[feed] = None
 
-    def _leave(self, feed: str) -> None:
-        self._users_of[feed] -= 1
-        if self._users_of[feed] > 0:
+    def _leave(self, feed: str, user: str) -> None:
+        self._users_of[feed].discard(user)
+        if self._users_of[feed]:
             return
         del self._users_of[feed]
         self._waiting.pop(feed, None)

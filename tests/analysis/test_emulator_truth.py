@@ -21,7 +21,7 @@ from analysis.run.manifest import Run
 from analysis.tables.link_frames import link_frames
 from topologies.emulator import network
 from topologies.model import Link
-from topologies.pipe import Pipe, pipe_rng
+from topologies.pipe import Arrival, Pipe, pipe_rng
 
 pytestmark = pytest.mark.spark
 
@@ -70,9 +70,10 @@ class TellingPipe(Pipe):
         self.fates: list[tuple[int, ...]] = []
         self.made.append((*self.way, self))
 
-    def send(self, now_ns: int, frame_length: int) -> tuple[int, ...]:
-        self.fates.append(super().send(now_ns, frame_length))
-        return self.fates[-1]
+    def send(self, now_ns: int, frame: bytes) -> tuple[Arrival, ...]:
+        arrivals = super().send(now_ns, frame)
+        self.fates.append(tuple(time for time, _ in arrivals))
+        return arrivals
 
 
 def telling_rng(seed: int, link: Link, sender: str, receiver: str) -> random.Random:

@@ -8,20 +8,20 @@ import test_pacing
 import test_wire_evidence
 from mutants import Bound, check, line, value
 
-from forwarder import forwarder
-from forwarder.forwarder import Forwarder
+from forwarder.pipelines import interests
+from forwarder.pipelines.nacks import NackPipeline
 from forwarder.tables import pacing
 from forwarder.wire import evidence
 
 BOUNDS = [
     Bound(
         "lifetime of an Interest",
-        value(forwarder, "MOST_LIFETIME_MS"),
+        value(interests, "MOST_LIFETIME_MS"),
         test_forwarder.test_a_lifetime_is_an_hour_at_most_after_a_refusal_too,
     ),
     Bound(
         "lifetime after a Nack",
-        line(Forwarder, "_on_nack", "min(asking.lifetime_ms, MOST_LIFETIME_MS)", "asking.lifetime_ms"),
+        line(NackPipeline, "receive", "min(asking.lifetime_ms, MOST_LIFETIME_MS)", "asking.lifetime_ms"),
         test_forwarder.test_a_lifetime_is_an_hour_at_most_after_a_refusal_too,
     ),
     Bound(

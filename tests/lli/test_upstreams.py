@@ -328,7 +328,7 @@ def test_two_that_ask_each_other_end_with_the_last_subscriber() -> None:
                 else:
                     told.append(parse_lp(sent).evidence)
         dues = [due for node in nodes if (due := node.next_deadline()) is not None]
-        if not dues and not any(node._outputs for node in nodes):
+        if not dues and not any(node._egress._outputs for node in nodes):
             break
         now = max(now, min(dues, default=now))
         for node in nodes:

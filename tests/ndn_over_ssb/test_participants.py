@@ -145,7 +145,7 @@ def test_one_that_offers_nothing_accepts_nothing() -> None:
     world.add("root")
     world.add("other")
     world.add("customer")
-    world.do("other", lambda node: node._peer.want(identity("customer").ref, world.now))
+    world.do("other", lambda node: node._side.peer.want(identity("customer").ref, world.now))
     contract = world.request("customer", "other")
     world.run(5)
     assert world.nodes["customer"].contracts[contract].refusal == "not a provider"
@@ -167,7 +167,7 @@ def test_a_customer_cannot_fill_its_providers_log() -> None:
 
 def test_a_message_of_an_impossible_time_ends_the_contract(monkeypatch: pytest.MonkeyPatch) -> None:
     world = chain(1)
-    monkeypatch.setattr(world.nodes["customer"], "_ms", lambda now: 1e308)
+    monkeypatch.setattr(world.nodes["customer"]._side, "ms", lambda now: 1e308)
     world.ask("customer", "/a/1")
     world.run(1)
     assert world.nodes["nfp1"].counters["line: a message of a time that is none"] == 1
@@ -189,10 +189,8 @@ def test_one_that_is_unsure_of_its_feed_says_later_what_it_has_to(unsure: str, i
         assert not is_answered(world, "/a/0")
     elif unsure == "nfp1":
         world.request("customer", "nfp1")
-        (broken,) = (
-            link for link in provider._links.values() if link.contract.customer == identity("other").ref
-        )
-        provider._break(broken, "by the test", world.now)
+        (broken,) = (link for link in provider._links if link.contract.customer == identity("other").ref)
+        provider._abort(broken, "by the test", world.now)
         world.run(5)
         assert len(provider.in_force()) == 2
     world.unsure.clear()
@@ -243,7 +241,7 @@ def test_a_flooding_customer_is_held_to_its_rate_and_others_keep_theirs() -> Non
 def test_one_that_does_not_keep_to_its_rate_is_not_listened_to() -> None:
     """A participant that lets all Interests out gets Nacks; then its feed is not received for a while."""
     world = chain(2, Terms(rate=50), others=("other",))
-    (link,) = world.nodes["customer"]._links.values()
+    (link,) = world.nodes["customer"]._links
     link.allowance = Allowance(1e9, 1e9, 0)
     every(world, "customer", 0.5, 10_000, "/a/flood")
     every(world, "other", 25, 200, "/a/other")
@@ -276,7 +274,7 @@ def test_feeds_are_short_and_old_ones_are_deleted() -> None:
     # Of each line: the open feed and those that are not acknowledged yet, in each direction.
     assert max(most.values()) <= 2 * 2 * 3
     for node in world.nodes.values():
-        feeds = node._peer.replication
+        feeds = node._side.peer.replication
         assert len(feeds.wanted) < 20
         assert feeds.exchanges() < 60
 
@@ -314,7 +312,7 @@ def test_nothing_is_left_of_a_contract_that_ended(by: str) -> None:
         assert not node.links()
         assert node.host.forwarder.pit_entries() == 0
         main = {identity(other).ref for other in world.nodes}
-        assert set(node._peer.replication.wanted) <= main
+        assert set(node._side.peer.replication.wanted) <= main
 
 
 def test_a_contract_ends_when_its_term_is_over() -> None:

@@ -9,9 +9,9 @@ from unittest.mock import patch
 import pytest
 from patience import PATIENCE_S
 
-from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.neighbours import Neighbours
+from forwarder.pipelines.data import DataPipeline
 from forwarder.tables.content_store import ContentStore
 from forwarder.tables.dead_nonces import LIFETIME, DeadNonces
 from forwarder.wire.packet import make_data
@@ -98,15 +98,15 @@ def test_a_leak_is_noticed(leak: str) -> None:
 
 
 def test_who_is_not_answered_is_noticed() -> None:
-    original = Forwarder._on_data
+    original = DataPipeline.receive
     count = Counter[str]()
 
-    def lossy(self: Forwarder, *arguments: Any) -> None:
+    def lossy(self: DataPipeline, *arguments: Any) -> None:
         count["data"] += 1
         if count["data"] < 500:
             original(self, *arguments)
 
-    with patch.object(Forwarder, "_on_data", lossy), pytest.raises(Violation, match="still waits"):
+    with patch.object(DataPipeline, "receive", lossy), pytest.raises(Violation, match="still waits"):
         Soak(SEED, 0.05, 2).run()
 
 

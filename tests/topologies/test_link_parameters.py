@@ -21,7 +21,7 @@ BESIDE = {"loss_bad_percent": {"loss_burst": 5}, "loss_good_percent": {"loss_bur
 def fate(link: Link) -> list[tuple[int, ...]]:
     """When 200 frames arrive that follow each other closely."""
     pipe = Pipe(link, pipe_rng(1, link, "a"))
-    return [pipe.send(n * 10_000, 1000) for n in range(200)]
+    return [pipe.send(n * 10_000, bytes(1000)) for n in range(200)]
 
 
 @pytest.mark.parametrize("name", LINK_PARAMETERS)

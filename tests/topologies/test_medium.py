@@ -92,7 +92,7 @@ def test_each_receiver_loses_as_its_own_pipe_says(seed, losses, loss):
     for name in "bcd":
         assert medium.towards(name).loss_percent == losses.get(name, loss)
         pipe = Pipe(medium.towards(name), pipe_rng(seed, medium, "a", name))
-        expected = [bytes([number]) for number in range(40) if pipe.send(0, 43)]
+        expected = [bytes([number]) for number in range(40) if pipe.send(0, bytes(43))]
         assert [payload for _, payload, _ in nodes[name].datagrams] == expected
 
 

@@ -98,7 +98,7 @@ def test_the_relay_loses_the_frames_that_the_pipe_does():
     found = run("loss")
     for sender, arrived, counted in zip("ab", found["arrived"], found["pipes"], strict=True):
         pipe = Pipe(LOSSY, pipe_rng(SEED, LOSSY, sender))
-        predicted = [number for number in range(DATAGRAMS) if pipe.send(number, 60)]
+        predicted = [number for number in range(DATAGRAMS) if pipe.send(number, bytes(60))]
         assert arrived == predicted
         assert 0 < len(predicted) < DATAGRAMS
         assert (counted["sent"], counted["lost"]) == (DATAGRAMS, DATAGRAMS - len(predicted))

@@ -6,18 +6,19 @@ byte for byte.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
-from base.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
-from base.interface import Interface
+from base.endpoint import DatagramPort, Endpoint, GroupPort, LinkPort, Program
+from base.interface import Interface, LinkEnd
 from captures.formats.pcapng import Direction, Writer
-from captures.layers.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, group_mac, ipv4_frame, udp_frame
+from captures.layers.frames import UDP_HEADER, group_mac, udp_datagram
 from topologies.emulator.underlay import UDP, Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
-from topologies.model import Hop, Link, Medium, Topology
+from topologies.model import Link, Medium, Topology
 from topologies.pipe import Pipe, pipe_rng
-from topologies.radio import Cell
+from topologies.radio import Cell, air_payload
 from topologies.routing import BY_DELAY, Routing
 
 _MOST_ALARMS = 1000
@@ -200,135 +201,76 @@ class EmulatedNetwork(VirtualTime):
                 if hop is None:
                     self.at(self.now, FRAME, lambda packet=packet: self._receive(node, packet))  # type: ignore[misc]
                 else:
-                    self._forward(hop, packet)
+                    frame = packet.to_frame(hop.out.mac, hop.into.mac)
+                    self._transmit(self._by_name[hop.out.name], frame, packet)
             node.alarm.set(station.next_deadline())
 
     def _send_on_link(self, end: "_End", port: LinkPort, payload: bytes) -> None:
         """Send a datagram to the neighbour: no route is looked for."""
         here, number = port.interface, port.number
-        end.sent += 1
-        frame = b""
-        if self._capture is not None:
-            frame = udp_frame(
-                here.mac, here.peer_mac, here.ipv4, here.peer_ipv4, number, number, payload, end.sent & 0xFFFF
-            )
-        size = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER + len(payload)
-        self._transmit(end, frame, size, lambda to: self._receive_on_link(to, number, payload))
-
-    def _receive_on_link(self, end: "_End", number: int, payload: bytes) -> None:
-        found = end.ports.get(number)
-        if found is not None:
-            endpoint, port = found
-            endpoint.receive(port, payload, None, self.now)
-            self._settle(self._nodes[end.interface.node])
+        content = udp_datagram(here.ipv4, here.peer_ipv4, number, number, payload)
+        packet = Packet(here.ipv4, here.peer_ipv4, UDP, content, end.next_ident())
+        self._transmit(end, packet.to_frame(here.mac, here.peer_mac), packet)
 
     def _send_to_group(self, end: "_End", port: GroupPort, payload: bytes) -> None:
         """Send a datagram to all that an interface reaches."""
         here, group, number = port.interface, port.group, port.number
-        end.sent += 1
-        frame = b""
-        if self._capture is not None:
-            frame = udp_frame(
-                here.mac,
-                group_mac(group),
-                here.ipv4,
-                group,
-                number,
-                number,
-                payload,
-                end.sent & 0xFFFF,
-                ttl=1,
-            )
-        size = ETHERNET_HEADER + IPV4_HEADER + UDP_HEADER + len(payload)
-        sender = here.ipv4, number
-        self._transmit(
-            end, frame, size, lambda to: self._receive_of_group(to, group, sender, payload), air=len(payload)
-        )
+        content = udp_datagram(here.ipv4, group, number, number, payload)
+        packet = Packet(here.ipv4, group, UDP, content, end.next_ident(), ttl=1)
+        self._transmit(end, packet.to_frame(here.mac, group_mac(group)), packet)
 
-    def _receive_of_group(self, end: "_End", group: str, sender: Address, payload: bytes) -> None:
-        listeners = end.groups.get((group, sender[1]), ())
-        for endpoint, port in listeners:
-            endpoint.receive(port, payload, sender, self.now)
-        if listeners:
+    def _transmit(self, end: "_End", frame: bytes, packet: Packet) -> None:
+        """Send a packet's frame to all that an interface reaches, or to the one of its MAC address."""
+        self._record(end, frame, Direction.OUT)
+        if end.air is not None:
+            end.air.send(end, frame, packet, self.now)
+        elif end.up:
+            for to, pipe in end.pipes:
+                self._pass(end, to, pipe, frame, packet)
+
+    def _pass(self, end: "_End", to: "_End", pipe: Pipe, frame: bytes, packet: Packet) -> None:
+        """Send a frame through a pipe; the receiver drops it if it is for another's MAC address."""
+        arrivals = pipe.send(self.now, frame)
+        if frame[0] & 1 or len(end.pipes) == 1 or frame.startswith(to.interface.mac):
+            breaks = end.breaks + to.breaks
+            for time, arrived in arrivals:
+                carried = packet if arrived is frame else None
+                self.at(time, FRAME, partial(self._arrive, end, to, breaks, arrived, carried))
+
+    def _arrive(self, end: "_End", to: "_End", breaks: int, frame: bytes, packet: Packet | None) -> None:
+        """Receive a frame at an interface; `packet` is what it carries, None if it has changed on its way."""
+        if end.breaks + to.breaks != breaks or not to.up:
+            return
+        self._record(to, frame, Direction.IN)
+        if packet is None:
+            packet = Packet.of_frame(frame)
+            if packet is None:
+                return
+        if frame[0] & 1:
+            self._receive_of_group(to, packet)
+        elif packet.protocol == UDP and packet.source == to.peer_ipv4:
+            self._receive_on_link(to, packet)
+        else:
+            self._receive(self._nodes[to.interface.node], packet)
+
+    def _receive_on_link(self, end: "_End", packet: Packet) -> None:
+        found = end.ports.get(packet.destination_port)
+        if found is not None:
+            endpoint, port = found
+            endpoint.receive(port, packet.content[UDP_HEADER:], None, self.now)
             self._settle(self._nodes[end.interface.node])
 
-    def _forward(self, hop: Hop, packet: Packet) -> None:
-        frame = b""
-        if self._capture is not None:
-            frame = ipv4_frame(
-                hop.out.mac,
-                hop.into.mac,
-                packet.source,
-                packet.destination,
-                packet.protocol,
-                packet.content,
-                packet.ident,
-                packet.ttl,
-            )
-        node = self._nodes[hop.into.node]
-        size = ETHERNET_HEADER + IPV4_HEADER + len(packet.content)
-        only = self._by_name[hop.into.name]
-        self._transmit(
-            self._by_name[hop.out.name],
-            frame,
-            size,
-            lambda _: self._receive(node, packet),
-            only=only,
-            air=len(packet.content) - UDP_HEADER if packet.protocol == UDP else None,
-        )
+    def _receive_of_group(self, end: "_End", packet: Packet) -> None:
+        listeners = end.groups.get((packet.destination, packet.destination_port), ())
+        for endpoint, port in listeners:
+            sender = packet.source, packet.source_port
+            endpoint.receive(port, packet.content[UDP_HEADER:], sender, self.now)
+        if listeners:
+            self._settle(self._nodes[end.interface.node])
 
     def _receive(self, node: "_Node", packet: Packet) -> None:
         node.station.receive(packet, self.now)
         self._settle(node)
-
-    def _transmit(
-        self,
-        end: "_End",
-        frame: bytes,
-        size: int,
-        deliver: "Callable[[_End], None]",
-        *,
-        only: "_End | None" = None,
-        air: int | None = None,
-    ) -> None:
-        """Send a frame to all that an interface reaches, or to one of them only.
-
-        `air` is what of it goes on air in a radio cell, bytes of payload; None for nothing.
-        """
-        self._record(end, frame, Direction.OUT)
-        if end.air is not None:
-            end.air.send(end, air, _Sent(end, frame, size, deliver, only), self.now)
-        elif end.up:
-            for to, pipe in end.pipes:
-                arrivals = pipe.send(self.now, size)
-                if only is None or to is only:
-                    self._arrange(end, to, arrivals, frame, deliver)
-
-    def _come_down(self, sent: "_Sent", receiver: str) -> None:
-        """Let a frame that has been on air go on to one that has heard it."""
-        for to, pipe in sent.end.pipes:
-            if to.interface.node == receiver:
-                arrivals = pipe.send(self.now, sent.size)
-                if sent.only is None or to is sent.only:
-                    self._arrange(sent.end, to, arrivals, sent.frame, sent.deliver)
-
-    def _arrange(
-        self,
-        end: "_End",
-        to: "_End",
-        arrivals: Iterable[int],
-        frame: bytes,
-        deliver: "Callable[[_End], None]",
-    ) -> None:
-        breaks = end.breaks, to.breaks
-
-        def arrive() -> None:
-            if (end.breaks, to.breaks) == breaks and to.up:
-                self._record(to, frame, Direction.IN)
-                deliver(to)
-
-        for arrival in arrivals:
-            self.at(arrival, FRAME, arrive)
 
     def _record(self, end: "_End", frame: bytes, direction: Direction) -> None:
         if self._capture is not None:
@@ -357,7 +299,18 @@ class _End:
     """One interface: the pipe to each that it reaches, who listens, whether its link is up or its node there,
     how often that has ended, and the air of a radio cell."""
 
-    __slots__ = ("air", "breaks", "groups", "index", "interface", "pipes", "ports", "sent", "up")
+    __slots__ = (
+        "air",
+        "breaks",
+        "groups",
+        "index",
+        "interface",
+        "peer_ipv4",
+        "pipes",
+        "ports",
+        "sent",
+        "up",
+    )
 
     def __init__(self, interface: Interface, index: int) -> None:
         self.interface = interface
@@ -365,10 +318,16 @@ class _End:
         self.pipes: list[tuple[_End, Pipe]] = []
         self.ports: dict[int, _Listener] = {}  # by UDP port
         self.groups: dict[tuple[str, int], list[_Listener]] = {}  # by address and UDP port
+        self.peer_ipv4 = interface.peer_ipv4 if isinstance(interface, LinkEnd) else ""
         self.sent = 0
         self.up = True
         self.breaks = 0
         self.air: _Air | None = None
+
+    def next_ident(self) -> int:
+        """Return the IPv4 identification of the next datagram that programs send by this interface."""
+        self.sent = (self.sent + 1) & 0xFFFF
+        return self.sent
 
 
 class _Sent(NamedTuple):
@@ -376,9 +335,7 @@ class _Sent(NamedTuple):
 
     end: _End
     frame: bytes
-    size: int
-    deliver: Callable[[_End], None]
-    only: _End | None
+    packet: Packet
 
 
 class _Air:
@@ -390,14 +347,17 @@ class _Air:
         self._alarm = Alarm(network, self._wake, _MOST_ALARMS, self._stuck)
         self._name = medium.name
 
-    def send(self, end: _End, payload: int | None, sent: _Sent, now: int) -> None:
+    def send(self, end: _End, frame: bytes, packet: Packet, now: int) -> None:
         """Send a frame."""
-        self.cell.send(end.interface.node, payload, sent, now)
+        self.cell.send(end.interface.node, air_payload(frame), _Sent(end, frame, packet), now)
         self._alarm.set(self.cell.next_deadline())
 
     def _wake(self) -> None:
         for reception in self.cell.wake(self._network.now):
-            self._network._come_down(reception.frame, reception.receiver)
+            end, frame, packet = reception.frame
+            for to, pipe in end.pipes:
+                if to.interface.node == reception.receiver:
+                    self._network._pass(end, to, pipe, frame, packet)
         self._alarm.set(self.cell.next_deadline())
 
     def _stuck(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from base.endpoint import Address, DatagramPort, Endpoint, Program, StreamEndpoint, StreamPort
-from captures.layers.frames import UDP_HEADER, udp_datagram
+from captures.layers.frames import ETHERNET_HEADER, IPV4_HEADER, UDP_HEADER, ipv4_frame, udp_datagram
 from topologies.emulator.streams import Streams
 from topologies.emulator.tcp.stack import Stack
 from topologies.model import Hop, Topology
@@ -23,6 +23,8 @@ from topologies.routing import BY_DELAY, Routing, equal_routes
 TTL: Final = 64
 TCP, UDP = 6, 17
 """Numbers of the protocols in IPv4."""
+
+_HEADERS: Final = ETHERNET_HEADER + IPV4_HEADER
 
 
 class Packet(NamedTuple):
@@ -34,6 +36,39 @@ class Packet(NamedTuple):
     content: bytes
     ident: int
     ttl: int = TTL
+
+    @property
+    def source_port(self) -> int:
+        """The port that a UDP datagram or TCP segment is from."""
+        return int.from_bytes(self.content[:2])
+
+    @property
+    def destination_port(self) -> int:
+        """The port that a UDP datagram or TCP segment is for."""
+        return int.from_bytes(self.content[2:4])
+
+    def to_frame(self, source_mac: bytes, destination_mac: bytes) -> bytes:
+        """Return the Ethernet frame that carries it."""
+        source, destination, protocol, content, ident, ttl = self
+        return ipv4_frame(source_mac, destination_mac, source, destination, protocol, content, ident, ttl)
+
+    @classmethod
+    def of_frame(cls, frame: bytes) -> "Packet | None":
+        """Return the packet in an Ethernet frame; None if a kernel would drop it as damaged.
+
+        IPv4 without options (RFC 791) is read, and its checksum and that of UDP verified (RFC 1071).
+        """
+        header, content = frame[ETHERNET_HEADER:_HEADERS], frame[_HEADERS:]
+        total = int.from_bytes(header[2:4]) - IPV4_HEADER
+        if header[:1] != b"\x45" or total != len(content) or int.from_bytes(header) % 0xFFFF:
+            return None
+        protocol = header[9]
+        if protocol == UDP:
+            words = int.from_bytes(content) << (len(content) % 2 * 8)
+            if (int.from_bytes(header[12:]) + UDP + len(content) + words) % 0xFFFF:
+                return None
+        source, destination = (".".join(map(str, header[at : at + 4])) for at in (12, 16))
+        return cls(source, destination, protocol, content, int.from_bytes(header[4:6]), header[8])
 
 
 Outgoing = tuple[Hop | None, Packet]
@@ -138,14 +173,13 @@ class Station:
         return Packet(source, destination, protocol, content, self._sent)
 
     def _receive_datagram(self, packet: Packet, now: int) -> None:
-        content = packet.content
-        number = int.from_bytes(content[2:4])
+        number = packet.destination_port
         if number not in self._ports:
             self.drops["port unreachable"] += 1
             return
         endpoint, port = self._ports[number]
-        sender = packet.source, int.from_bytes(content[:2])
-        endpoint.receive(port, content[UDP_HEADER:], sender, now)
+        sender = packet.source, packet.source_port
+        endpoint.receive(port, packet.content[UDP_HEADER:], sender, now)
 
     def _route(self, packet: Packet) -> None:
         if packet.destination in self._own:

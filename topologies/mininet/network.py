@@ -328,6 +328,13 @@ def _choose(
         why_not: str | None = "the network has a broadcast medium"
     elif dilation > 1:
         why_not = "its clock is the machine's, and the run's is slower"
+    elif unknown := [
+        name
+        for link in topology.links
+        for name, each in link.active.items()
+        if each.changes and not each.netem
+    ]:
+        why_not = f"it has no {unknown[0]}"
     else:
         why_not = sandbox.why_no_netem()
     if why_not is None:

@@ -185,11 +185,9 @@ class Relay:
     def _receive(self) -> None:
         """Put frames that have come in on their way."""
         ways = self._ways
-        heap = self._heap
         clock_offset = time.monotonic_ns() - time.time_ns()
         for stamp, interface, frame in self._ring.take(_BATCH):
             now = (stamp + clock_offset) // self._dilation
-            target = None if frame[0] & 1 else frame[:6]  # a group's address is odd
             found = ways.get(interface, ())
             if interface in self._airs:
                 cell, sender = self._airs[interface]
@@ -199,24 +197,25 @@ class Relay:
                 if not way.is_up or now < way.since:
                     way.cut += 1
                     continue
-                arrivals = way.pipe.send(now, len(frame))
-                if len(found) > 1 and target not in (None, way.hop.into.mac):
-                    continue
-                for arrival in arrivals:
-                    self._frames += 1
-                    heapq.heappush(heap, (arrival, self._frames, way.breaks, way, frame))
+                self._pass(way, now, frame, is_shared=len(found) > 1)
 
     def _bring_down(self, cell: Cell[tuple[int, bytes]]) -> None:
         """Put what has been on air on the rest of its way."""
         for reception in cell.wake(self._now()):
             interface, frame = reception.frame
-            target = None if frame[0] & 1 else frame[:6]
             for way in self._ways[interface]:
                 if way.hop.into.node == reception.receiver and way.is_up:
-                    arrivals = way.pipe.send(reception.time, len(frame))
-                    for arrival in arrivals if target in (None, way.hop.into.mac) else ():
-                        self._frames += 1
-                        heapq.heappush(self._heap, (arrival, self._frames, way.breaks, way, frame))
+                    self._pass(way, reception.time, frame, is_shared=True)
+
+    def _pass(self, way: _Way, now: int, frame: bytes, *, is_shared: bool) -> None:
+        """Send a frame through a pipe; on a shared medium, receivers drop what is for another's address."""
+        arrivals = way.pipe.send(now, frame)
+        is_for_group = frame[0] & 1
+        if is_shared and not is_for_group and not frame.startswith(way.hop.into.mac):
+            return
+        for arrival, arrived in arrivals:
+            self._frames += 1
+            heapq.heappush(self._heap, (arrival, self._frames, way.breaks, way, arrived))
 
     def _release(self) -> None:
         """Send the frames that are due."""

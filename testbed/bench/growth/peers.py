@@ -14,7 +14,9 @@ from forwarder.wire.lp import NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 from ndn_over_ssb.contract import Terms, clause
+from ndn_over_ssb.negotiation import Policy
 from ndn_over_ssb.participant import Participant
+from ndn_over_ssb.side import ScuttlebuttSide
 from ssb.graph import Graph
 from ssb.keys import Identity
 from ssb.message import Message
@@ -293,9 +295,13 @@ def _participant(count: int, world: World) -> Work:
         return feeds.publish(provider, content, 1e12)
 
     one = Participant(
-        provider, peer, peer, feeds, publish, _ref("root", 0), Forwarder(rng=Random(0)),
-        offer=Terms(), epoch_ms=1e12, now=world.zero,
-    )  # fmt: skip
+        ScuttlebuttSide(
+            identity=provider, program=peer, peer=peer, feeds=feeds, publish=publish, epoch_ms=1e12
+        ),
+        Policy(root=_ref("root", 0), offer=Terms()),
+        Forwarder(rng=Random(0)),
+        now=world.zero,
+    )
     assert one.next_deadline() is not None
 
     def work() -> None:

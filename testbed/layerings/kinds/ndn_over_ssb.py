@@ -25,7 +25,9 @@ from forwarder.wire.tlv import MalformedPacket
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import Passage
 from ndn_over_ssb.name_space import statement
+from ndn_over_ssb.negotiation import Policy
 from ndn_over_ssb.participant import Participant
+from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
 from ssb.message import Message
@@ -155,16 +157,20 @@ class NdnOverSsbNode:
             self._trust = Trust(SCHEMA, anchor_of(context.seed).certificate, random, EPOCH_MS)
         self._journey = _Journey({_identity(context, node).ref: node for node in context.network.nodes})
         self._participant = Participant(
-            own,
-            peer,
-            peer,
-            store,
-            publish,
-            _identity(context, self._providers[0]).ref,
+            ScuttlebuttSide(
+                identity=own,
+                program=peer,
+                peer=peer,
+                feeds=store,
+                publish=publish,
+                epoch_ms=EPOCH_MS,
+            ),
+            Policy(
+                root=_identity(context, self._providers[0]).ref,
+                offer=self._terms._replace(transit=True) if self._is_provider else None,
+            ),
             forwarder,
-            offer=self._terms._replace(transit=True) if self._is_provider else None,
             trust=self._trust,
-            epoch_ms=EPOCH_MS,
             now=now,
             watch=self._journey.passed,
             answer=self._answer,
@@ -290,12 +296,12 @@ class NdnOverSsbNode:
             **self._journey.sums,
         }
         if self._held:
-            row["answered_here"] = participant.answered
+            row["answered_here"] = participant.packets.answered
         if self._trust is not None:
             row |= {
                 "data_accepted": self._trust.accepted,
                 "data_refused": self._trust.refused,
-                "data_checking_ns": participant.checking_ns,
+                "data_checking_ns": participant.packets.checking_ns,
             }
         return row
 

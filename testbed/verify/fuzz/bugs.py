@@ -56,26 +56,30 @@ BUGS = {
         "wire", "forwarder.wire.packet", "Interest.with_nonce", "kind in _BEFORE_NONCE", "kind == NAME"
     ),
     "HopLimit 0 passed on": Bug(
-        "node", "forwarder.forwarder", "Forwarder._is_admitted", "interest.hop_limit == 0", "False"
+        "node",
+        "forwarder.pipelines.interests",
+        "InterestPipeline._is_admitted",
+        "interest.hop_limit == 0",
+        "False",
     ),
     "state made before the name is checked": Bug(
         "node",
-        "forwarder.forwarder",
-        "Forwarder._on_interest",
+        "forwarder.pipelines.interests",
+        "InterestPipeline.receive",
         "ends = prefix_ends(interest.name)",
-        "self.dead_nonces.add(interest.name, 0, now); ends = prefix_ends(interest.name)",
+        "self.tables.dead_nonces.add(interest.name, 0, now); ends = prefix_ends(interest.name)",
     ),
     "a forwarding hint unchecked": Bug(
         "node",
-        "forwarder.forwarder",
-        "Forwarder._complete",
+        "forwarder.pipelines.interests",
+        "InterestPipeline._complete",
         "interest.forwarding_hint and self._has_arrived(interest)",
         "False",
     ),
     "a Nack for nothing": Bug(
         "node",
-        "forwarder.forwarder",
-        "Forwarder._on_nack",
+        "forwarder.pipelines.nacks",
+        "NackPipeline.receive",
         "entry is None or record is None or record.nonce",
         "entry is not None and record is not None and record.nonce",
     ),

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from forwarder.tables.content_store import ContentStore
-from ndn_over_ssb import participant
+from ndn_over_ssb import routes
 from ndn_over_ssb.contract import Contract
 from ndn_over_ssb.line import Line
-from ndn_over_ssb.participant import Participant
+from ndn_over_ssb.links import Links
 from ssb.message import Message
 from testbed.verify.simulate.mutants import Patch, returns
 
@@ -74,9 +74,9 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "no new epoch": (Patch(Contract, "epoch", _first_epoch),),
     "feeds read are kept": (Patch(Line, "_remove", _kept),),
     "nothing is acknowledged": (Patch(Line, "_hop", _silent_hop),),
-    "no routes": (Patch(participant, "find_ways", _no_ways),),
+    "no routes": (Patch(routes, "find_ways", _no_ways),),
     "caches keep what was revoked": (Patch(ContentStore, "erase", returns(0)),),
-    "lines stay when contracts end": (Patch(Participant, "_drop", returns(None)),),
-    "any rate": (Patch(Participant, "_charge", returns(True)),),
-    "a delegated prefix is its giver's": (Patch(participant, "_Nowhere", lambda original: _Silent),),
+    "lines stay when contracts end": (Patch(Links, "close", returns(None)),),
+    "any rate": (Patch(Links, "charge", returns(True)),),
+    "a delegated prefix is its giver's": (Patch(routes, "_Nowhere", lambda original: _Silent),),
 }

@@ -15,7 +15,9 @@ from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_interest, read_name
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.name_space import statement
+from ndn_over_ssb.negotiation import Policy
 from ndn_over_ssb.participant import Participant
+from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
 from ssb.message import Message
@@ -207,18 +209,18 @@ class ProviderNetwork:
             return message
 
         node = kind(
-            own,
-            peer,
-            peer,
-            store,
-            publish,
-            identity("root").ref,
+            ScuttlebuttSide(
+                identity=own,
+                program=peer,
+                peer=peer,
+                feeds=store,
+                publish=publish,
+                may_publish=lambda: name not in self.unsure,
+                epoch_ms=EPOCH_MS,
+            ),
+            Policy(root=identity("root").ref, offer=offer, admits=admits),
             Forwarder(rng=Random(f"{self._seed} {name} {now} forwarder"), controlled_push=False),
-            offer=offer,
-            admits=admits,
-            may_say=lambda: name not in self.unsure,
             trust=None if trust is None else trust(),
-            epoch_ms=EPOCH_MS,
             now=now,
         )
         self.nodes[name] = node
@@ -261,7 +263,7 @@ class ProviderNetwork:
 
     def say(self, name: str, do: str, **parts: Any) -> str:
         """Have a participant make a statement about the name space; return its id."""
-        message: Message = self.do(name, lambda node: node.say(statement(do, **parts), self.now))
+        message: Message = self.do(name, lambda node: node.publish(statement(do, **parts), self.now))
         return message.id
 
     def allocate(self, prefix: str, holder: str, repositories: Sequence[str] = ()) -> str:

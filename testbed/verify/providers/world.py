@@ -58,7 +58,7 @@ class _Hostile(Participant):
 
 class _Flooder(_Hostile):
     def misbehave(self, line: Any, now: int) -> None:
-        for link in self._links.values():
+        for link in self._links:
             link.allowance = Allowance(1e9, 1e9, now)
 
 

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any
 
-from forwarder.forwarder import Forwarder
 from forwarder.links import reliability
 from forwarder.links.reassembly import Reassembler
 from forwarder.links.reliability import Reliability
+from forwarder.pipelines.data import DataPipeline
+from forwarder.pipelines.nacks import NackPipeline
+from forwarder.pipelines.next_hops import NextHops
 from forwarder.strategies.suppression import Suppression
 from forwarder.tables.content_store import ContentStore
 from forwarder.tables.dead_nonces import DeadNonces
@@ -30,7 +32,7 @@ def _unknown(original: Any) -> Callable[..., Any]:
 
 
 def _back_too(original: Any) -> Callable[..., Any]:
-    def on_data(self: Forwarder, face: Face, *rest: Any) -> None:
+    def on_data(self: DataPipeline, face: Face, *rest: Any) -> None:
         before, face.link_type = face.link_type, LinkType.AD_HOC
         original(self, face, *rest)
         face.link_type = before
@@ -64,17 +66,21 @@ def _stale(original: Any) -> Callable[..., Any]:
 
 
 def _first_nack(original: Any) -> Callable[..., Any]:
-    def on_nack(self: Forwarder, face: Face, packet: bytes, reason: int, now: int) -> None:
-        entry = self.pit.find(parse_interest(packet))
+    def on_nack(self: NackPipeline, face: Face, packet: bytes, reason: int, now: int) -> None:
+        entry = self.tables.pit.find(parse_interest(packet))
         original(self, face, packet, reason, now)
-        if entry is not None and entry in list(self.pit) and any(out.nacked for out in entry.out_records):
-            self._refuse(entry, reason, now)
+        if (
+            entry is not None
+            and entry in list(self.tables.pit)
+            and any(out.nacked for out in entry.out_records)
+        ):
+            self.refuse(entry, reason, now)
 
     return on_nack
 
 
 def _late_nack(original: Any) -> Callable[..., Any]:
-    def refuse(self: Forwarder, entry: PitEntry, *rest: Any) -> None:
+    def refuse(self: NackPipeline, entry: PitEntry, *rest: Any) -> None:
         for record in entry.in_records:
             record.expiry = 1 << 62
         original(self, entry, *rest)
@@ -125,22 +131,22 @@ def _any_way(original: Any) -> Callable[..., Any]:
 
 
 def _nack_as_well(original: Any) -> Callable[..., Any]:
-    def on_data(self: Forwarder, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
-        entries = [entry for entry in self.pit.match(parse_data(packet)) if not entry.passed]
+    def on_data(self: DataPipeline, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
+        entries = [entry for entry in self.tables.pit.match(parse_data(packet)) if not entry.passed]
         records = [record for entry in entries for record in entry.in_records]
         original(self, face, packet, header, now)
         for record in records:
-            requester = self.faces[record.face]
+            requester = self.tables.faces[record.face]
             if record.expiry > now and requester is not face and not requester.is_local:
-                self._send_nack(requester, record.wire, NO_ROUTE, record.token)
+                self.egress.send_nack(requester, record.wire, NO_ROUTE, record.token)
 
     return on_data
 
 
 CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "PIT entry not removed after Data": (Patch(Pit, "remove", returns(None)),),
-    "Data sent back": (Patch(Forwarder, "_on_data", _back_too),),
-    "Interest sent back": (Patch(Forwarder, "_next_hops", _any_way),),
+    "Data sent back": (Patch(DataPipeline, "receive", _back_too),),
+    "Interest sent back": (Patch(NextHops, "allowed", _any_way),),
     "loops unseen": (
         Patch(PitEntry, "is_loop", returns(False)),
         Patch(DeadNonces, "has", _unknown),
@@ -151,9 +157,9 @@ CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "lifetime not renewed": (Patch(Pit, "extend", _not_renewed),),
     "repetition suppressed for ever": (Patch(Suppression, "lets_through", _once),),
     "MustBeFresh ignored": (Patch(ContentStore, "find", _stale),),
-    "first Nack passed on": (Patch(Forwarder, "_on_nack", _first_nack),),
-    "Nack after Data": (Patch(Forwarder, "_on_data", _nack_as_well),),
-    "Nack after the lifetime": (Patch(Forwarder, "_refuse", _late_nack),),
+    "first Nack passed on": (Patch(NackPipeline, "receive", _first_nack),),
+    "Nack after Data": (Patch(DataPipeline, "receive", _nack_as_well),),
+    "Nack after the lifetime": (Patch(NackPipeline, "refuse", _late_nack),),
     "acknowledged before it came": (Patch(Reliability, "receive", _next_too),),
     "repeated frames passed on": (Patch(Reliability, "receive", _repeats_passed_on),),
     "frames repeated without end": (Patch(reliability, "MAX_REPEATS", lambda _: 1 << 30),),

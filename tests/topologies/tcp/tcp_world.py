@@ -84,7 +84,7 @@ class World:
         on_the_way = self.mangle(node, octets) if self.mangle else octets
         if on_the_way is not None and not self.is_cut:
             whole = on_the_way == octets
-            for arrival in self.pipes[node].send(self.now, ETHERNET_AND_IPV4 + len(octets)):
+            for arrival, _ in self.pipes[node].send(self.now, bytes(ETHERNET_AND_IPV4 + len(octets))):
                 self.at(arrival, lambda: self._arrive(1 - node, on_the_way, frame, whole))
 
     def _arrive(self, node, octets, frame, whole):

@@ -110,11 +110,6 @@ class Sender:
         """Sequence numbers sent and not acknowledged: FlightSize."""
         return self.next - self.unacknowledged
 
-    @property
-    def congestion_window(self) -> int:
-        """The congestion window, bytes."""
-        return self._congestion.window
-
     def write(self, data: bytes | bytearray | memoryview) -> int:
         """Take as much of the data as there is room for; return how many bytes that is."""
         room = max(0, self._capacity - len(self._buffer))

@@ -1,0 +1,138 @@
+"""The contracts in force, each a line to the other side and a face of the forwarder."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from base.timers import Timers
+from base.units import SECOND
+from forwarder.host import Host
+from ndn_over_ssb.allowance import Allowance
+from ndn_over_ssb.contract import Contract
+from ndn_over_ssb.line import Line, Passage
+from ndn_over_ssb.side import ScuttlebuttSide
+from ssb.keys import Identity
+
+_PATIENCE_S: Final = 1.0  # a customer whose debt is longer is not received until it is earned
+
+
+@dataclass(slots=True)
+class Link:
+    """A contract in force.
+
+    Attributes:
+        contract: it, and
+        epoch: the epoch under way.
+        line: to the other side.
+        face: of the forwarder.
+        allowance: what the customer may send.
+        reads: feeds by which the line is found.
+    """
+
+    contract: Contract
+    epoch: int
+    line: Line
+    face: int
+    allowance: Allowance
+    reads: tuple[str, ...] = ()
+
+
+class Links:
+    """All links of a participant; `watch` is called with the other side and each packet on a line."""
+
+    def __init__(self, side: ScuttlebuttSide, host: Host, watch: Callable[[str, Passage], None]) -> None:
+        self._side = side
+        self._host = host
+        self._watch = watch
+        self._by_contract: dict[str, Link] = {}
+        self._by_face: dict[int, Link] = {}
+        self._by_feed: dict[str, Link] = {}
+        self._unflushed: dict[str, Link] = {}  # links whose lines may have something to write
+        self._held: Timers[str] = Timers()  # of when customers that sent too much are received again
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self._by_contract.values())
+
+    def __len__(self) -> int:
+        return len(self._by_contract)
+
+    def get(self, contract: str) -> Link | None:
+        """Return the link of a contract, by its id."""
+        return self._by_contract.get(contract)
+
+    def at_face(self, face: int) -> Link | None:
+        """Return the link of a face."""
+        return self._by_face.get(face)
+
+    def reading(self, feed: str) -> Link | None:
+        """Return the link whose line reads a feed."""
+        return self._by_feed.get(feed)
+
+    def open(self, contract: Contract, identities: Callable[[int], Identity], now: int) -> None:
+        """Open the link of a contract whose epoch both sides have begun.
+
+        `identities`: by number, those of the transient feeds that this side writes.
+        """
+        side, other, terms = self._side, contract.other(self._side.me), contract.terms
+        assert terms is not None
+        feed = contract.begun[other][1]
+        watch = partial(self._watch, other)
+        line = Line(side.peer, side.feeds, other, terms, identities, feed, now, watch)
+        face = self._host.add_face()
+        face.uri = f"ssb:{other}"
+        # A customer keeps half of what it may send at once for the jitter of the way to its provider.
+        burst = terms.rate if contract.provider == side.me else terms.rate / 2
+        link = Link(contract, contract.epoch, line, face.number, Allowance(terms.rate, burst, now))
+        self._by_contract[contract.id] = self._by_face[face.number] = link
+        self.note(link)
+
+    def close(self, link: Link, now: int) -> None:
+        """Close a link, its line and its face."""
+        link.line.close()
+        self.note(link)
+        self._unflushed.pop(link.contract.id, None)
+        self._held.set(link.contract.id, None)
+        self._host.remove_face(link.face, now)
+        del self._by_contract[link.contract.id], self._by_face[link.face]
+
+    def note(self, link: Link) -> None:
+        """Index a link by the feeds that its line reads now, and schedule what the line has to write."""
+        for feed in link.reads:
+            if self._by_feed.get(feed) is link:
+                del self._by_feed[feed]
+        link.reads = link.line.reads
+        for feed in link.reads:
+            self._by_feed.setdefault(feed, link)
+        self._unflushed[link.contract.id] = link
+
+    def put(self, link: Link, packet: bytes, now: int) -> bool:
+        """Put a packet on a line; return whether there was room."""
+        self._unflushed[link.contract.id] = link
+        return link.line.put(packet, now)
+
+    def flush(self, now: int) -> None:
+        """Write what waits on lines."""
+        for link in sorted(self._unflushed.values(), key=lambda link: link.face):
+            link.line.flush(now, self._side.ms(now))
+            if not link.line.is_waiting:
+                del self._unflushed[link.contract.id]
+
+    def charge(self, link: Link, now: int) -> bool:
+        """Charge a customer for a packet; return whether it may still send that one."""
+        if link.contract.provider != self._side.me:
+            return True
+        may_send = link.allowance.take(now, in_debt=True)
+        if link.contract.id not in self._held and link.allowance.debt_s > _PATIENCE_S:
+            self._held.set(link.contract.id, now + int(link.allowance.debt_s * SECOND))
+            link.line.hold_back(now)
+        return may_send
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        return self._held.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """Receive customers again whose debt has been earned."""
+        for contract in self._held.expire(now):
+            self._by_contract[contract].line.release(now)

@@ -1,0 +1,213 @@
+"""The life of contracts: requests answered, epochs begun, lines opened and closed."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from base.timers import Timers
+from ndn_over_ssb.allowance import Allowance
+from ndn_over_ssb.contract import Contract, Contracts, InvalidClause, Terms, clause
+from ndn_over_ssb.links import Link, Links
+from ndn_over_ssb.side import ScuttlebuttSide
+from ssb.keys import Identity
+
+_CONTRACTS: Final = 1_000  # that a provider has at once
+_REPLIES: Final = 20  # requests and epochs of a customer that a provider answers, at once and in an hour
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a participant offers, and to whom.
+
+    Attributes:
+        root: the identity that allocates the name space.
+        offer: what it grants customers as a provider; None if it is none.
+        admits: whether an identity may be a customer.
+    """
+
+    root: str
+    offer: Terms | None = None
+    admits: Callable[[str], bool] = lambda customer: True
+
+
+class Negotiation:
+    """The participant's side of its contracts.
+
+    Args:
+        side: the Scuttlebutt side.
+        policy: what is offered, and to whom.
+        contracts: as logs have them.
+        links: of the contracts in force.
+        publish: (content, time, ns): append a message to the participant's log.
+        counters: requests that were not answered, by a word each.
+
+    Attributes:
+        open: contracts of this participant that are not over, by id.
+        is_silent: the participant's feed could not be written to when there was something to write.
+    """
+
+    def __init__(
+        self,
+        side: ScuttlebuttSide,
+        policy: Policy,
+        contracts: Contracts,
+        links: Links,
+        publish: Callable[[Mapping[str, Any], int], Any],
+        counters: Counter[str],
+    ) -> None:
+        self._side = side
+        self._me = side.me
+        self._policy = policy
+        self._contracts = contracts
+        self._links = links
+        self._publish = publish
+        self._counters = counters
+        self._secret = side.identity.sign(b"feednet: keys of transient feeds")
+        self.open: dict[str, Contract] = {}
+        self.is_silent = False
+        self._has_offered = False
+        # Contract -> the number of the message by which its epoch was begun here.
+        self._labels: dict[str, int] = {}
+        self._broken: dict[str, None] = {}  # contracts that are to be ended
+        self._ends: Timers[str] = Timers()  # of those open that are accepted
+        self._replies: dict[str, Allowance] = {}  # customer -> what is written to this log because of it
+
+    def note(self, contract: Contract) -> None:
+        """Follow a contract that a message has changed, if it is one of this participant's."""
+        if self._me in (contract.customer, contract.provider):
+            self.open[contract.id] = contract
+            self._ends.set(contract.id, self._side.ns(contract.until) if contract.is_accepted else None)
+
+    def next_deadline(self) -> int | None:
+        """Return when the next contract ends, ns."""
+        return self._ends.next_deadline()
+
+    def expire(self, now: int) -> bool:
+        """Return whether contracts have ended."""
+        return bool(self._ends.expire(now))
+
+    def resume(self, now: int) -> None:
+        """Begin new epochs of the contracts in force, after a start anew."""
+        for contract in list(self.open.values()):
+            if contract.holds(self._side.ms(now)) and not self.is_silent:
+                self._begin(contract, contract.epoch + 1, now)
+
+    def abort(self, link: Link, now: int) -> None:
+        """End a contract whose other side does not keep to the protocol."""
+        self._broken[link.contract.id] = None
+        self._links.close(link, now)
+
+    def publish_pending(self, now: int) -> None:
+        """Publish the offer and the ends of aborted contracts, as soon as the feed may be written to."""
+        self.is_silent = not self._side.may_publish()
+        if self.is_silent:
+            return
+        offer = self._policy.offer
+        if offer is not None and not self._has_offered:
+            if self._contracts.offers.get(self._me) != offer:
+                self._publish(clause("offer", terms=offer), now)
+            self._has_offered = True
+        while self._broken:
+            contract = next(iter(self._broken))
+            self._publish(clause("end", contract=contract), now)
+            del self._broken[contract]
+
+    def update(self, now: int) -> None:
+        """Bring all open contracts up to date."""
+        for contract in list(self.open.values()):
+            self._update_contract(contract, now)
+
+    def _update_contract(self, contract: Contract, now: int) -> None:
+        """Answer a request, or open, renew or close the line of a contract."""
+        link = self._links.get(contract.id)
+        if not contract.holds(self._side.ms(now)):
+            if link is not None:
+                self._links.close(link, now)
+            if contract.has_ended or contract.is_accepted or contract.refusal is not None:
+                self._close(contract)
+                self._withdraw_feed(contract)
+            elif contract.is_requested and contract.provider == self._me and not self.is_silent:
+                self._answer(contract, now)
+            return
+        if link is not None and link.epoch < contract.epoch:
+            self._links.close(link, now)
+        if contract.id in self._broken:
+            return
+        mine = contract.begun.get(self._me, (-1, ""))[0]
+        # Logs of others may come only after a start anew; what was begun before it is lost.
+        is_old = mine >= 0 and contract.id not in self._labels
+        if mine < max(contract.epoch, 0) or is_old:
+            if self.is_silent:
+                return
+            self._withdraw_feed(contract)
+            if self._may_reply(contract, now):
+                self._begin(contract, max(contract.epoch + is_old, 0), now)
+            else:
+                self._publish(clause("end", contract=contract.id), now)
+        elif mine == contract.begun.get(contract.other(self._me), (-1, ""))[0] and link is None:
+            self._links.open(contract, self._transient(self._labels[contract.id]), now)
+
+    def _close(self, contract: Contract) -> None:
+        self.open.pop(contract.id, None)
+        self._ends.set(contract.id, None)
+
+    def _answer(self, contract: Contract, now: int) -> None:
+        """Accept or refuse a request."""
+        customer, offer = contract.customer, self._policy.offer
+        if not self._may_reply(contract, now):
+            self._close(contract)
+            return
+        reason = ""
+        if offer is None:
+            reason = "not a provider"
+        elif not self._policy.admits(customer):
+            reason = "not admitted"
+        elif len(self._links) >= _CONTRACTS:
+            reason = "too many customers"
+        else:
+            assert contract.asked is not None
+            try:
+                terms = contract.asked.within(offer)
+            except InvalidClause as error:
+                reason = str(error)
+        if reason:
+            self._counters["requests refused"] += 1
+            self._publish(clause("refuse", contract=contract.id, customer=customer, reason=reason), now)
+            return
+        self._publish({"type": "contact", "contact": customer, "following": True}, now)
+        self._publish(clause("accept", contract=contract.id, customer=customer, terms=terms), now)
+
+    def _may_reply(self, contract: Contract, now: int) -> bool:
+        """Return whether a customer may have this log grow once more: what is in a log stays there."""
+        if contract.provider != self._me:
+            return True
+        rate = _REPLIES / 3600
+        replies = self._replies.setdefault(contract.customer, Allowance(rate, _REPLIES, now))
+        if replies.take(now):
+            return True
+        self._counters["too many requests of one customer"] += 1
+        return False
+
+    def _begin(self, contract: Contract, epoch: int, now: int) -> None:
+        """Begin an epoch with a new transient feed, shared with the other side."""
+        label = self._side.feeds.tips().get(self._me, 0) + 1
+        feed = self._transient(label)(0).ref
+        self._side.peer.share(feed, contract.other(self._me), now, receives=False)
+        self._publish(clause("begin", contract=contract.id, epoch=epoch, feed=feed), now)
+        self._labels[contract.id] = label
+
+    def _withdraw_feed(self, contract: Contract) -> None:
+        """Withdraw the transient feed of an epoch that the other side has not begun."""
+        label = self._labels.pop(contract.id, None)
+        if label is not None:
+            self._side.peer.replication.forget(self._transient(label)(0).ref)
+
+    def _transient(self, label: int) -> Callable[[int], Identity]:
+        """Return the identities of an epoch's transient feeds, by number."""
+
+        def identity(number: int) -> Identity:
+            return Identity.from_seed(hashlib.sha256(self._secret + f"{label} {number}".encode()).digest())
+
+        return identity

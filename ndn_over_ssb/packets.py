@@ -1,0 +1,116 @@
+"""Packets between lines and the forwarder: rates, terms of contracts, and certificates of Data."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from forwarder.host import Host
+from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_data, open_interest, parse_lp
+from forwarder.wire.packet import Interest
+from ndn_over_ssb.links import Link, Links
+from ndn_over_ssb.name_space import NameSpace
+from ndn_over_ssb.trust import Trust
+
+
+class Packets:
+    """What passes between links and the forwarder, and what does not.
+
+    Args:
+        me: the participant.
+        host: the forwarder with its faces.
+        links: the contracts in force.
+        name_space: who holds which prefix.
+        counters: packets that did not pass, by a word each.
+        trust: checks Data that come by contracts; None if all may pass.
+        answer: see Participant.
+
+    Attributes:
+        answered: Interests that `answer` has kept here.
+        checking_ns: how long Data have waited for the trust's verdict, all together.
+    """
+
+    def __init__(
+        self,
+        me: str,
+        host: Host,
+        links: Links,
+        name_space: NameSpace,
+        counters: Counter[str],
+        trust: Trust | None,
+        answer: Callable[[bytes], bytes | None],
+    ) -> None:
+        self._me = me
+        self._host = host
+        self._links = links
+        self._name_space = name_space
+        self._counters = counters
+        self._trust = trust
+        self._answer = answer
+        self.answered = 0
+        self.checking_ns = 0
+
+    def send(self, face: int, packet: bytes, now: int) -> None:
+        """Put a packet on a line; an Interest that finds no room there, or is one too many, comes back."""
+        link = self._links.at_face(face)
+        if link is None:
+            return
+        interest = open_interest(packet)
+        asks = interest is not None and link.contract.customer == self._me
+        data = self._answer(interest.name) if interest is not None and asks else None
+        if data is not None:
+            self.answered += 1
+            token = parse_lp(packet).pit_token
+            self._host.receive(face, data if token is None else make_lp(data, pit_token=token), None, now)
+            return
+        if asks and not link.allowance.take(now):
+            self._counters["Interests above the rate"] += 1
+        elif self._links.put(link, packet, now):
+            return
+        else:
+            self._counters["no room on the line"] += 1
+        if interest is not None:
+            nack = make_lp(interest.wire, nack_reason=CONGESTION)
+            self._host.receive(face, nack, None, now)
+
+    def receive(self, link: Link, packet: bytes, now: int) -> None:
+        """Take a packet off a line: Interests by the contract's terms, Data by their certificates."""
+        found = open_data(packet)
+        if found is not None:
+            data = found[0]
+            if not self._host.forwarder.pit.match(data):
+                self._counters["Data that nobody asked for"] += 1
+                self._links.charge(link, now)
+            elif self._name_space.find(data.name) is None:
+                self._counters["Data under a prefix that nobody holds"] += 1
+            elif self._trust is None:
+                self._host.receive(link.face, packet, None, now)
+            else:
+                self._trust.check(data, partial(self._judge, link, packet, now), now)
+                self._host.settle(now)
+            return
+        interest = open_interest(packet)
+        if interest is None or link.contract.provider != self._me:
+            self._host.receive(link.face, packet, None, now)
+            return
+        assert link.contract.terms is not None
+        if not self._links.charge(link, now):
+            self._counters["Interests above the rate"] += 1
+            self._refuse(link, packet, interest, CONGESTION, now)
+        elif not link.contract.terms.allow(interest.name):
+            self._counters["Interests outside the contract"] += 1
+            self._refuse(link, packet, interest, NO_ROUTE, now)
+        else:
+            self._host.receive(link.face, packet, None, now)
+
+    def _judge(self, link: Link, packet: bytes, since: int, may_pass: bool, now: int) -> None:
+        self.checking_ns += now - since
+        if not may_pass:
+            self._counters["Data without a chain to the anchor"] += 1
+            self._links.charge(link, now)
+        elif self._links.at_face(link.face) is link:
+            self._host.receive(link.face, packet, None, now)
+
+    def _refuse(self, link: Link, packet: bytes, interest: Interest, reason: int, now: int) -> None:
+        """Answer a customer's Interest with a Nack, without the forwarder."""
+        token = parse_lp(packet).pit_token
+        self._links.put(link, make_lp(interest.wire, nack_reason=reason, pit_token=token), now)
