@@ -1,10 +1,9 @@
 """The sequence chart of a small story, to the letter."""
 
 from base.units import MS
-from testbed.verify.simulate.chart import draw
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.story import Feed, Link, Node, Story, Subscriber
-from testbed.verify.simulate.world import Outcome, Row
+from testbed.verify.kit.chart import draw
+from testbed.verify.kit.outcome import Outcome, Row, Violation
+from testbed.verify.push.stories.story import Feed, Link, Node, Story, Subscriber
 
 STORY = Story(
     seed=7,
