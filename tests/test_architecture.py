@@ -47,6 +47,7 @@ TESTBED = layered(
         "watch",
         "verify",
         "verify/links",
+        "verify/crash",
         "verify/kit",
         "verify/push/stories",
         "verify/push/world",

@@ -1,26 +1,20 @@
-"""Killing processes that write to a store of tinySSB feeds: `python -m testbed.verify.crash --store tiny`.
+"""Killed writers of tinySSB feeds.
 
 The changes of a store follow from its seed: what the n-th one does is known without asking the store. Each is
 one transaction, and writes its number to a record. So after a kill that number must be the last one that was
 acknowledged, or the next, and everything else must be as after that change: entries, chunks, feeds, secrets.
 """
 
-import os
-import shutil
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import NoReturn
 
 from ssb.keys import Identity
-from ssb.store.feeds import StoreError
 from ssb.tiny.entry import first_previous, sign
 from ssb.tiny.store import TinyStore
-from testbed.verify.kill9 import Fault, kill_writer
+from testbed.verify.crash.drill import Drill, Fault
 
-_KILLS_A_STORE = 10
 _OTHER = Identity.from_seed(b"o" * 32)
 
 
@@ -100,65 +94,35 @@ def _change(state: _State, seed: int, store: TinyStore | None) -> None:
         store.put("count", state.count)
 
 
-class TinyDrill:
-    """Kills, one after the other.
-
-    Args:
-        directory: where stores are made.
-        seed: of everything but the instants at which processes are.
-        opening: opens a store for writing.
-
-    Attributes:
-        counts: kills, stores, and changes that were acknowledged, and begun when the kill came.
-    """
+class TinyDrill(Drill):
+    """Kills of writers of tinySSB feeds; `opening` opens a store for writing. See Drill."""
 
     def __init__(self, directory: Path, seed: int, opening: Callable[[Path], TinyStore] = TinyStore) -> None:
-        self.counts: Counter[str] = Counter()
-        self._directory = directory
+        super().__init__(directory, seed)
         self._seed = seed
         self._opening = opening
-        self._rng = Random(seed)
-        self._path = directory
+
+    def begin(self) -> None:
+        """See Drill."""
         self._state = _State()
 
-    def run(self, kills: int) -> None:
-        """Kill so many writers. Raises Fault as soon as the store is not as it should be."""
-        for kill in range(kills):
-            if kill % _KILLS_A_STORE == 0:
-                if kill:
-                    shutil.rmtree(self._path)
-                self._path = self._directory / f"tiny-{kill}"
-                self._path.mkdir()
-                self._state = _State()
-                self.counts["stores"] += 1
-            lines = kill_writer(self._write, self._rng)
-            self.counts["kills"] += 1
-            self.counts["before the store was open"] += not lines
-            acknowledged = sum(line == "done" for line in lines)
-            self.counts["changes acknowledged"] += acknowledged
-            try:
-                self._check(self._state.count + acknowledged, is_midst=bool(lines) and lines[-1] == "begin")
-            except (Fault, StoreError, ValueError) as error:
-                raise Fault(f"kill {kill + 1}: {error}") from error
+    def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
+        """See Drill."""
+        store = self._opening(self.path / "tiny.db")
+        while True:
+            say(b"begin\n")
+            with store.transaction():
+                _change(self._state, self._seed, store)
+            say(b"done\n")
 
-    def _write(self, say: int) -> NoReturn:
-        """Be the child: change the store until the kill."""
-        try:
-            store = self._opening(self._path / "tiny.db")
-            while True:
-                os.write(say, b"begin\n")
-                with store.transaction():
-                    _change(self._state, self._seed, store)
-                os.write(say, b"done\n")
-        except BaseException as error:
-            os.write(say, f"failed {type(error).__name__} {error}\n".encode())
-        finally:
-            os._exit(1)
-
-    def _check(self, acknowledged: int, *, is_midst: bool) -> None:
-        if not (self._path / "tiny.db").exists():
+    def check(self, lines: list[str], *, is_thorough: bool) -> None:
+        """See Drill."""
+        done, is_midst = lines.count("done"), lines[-1:] == ["begin"]
+        self.counts["changes acknowledged"] += done
+        if not (self.path / "tiny.db").exists():
             return
-        with TinyStore(self._path / "tiny.db") as store:
+        acknowledged = self._state.count + done
+        with TinyStore(self.path / "tiny.db") as store:
             count = store.get("count") or 0
             self.counts["in the midst of a change"] += is_midst
             if count not in (acknowledged, acknowledged + is_midst):

@@ -1,44 +1,28 @@
-"""Killing a process that writes to a store: `python -m testbed.verify.crash`.
+"""Killed writers of classic feeds.
 
-Theory of operation. A child process opens the store and changes it in all ways, as fast as it can. It says
-on a pipe what it begins, and what it has been told to be done. At a random instant it is killed (SIGKILL),
-which may be while the store is made, opened, written or merged with its log. The store is opened again. It
-must hold exactly what was acknowledged, with or without the one change that had begun: as whole
-transactions, text by text, and in order of receipt. Then the next child goes on, in the same store or in a
-new one. The own feed must never be in doubt, or its user could not write on, and its mark not below the last
-message whose writing was acknowledged.
-
-All messages follow from the seed, so that their texts are known without asking the store. A kill is not a
-power cut: what the operating system has been given stays.
+After a kill the store must hold exactly what was acknowledged, with or without the one change that had begun:
+as whole transactions, text by text, and in order of receipt. The own feed must never be in doubt, or its user
+could not write on, and its mark not below the last message whose writing was acknowledged.
 """
 
-import os
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, NoReturn
-
-import click
+from typing import NamedTuple
 
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.store.feeds import StoreError
 from ssb.store.mark import Mark
 from ssb.store.mend import check_chains, check_structure
 from ssb.store.own_feed import OwnFeed
 from ssb.store.sqlite import SqliteFeeds
-from testbed.verify.crash_tiny import TinyDrill
-from testbed.verify.crash_views import ViewsDrill
-from testbed.verify.kill9 import Fault, kill_writer
+from testbed.verify.crash.drill import Drill, Fault
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
 """Feeds and their length, forked feeds, and the length of a feed of which some messages are kept alone."""
-_KILLS_A_STORE = 10
 _CHECK_EVERY = 40
 
 Opening = Callable[[Path], SqliteFeeds]
@@ -133,57 +117,33 @@ def _feed(author: Identity, length: int, rng: Random) -> list[Message]:
     return messages
 
 
-class Drill:
-    """Kills, one after the other.
-
-    Args:
-        directory: where stores are made.
-        seed: of everything but the instants at which processes are.
-        opening: opens a store for writing.
-
-    Attributes:
-        counts: kills, stores, and changes: acknowledged, and begun when the kill came.
-    """
+class FeedsDrill(Drill):
+    """Kills of writers of classic feeds; `opening` opens a store for writing. See Drill."""
 
     def __init__(self, directory: Path, seed: int, opening: Opening = SqliteFeeds) -> None:
-        self.counts: Counter[str] = Counter()
-        self._directory = directory
+        super().__init__(directory, seed)
         self._opening = opening
-        self._rng = Random(seed)
         self._material = Material(seed)
+
+    def begin(self) -> None:
+        """See Drill."""
         self._held = Held()
-        self._path = directory
 
-    def run(self, kills: int, progress: Callable[[Counter[str]], None] = lambda _: None) -> None:
-        """Kill so many writers. Raises Fault as soon as the store is not as it should be."""
-        for kill in range(kills):
-            if kill % _KILLS_A_STORE == 0:
-                self._begin_store(kill)
-            self._kill_one()
-            try:
-                self._check(is_thorough=kill % _CHECK_EVERY == 0 or kill == kills - 1)
-            except (Fault, StoreError, ValueError) as error:
-                raise Fault(f"kill {kill + 1}: {error}") from error
-            progress(self.counts)
+    def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
+        """See Drill."""
+        held, mark = self._held, self.path / "mark"
+        store = self._opening(self.path / "feeds.db")
+        own = OwnFeed(store, self._material.writer, mark, is_new=not mark.exists())
+        while True:
+            change = _next_change(held, rng)
+            say(change.line("begin"))
+            _apply(store, own, self._material, held, change)
+            say(change.line("done"))
+            held = held.after(change)
 
-    def _begin_store(self, kill: int) -> None:
-        if kill:
-            shutil.rmtree(self._path)
-        self._path = self._directory / f"store-{kill}"
-        self._path.mkdir()
-        self._held = Held()
-        self.counts["stores"] += 1
-
-    def _kill_one(self) -> None:
-        """Run a writer for a random time; take in what it has said."""
-        plan = Random(self._rng.random())
-        lines = kill_writer(
-            lambda say: _write(self._path / "feeds.db", self._opening, self._material, self._held, plan, say),
-            self._rng,
-        )
-        self.counts["kills"] += 1
-        self.counts["before the store was open"] += not lines
-        self._begun: Change | None = None
+    def check(self, lines: list[str], *, is_thorough: bool) -> None:
+        """See Drill: also find out whether the change under way is in the store."""
+        begun: Change | None = None
         for line in lines:
             state, what, *numbers = line.split()
             change = Change(what, tuple(map(int, numbers)))
@@ -192,34 +152,31 @@ class Drill:
                 self.counts["changes acknowledged"] += 1
                 self.counts["messages acknowledged"] += max(0, len(after.log) - len(self._held.log))
                 self._held = after
-            self._begun = change if state == "begin" else None
+            begun = change if state == "begin" else None
         self._shown = self._held.tips()[-1]
-
-    def _check(self, *, is_thorough: bool) -> None:
-        """Compare the store with what it should hold, and find out whether the change under way is in it."""
-        if not (self._path / "feeds.db").exists():
+        if not (self.path / "feeds.db").exists():
             _same("acknowledged changes without a file", self._held, Held())
             return
-        with SqliteFeeds(self._path / "feeds.db") as store:
-            if self._begun is not None:
+        with SqliteFeeds(self.path / "feeds.db") as store:
+            if begun is not None:
                 self.counts["in the midst of a change"] += 1
-                after = self._held.after(self._begun)
+                after = self._held.after(begun)
                 if self._matches(store, after):
                     self.counts["of these, stored"] += 1
                     self._held = after
-                    self._begun = None
             self._compare(store)
             self._check_own(store)
-            (check_chains if is_thorough else check_structure)(store)
+            is_due = self.counts["kills"] % _CHECK_EVERY == 1
+            (check_chains if is_thorough or is_due else check_structure)(store)
 
     def _check_own(self, store: SqliteFeeds) -> None:
         """Look at the mark as the kill has left it, and at what is made of it."""
-        seen = Mark(self._path / "mark", store.lock_path).read()
+        seen = Mark(self.path / "mark", store.lock_path).read()
         number = 0 if seen is None else seen.number
         if number < self._shown:
             raise Fault(f"the mark: {number} for {self._shown} messages that may have been shown")
         if seen is not None:
-            own = OwnFeed(store, self._material.writer, self._path / "mark")
+            own = OwnFeed(store, self._material.writer, self.path / "mark")
             _same("doubts of the own feed", own.doubt, "")
 
     def _matches(self, store: SqliteFeeds, held: Held) -> bool:
@@ -256,24 +213,6 @@ def _same(what: str, found: object, expected: object) -> None:
         raise Fault(f"{what}: found {sizes[0]}, expected {sizes[1]}, or not the same ones")
 
 
-def _write(path: Path, opening: Opening, material: Material, held: Held, rng: Random, say: int) -> NoReturn:
-    """Be the child: change the store until the kill."""
-    try:
-        store = opening(path)
-        mark = path.with_name("mark")
-        own = OwnFeed(store, material.writer, mark, is_new=not mark.exists())
-        while True:
-            change = _next_change(held, rng)
-            os.write(say, change.line("begin"))
-            _apply(store, own, material, held, change)
-            os.write(say, change.line("done"))
-            held = held.after(change)
-    except BaseException as error:
-        os.write(say, f"failed {type(error).__name__} {error}\n".encode())
-    finally:
-        os._exit(1)
-
-
 def _next_change(held: Held, rng: Random) -> Change:
     tips = held.tips()
     what = rng.choices(["publish", "append", "fork", "loose"], [6, 6, 0.4, 0.4])[0]
@@ -307,44 +246,3 @@ def _apply(store: SqliteFeeds, own: OwnFeed, material: Material, held: Held, cha
             store.append(material.branches[forker], 1.0)
         case Change("loose", (number,)):
             store.add_out_of_order(material.loose[number], 1.0)
-
-
-_DRILLS: dict[str, type[Drill | TinyDrill | ViewsDrill]] = {
-    "feeds": Drill,
-    "tiny": TinyDrill,
-    "views": ViewsDrill,
-}
-
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--kills", type=click.IntRange(min=1), default=500, show_default=True, help="How many writers.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the messages and the instants.")
-@click.option(
-    "--store",
-    "kind",
-    type=click.Choice([*_DRILLS]),
-    default="feeds",
-    show_default=True,
-    help="Of classic feeds, of tinySSB's, or classic ones with the views of a peer.",
-)
-def main(kills: int, seed: int, kind: str) -> None:
-    """Kill processes that write to a store of SSB feeds, and check the store after each.
-
-    Exit status 1 if an acknowledged change is lost, or anything is torn or doubled.
-    """
-    with tempfile.TemporaryDirectory() as directory:
-        drill = _DRILLS[kind](Path(directory), seed)
-        fault = ""
-        try:
-            drill.run(kills)
-        except Fault as error:
-            fault = str(error)
-    for what, count in drill.counts.items():
-        click.echo(f"{count:9,}  {what}")
-    if fault:
-        raise click.ClickException(fault)
-    click.echo("nothing acknowledged was lost, nothing is torn or doubled")
-
-
-if __name__ == "__main__":
-    main()
