@@ -6,7 +6,7 @@ says how to read it back.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import UnionType
 from typing import (
     Any,
@@ -35,7 +35,7 @@ class Step(NamedTuple):
     what: tuple[Any, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Story:
     """A world and its fate. Nothing in it is random but what follows from `seed`.
 
@@ -74,11 +74,11 @@ class Story:
         return replace(self, steps=tuple(step._replace(at=step.at // unit * unit) for step in self.steps))
 
     def preface(self) -> Iterator[str]:
-        """Yield what the world is made of, as lines for a chart."""
+        """Yield what the world is made of, as lines for a chart; what is as usual is left out."""
         yield f"seed {self.seed}; times in ms"
-        for name, value in self.to_json().items():
-            if name not in ("seed", "steps") and value:
-                text = ", ".join(_shown(value)) if isinstance(value, list | dict) else str(value)
+        for name in hints_of(type(self)):
+            if (value := getattr(self, name)) and name not in ("seed", "steps"):
+                text = _shown(value)
                 yield f"{name}: {text if len(text) < _LONGEST else text[:_LONGEST] + ' ...'}"
 
     def to_json(self) -> dict[str, Any]:
@@ -96,12 +96,15 @@ class Story:
 _LONGEST = 150
 
 
-def _shown(value: list[Any] | dict[str, Any]) -> Iterator[str]:
-    for name, part in value.items() if isinstance(value, dict) else ((None, part) for part in value):
-        text = "-".join(map(str, part)) if isinstance(part, list) else str(part)
-        if isinstance(part, dict):
-            text = f"({', '.join(_shown(part))})"
-        yield text if name is None else f"{name} {text}"
+def _shown(value: Any) -> str:
+    if is_record(type(value)):
+        usual = usual_of(type(value))
+        parts = {name: getattr(value, name) for name in hints_of(type(value))}
+        value = {name: part for name, part in parts.items() if name not in usual or part != usual[name]}
+    if isinstance(value, dict):
+        return " ".join(f"{name} {_shown(part)}" for name, part in value.items())
+    is_list = isinstance(value, tuple | frozenset)
+    return f"({', '.join(map(_shown, value))})" if is_list else str(value)
 
 
 def _plain(value: Any) -> Any:
@@ -128,6 +131,13 @@ def hints_of(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind)
     names = [each.name for each in fields(kind)] if is_dataclass(kind) else [*kind._fields]  # type: ignore[attr-defined]
     return {name: hints[name] for name in names}
+
+
+def usual_of(kind: type) -> dict[str, Any]:
+    """Return the defaults of a record's fields that have one, by name."""
+    if not is_dataclass(kind):
+        return dict(kind._field_defaults)  # type: ignore[attr-defined]
+    return {each.name: each.default for each in fields(kind) if each.default is not MISSING}
 
 
 _READERS: dict[Any, Callable[[Any], Any]] = {

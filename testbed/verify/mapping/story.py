@@ -11,7 +11,7 @@ from testbed.verify.kit.story import Step, Story
 FORGER = "mallory"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Region(Story):
     """A story.
 
@@ -73,17 +73,8 @@ def make_story(seed: int) -> Region:
     }
     links = _links(rng, routers, devices, readers)
     steps = _steps(rng, routers, devices, readers, span)
-    return Region(
-        seed=seed,
-        routers=routers,
-        links=links,
-        devices=devices,
-        readers=readers,
-        items=items,
-        parameters=parameters,
-        signalled=rng.random() < 0.6,
-        steps=steps,
-    )
+    signalled = rng.random() < 0.6
+    return Region(seed, steps, routers, links, devices, readers, items, parameters, signalled)
 
 
 def _links(

@@ -13,7 +13,7 @@ Hostility = Literal["floods", "garbles", "lies about what it read", "sends unask
 HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Network(Story):
     """A story.
 
@@ -58,17 +58,9 @@ def make_story(seed: int) -> Network:
         hostile[rng.choice([*customers, *repositories])] = rng.choice(HOSTILE)
     links = _links(rng, ("root", *providers, *customers, *repositories))
     steps = _steps(rng, links, providers, customers, repositories, contracts, prefixes)
+    delegates = rng.random() < 0.3
     return Network(
-        seed=seed,
-        links=links,
-        providers=providers,
-        customers=customers,
-        repositories=repositories,
-        contracts=contracts,
-        prefixes=prefixes,
-        delegates=rng.random() < 0.3,
-        hostile=hostile,
-        steps=steps,
+        seed, steps, links, providers, customers, repositories, contracts, prefixes, delegates, hostile
     )
 
 

@@ -17,7 +17,7 @@ Hostility = Literal["forges", "floods", "claims"]
 HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Neighbourhood(Story):
     """A story.
 
@@ -69,17 +69,12 @@ def make_story(seed: int, layering: str | None = None) -> Neighbourhood:
         strangers = {f"s{number}": rng.choice(HOSTILE) for number in range(rng.randint(1, 2))}
     links = _links(rng, routers, people, strangers)
     away, moves = _moves(rng, routers, people, links)
+    hops = rng.choice([1, 2, 2, 3])
+    logs = {person: _log(rng, seed, person, people) for person in people}
+    steps = [*moves, *_faults(rng, routers, people, links, away)]
+    steps.sort(key=lambda step: step.at)
     return Neighbourhood(
-        seed=seed,
-        layering=layering or drawn,
-        hops=rng.choice([1, 2, 2, 3]),
-        routers=routers,
-        people=people,
-        strangers=strangers,
-        links=tuple(links),
-        away=away,
-        logs={person: _log(rng, seed, person, people) for person in people},
-        steps=tuple(sorted(moves + _faults(rng, routers, people, links, away), key=lambda step: step.at)),
+        seed, tuple(steps), layering or drawn, hops, routers, people, strangers, tuple(links), away, logs
     )
 
 

@@ -31,7 +31,7 @@ RUNGS_CATCH_UP_NS = 240 * SECOND
 _WARMUP_MS = 100
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Climb(Story):
     """A story; its times are in ms. A step is "cut" and "heal" (a, b, signalled), or "restart" (a node).
 
@@ -121,17 +121,11 @@ def make_rungs(seed: int) -> Climb:
         parameters |= {"interval_ms": rng.choice([0, 400]), "at": rng.choice([*routers, *peers])}
     else:
         parameters["interval_ms"] = rng.choice([200, 1000])
+    items = rng.randint(feeds, 40)
+    steps = tuple(_steps(rng, [*peers, *routers], ends))
+    starts = {peer: float(rng.randint(0, 3000)) for peer in readers if rng.random() < 0.2}
     return Climb(
-        seed=seed,
-        rung=rung,
-        parameters=parameters,
-        links=links,
-        writers=tuple(writers),
-        readers=tuple(readers or peers[:1]),
-        feeds=feeds,
-        items=rng.randint(feeds, 40),
-        steps=tuple(_steps(rng, [*peers, *routers], ends)),
-        starts={peer: float(rng.randint(0, 3000)) for peer in readers if rng.random() < 0.2},
+        seed, steps, rung, parameters, links, (*writers,), (*readers,) or (peers[0],), feeds, items, starts
     )
 
 

@@ -20,7 +20,7 @@ Hostility = Literal["forges", "skips", "lies", "stalls", "babbles", "replays", "
 HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Swarm(Story):
     """A story.
 
@@ -89,17 +89,7 @@ def make_swarm(seed: int) -> Swarm:
         for peer in peers
     }
     steps = _steps(rng, peers, honest, links, feeds)
-    return Swarm(
-        seed=seed,
-        encrypts=rng.random() < 0.7,
-        peers=peers,
-        links=links,
-        calls=calls,
-        feeds=feeds,
-        follows=follows,
-        hostile=hostile,
-        steps=steps,
-    )
+    return Swarm(seed, steps, rng.random() < 0.7, peers, links, calls, feeds, follows, hostile)
 
 
 def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:

@@ -42,7 +42,7 @@ class Kill(NamedTuple):
     within: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cell(Story):
     """A story.
 
@@ -116,18 +116,7 @@ def make_story(seed: int) -> Cell:
     )
     often = 4 if set(ASKING) & set(hostile.values()) else 1
     pace = 200 * MS // often, 1500 * MS // often
-    return Cell(
-        seed=seed,
-        medium=_medium(rng),
-        terms=terms,
-        clients=clients,
-        hostile=hostile,
-        steps=steps,
-        kills=tuple(kills),
-        home=home,
-        peers=peers,
-        pace=pace,
-    )
+    return Cell(seed, steps, _medium(rng), terms, clients, hostile, tuple(kills), home, peers, pace)
 
 
 def _medium(rng: Random) -> dict[str, Any]:

@@ -5,7 +5,6 @@ each frame of each link by itself; so taking a step away leaves the luck of all 
 `fates` given, these alone befall frames: how the shrinker pins the few that matter.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -134,7 +133,7 @@ class Fate:
     by: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Story(kit.Story):
     """A world and its fate.
 
@@ -187,42 +186,6 @@ class Story(kit.Story):
     def rounded(self, unit: int) -> Self:
         """See kit.Story."""
         return replace(super().rounded(unit), calm=-(-self.calm // unit) * unit)
-
-    def preface(self) -> Iterator[str]:
-        """See kit.Story."""
-        yield f"seed {self.seed}, next hops {self.routing}; times in ms"
-        for node in self.nodes:
-            traits = [] if node.push else ["without controlled push"]
-            traits += [node.recovery] if node.recovery != "in-network" else []
-            traits += [f"caches {node.cache_items} items"] if node.cache_items != 256 else []
-            traits += [f"caches {node.cache_feeds} feeds"] if node.cache_feeds != 1024 else []
-            traits += [f"strategy {node.strategy}"] if node.strategy != "best-route" else []
-            traits += [f"stores {node.packets} packets"] if node.packets != Node.packets else []
-            traits += [f"holds {node.pending} Interests"] if node.pending != Node.pending else []
-            if traits:
-                yield f"node {node.name}: {', '.join(traits)}"
-        for index, feed in enumerate(self.feeds):
-            fork = f", forked at item {feed.fork}" if feed.fork else ""
-            yield f"feed {index}: {feed.format}, published at {' and '.join(feed.devices)}{fork}"
-        for wanted in self.subscribers:
-            pace = f", takes {wanted.batch} every {wanted.pause / 1000:g} ms" if wanted.pause else ""
-            terms = f"credit {wanted.credit}, lifetime {wanted.lifetime_ms} ms{pace}"
-            mode = f", {wanted.recovery}" if wanted.recovery != "in-network" else ""
-            yield f"{wanted.name} at {wanted.node}: feed {wanted.feed}, {terms}{mode}"
-        for link in self.links:
-            traits = [f"MTU {link.mtu}"] if link.mtu != Link.mtu else []
-            traits += ["reliable"] if link.reliable else []
-            if traits:
-                yield f"link {link.a}-{link.b}: {', '.join(traits)}"
-        for prefix in self.prefixes:
-            late = f" after {prefix.delay / 1000:g} ms" if prefix.delay else ""
-            what = f"{prefix.manner}{late}, {prefix.size} bytes, fresh for {prefix.freshness_ms} ms"
-            yield f"prefix {prefix.name} at {' and '.join(prefix.producers)}: {what}"
-        for log in self.logs:
-            yield f"log {log.name} at {log.node}: {log.layering}, {len(log.times)} items"
-        for follow in self.follows:
-            slow = f", takes one every {follow.pause / 1000:g} ms" if follow.pause else ""
-            yield f"{follow.name} at {follow.node}: log {follow.log}{slow}"
 
 
 FORGERIES = (
