@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from testbed.verify.simulate.story import Story
+from testbed.verify.push.stories.story import Story
 
 SAVED = {
     path.stem: Story.from_json(json.loads(path.read_text(encoding="utf-8")))

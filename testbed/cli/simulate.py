@@ -3,14 +3,13 @@
 Stories come from seeds, from a search for what none has done before, or from every schedule of a few faults.
 """
 
-import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import click
 from rich.table import Table
@@ -20,76 +19,82 @@ from analysis.report.words.numbers import several
 from testbed.cli.console import console as _console
 from testbed.cli.options import MOST, jobs_option
 from testbed.cli.progress import counted
-from testbed.cli.usage import exclude
+from testbed.cli.usage import exclude, require
 from testbed.errors import UserError
-from testbed.verify.mapping.world import CATCH_UP_NS as MAPPING_CATCH_UP_NS
-from testbed.verify.mapping.world import play_mapping
-from testbed.verify.providers.world import CATCH_UP_NS as PROVIDERS_CATCH_UP_NS
-from testbed.verify.providers.world import play_providers
-from testbed.verify.simulate.chart import draw
-from testbed.verify.simulate.classic import CLASSIC_CATCH_UP_NS
-from testbed.verify.simulate.classic_story import make_classic
-from testbed.verify.simulate.climb import Climbed, climb_all
-from testbed.verify.simulate.exhaust import cover_all
-from testbed.verify.simulate.explore import ExplorationResult, explore_all
-from testbed.verify.simulate.make import make_story
-from testbed.verify.simulate.promise import PLAIN_NS
-from testbed.verify.simulate.search import SearchResult, play_classic, play_one, search
-from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import Story
-from testbed.verify.simulate.world import MOST_SENT, Outcome, play
-from testbed.verify.social.world import CATCH_UP_NS as SOCIAL_CATCH_UP_NS
-from testbed.verify.social.world import play_social
-from testbed.verify.swarms.rungs import RUNGS_CATCH_UP_NS, play_rungs
-from testbed.verify.swarms.world import CATCH_UP_NS as SWARM_CATCH_UP_NS
-from testbed.verify.swarms.world import play_swarm
-from testbed.verify.tiny.world import CATCH_UP_NS as TINY_CATCH_UP_NS
-from testbed.verify.tiny.world import play_tiny
+from testbed.verify.classic.family import CLASSIC
+from testbed.verify.kit import saved
+from testbed.verify.kit.chart import draw
+from testbed.verify.kit.climb import Climbed, climb_all
+from testbed.verify.kit.explore import ExplorationResult, explore_all
+from testbed.verify.kit.family import Family
+from testbed.verify.kit.outcome import Outcome
+from testbed.verify.kit.search import SearchResult, search
+from testbed.verify.kit.shrink import shrink
+from testbed.verify.kit.story import Story
+from testbed.verify.mapping.family import MAPPING
+from testbed.verify.providers.family import PROVIDERS
+from testbed.verify.push.exhaust import cover_all
+from testbed.verify.push.family import PUSH
+from testbed.verify.push.world.carrier import MOST_SENT
+from testbed.verify.social.family import SOCIAL
+from testbed.verify.swarms.family import SWARMS
+from testbed.verify.swarms.rungs import RUNGS
+from testbed.verify.tiny.family import TINY
 
+FAMILIES: dict[str, Family[Any]] = {
+    family.name: family for family in (PUSH, CLASSIC, SWARMS, RUNGS, PROVIDERS, SOCIAL, MAPPING, TINY)
+}
+_UNNAMED = CLASSIC.name
+"""The family of files that do not name theirs, as once no file did: it plays those of push, too."""
 _SAY_EVERY = 10
 """Seconds between two lines of progress where there is no terminal."""
 
 
-class _Family(NamedTuple):
-    """What seeds make.
+@dataclass(frozen=True)
+class _Options:
+    """What was asked for; see the options' help."""
 
-    Attributes:
-        play: plays one.
-        allowed: how long it may take to catch up, ns.
-        option: that names the family.
-        make: makes a story that can be drawn, shrunk and saved; None if there is no such.
-    """
+    family: str
+    seeds: int
+    first: int
+    jobs: int | None
+    seed: int | None
+    story: Path | None
+    save: Path | None
+    shrinking: bool
+    keep_going: bool
+    explore: int | None
+    climb: int | None
+    exhaustive: bool
+    frames: int
+    faults: int
 
-    play: Callable[[int], Outcome]
-    allowed: int
-    option: str
-    make: Callable[[int], Story] | None
+    @property
+    def workers(self) -> int:
+        """How many processes play."""
+        return self.jobs or os.cpu_count() or 1
 
-
-_PUSH = _Family(play_one, PLAIN_NS, "", make_story)
-_CLASSIC = _Family(play_classic, CLASSIC_CATCH_UP_NS, "--classic ", make_classic)
-_PEERS = _Family(play_swarm, SWARM_CATCH_UP_NS, "--peers ", None)
-_PROVIDERS = _Family(play_providers, PROVIDERS_CATCH_UP_NS, "--providers ", None)
-_LINK = _Family(play_mapping, MAPPING_CATCH_UP_NS, "--link ", None)
-_RUNGS = _Family(play_rungs, RUNGS_CATCH_UP_NS, "--rungs ", None)
-_SOCIAL = _Family(play_social, SOCIAL_CATCH_UP_NS, "--social ", None)
-_TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
+    def check(self) -> None:
+        """Raise click.UsageError for options of which one has no effect beside another."""
+        exclude("exhaustive", "explore", "climb", "story", "seed", "seeds", "first", "keep_going")
+        exclude("explore", "climb", "story", "seed", "seeds", "keep_going")
+        exclude("climb", "story", "seed", "seeds", "keep_going")
+        exclude("story", "family", "seed", "seeds", "first", "jobs", "keep_going")
+        exclude("seed", "seeds", "first", "jobs", "keep_going")
+        require("frames", "exhaustive")
+        require("faults", "exhaustive")
+        if self.exhaustive and self.family != PUSH.name:
+            raise click.UsageError(f"--exhaustive is for {PUSH.name}, not for {self.family}.")
 
 
 @click.command()
+@click.argument("family", type=click.Choice([*FAMILIES]), default=PUSH.name)
 @click.option("--seeds", type=click.IntRange(1, MOST), default=10_000, show_default=True, help="How many.")
 @click.option(
     "--first", type=click.IntRange(0, MOST), default=0, show_default=True, help="The first of them."
 )
 @jobs_option
 @click.option("--seed", type=click.IntRange(0, MOST), help="Play this one seed.")
-@click.option("--classic", is_flag=True, help="Seeds make stories of classic NDN.")
-@click.option("--peers", is_flag=True, help="Seeds make swarms of Scuttlebutt peers.")
-@click.option("--providers", is_flag=True, help="Seeds make networks of NDN over SSB.")
-@click.option("--link", is_flag=True, help="Seeds make name services, storage providers and moving devices.")
-@click.option("--rungs", is_flag=True, help="Seeds make swarms that climb the replication ladder.")
-@click.option("--social", is_flag=True, help="Seeds make networks of SSB-aware forwarders.")
-@click.option("--tiny", is_flag=True, help="Seeds make tinySSB cells with providers and their clients.")
 @click.option("--story", type=click.Path(path_type=Path), help="Play a story that --save has written.")
 @click.option(
     "--save",
@@ -104,7 +109,9 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
 @click.option(
     "--climb", type=click.IntRange(1, MOST), help="Play so many stories that lead to slow recovery."
 )
-@click.option("--exhaustive", is_flag=True, help="Play short exchanges under every schedule of faults.")
+@click.option(
+    "--exhaustive", is_flag=True, help="Play short exchanges of push under every schedule of faults."
+)
 @click.option(
     "--frames",
     type=click.IntRange(1, MOST_SENT),
@@ -119,82 +126,51 @@ _TINY = _Family(play_tiny, TINY_CATCH_UP_NS, "--tiny ", None)
     show_default=True,
     help="Faults at a time, of --exhaustive.",
 )
-def simulate(
-    seeds: int,
-    first: int,
-    jobs: int | None,
-    seed: int | None,
-    classic: bool,
-    peers: bool,
-    providers: bool,
-    link: bool,
-    rungs: bool,
-    social: bool,
-    tiny: bool,
-    story: Path | None,
-    save: Path | None,
-    shrinking: bool,
-    keep_going: bool,
-    explore: int | None,
-    climb: int | None,
-    exhaustive: bool,
-    frames: int,
-    faults: int,
-) -> None:
+def simulate(**typed: Any) -> None:
     """Play whole networks in virtual time, one a seed, and check what must hold after every event.
+
+    FAMILY is what seeds make: push (controlled push; the default), classic (classic NDN), swarms (of
+    Scuttlebutt peers), rungs (swarms that climb the replication ladder), providers (of NDN over SSB), social
+    (SSB-aware forwarders), mapping (name services, storage providers and moving devices) or tiny (tinySSB
+    cells with providers and their clients).
 
     Exit status 1 if an invariant is violated.
     """
-    families = ("tiny", "social", "rungs", "link", "providers", "peers", "classic")
-    exclude("exhaustive", "explore", "climb", "story", "seed", "seeds", "first", "keep_going", *families)
-    exclude("explore", "climb", "story", "seed", "seeds", "keep_going", *families)
-    exclude("climb", "story", "seed", "seeds", "keep_going", *families)
-    exclude("story", "seed", "seeds", "first", "jobs", "keep_going", *families)
-    for at, name in enumerate(families[:-1], start=1):  # stories of the last one can be saved
-        exclude(name, *families[at:], "save")
-    exclude("seed", "seeds", "first", "jobs", "keep_going")
-    chosen = {_TINY: tiny, _SOCIAL: social, _RUNGS: rungs, _LINK: link}
-    chosen |= {_PROVIDERS: providers, _PEERS: peers, _CLASSIC: classic}
-    family = next((family for family, is_chosen in chosen.items() if is_chosen), _PUSH)
-    workers = jobs or os.cpu_count() or 1
-    if exhaustive:
-        failed = _cover(frames, faults, workers, save=save)
-    elif explore is not None:
-        failed = _explore(first, explore, workers, shrinking=shrinking, save=save)
-    elif climb is not None:
-        failed = _climb(first, climb, workers, shrinking=shrinking, save=save)
-    elif story is not None:
-        failed = _show(_load(story), shrinking=shrinking, save=save)
-    elif seed is not None:
-        failed = _replay(family, seed, shrinking=shrinking, save=save)
-    else:
-        result = _search(first, seeds, workers, family, keep_going=keep_going)
-        failed = bool(result.failures)
-        _summarise(result)
-        for failure in result.failures if keep_going else result.failures[:1]:
-            _console.print(f"seed {failure.seed}: {failure.text}")
-            _console.print(f"  replay: feednet simulate {family.option}--seed {failure.seed}")
-        if failed:
-            _replay(family, result.failures[0].seed, shrinking=shrinking, save=save)
-    if failed:
+    options = _Options(**typed)
+    options.check()
+    if _fails(options, FAMILIES[options.family]):
         sys.exit(1)
 
 
-def _replay(family: _Family, seed: int, *, shrinking: bool, save: Path | None) -> bool:
-    """Play one seed and show what becomes of it; return whether it fails."""
-    if family.make is not None:
-        return _show(family.make(seed), shrinking=shrinking, save=save)
-    outcome = family.play(seed)
-    _console.print(f"seed {seed}: {outcome.violation or _everything(outcome)}")
-    return outcome.violation is not None
+def _fails(options: _Options, family: Family[Any]) -> bool:
+    """Do what was asked for; return whether an invariant failed."""
+    if options.exhaustive:
+        return _cover(options)
+    if options.explore is not None:
+        return _explore(family, options.explore, options)
+    if options.climb is not None:
+        return _climb(family, options.climb, options)
+    if options.story is not None:
+        return _show(*_load(options.story), options)
+    if options.seed is not None:
+        return _show(family, family.make(options.seed), options)
+    result = _search(family, options)
+    _summarise(result)
+    for failure in result.failures if options.keep_going else result.failures[:1]:
+        _console.print(f"seed {failure.seed}: {failure.text}", markup=False)
+        _console.print(f"  replay: feednet simulate {family.name} --seed {failure.seed}")
+    if not result.failures:
+        return False
+    return _show(family, family.make(result.failures[0].seed), options)
 
 
-def _search(first: int, seeds: int, jobs: int, family: _Family, *, keep_going: bool) -> SearchResult:
+def _search(family: Family[Any], options: _Options) -> SearchResult:
+    first, seeds = options.first, options.seeds
     result = SearchResult()
     begun = time.monotonic()
     with (
         counted(_console, "simulating", seeds) as show,
-        closing(search(first, seeds, jobs, family.play)) as batches,
+        closing(search(family, first, seeds, options.workers)) as batches,
     ):
         said = begun
         try:
@@ -206,7 +182,7 @@ def _search(first: int, seeds: int, jobs: int, family: _Family, *, keep_going: b
                 if not _console.is_terminal and now > said + _SAY_EVERY:
                     said = now
                     _console.print(f"{result.seeds} of {several(seeds, 'seed')}, {so_far}")
-                if result.failures and not keep_going:
+                if result.failures and not options.keep_going:
                     break
         except KeyboardInterrupt:
             _conclude(result, first, begun, family.allowed)
@@ -226,32 +202,34 @@ def _conclude(result: SearchResult, first: int, begun: float, allowed: int) -> N
     )
 
 
-def _explore(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path | None) -> bool:
+def _explore(family: Family[Any], stories: int, options: _Options) -> bool:
     """Search for what no story has done before; return whether an invariant failed."""
-    result = ExplorationResult()
+    result: ExplorationResult[Any] = ExplorationResult()
     begun = time.monotonic()
-    with counted(_console, "exploring", stories) as show, closing(explore_all(seed, stories, jobs)) as parts:
+    all_parts = explore_all(family, options.first, stories, options.workers)
+    with counted(_console, "exploring", stories) as show, closing(all_parts) as parts:
         for part in parts:
             result.stories += part.stories
             result.features |= part.features
             result.failures += part.failures
             result.slowest = max(result.slowest, part.slowest)
-            show(result.stories, stories, f"{len(result.features)} different steps")
+            show(result.stories, stories, f"{len(result.features)} different features")
             if result.failures:
                 break
     rate = result.stories / (time.monotonic() - begun)
     _console.print(
-        f"{result.stories} stories, {rate:.0f} a second, {len(result.features)} different steps of holders, "
+        f"{result.stories} stories, {rate:.0f} a second, {len(result.features)} different features, "
         f"the slowest caught up within {result.slowest / 1e9:.1f} s, {len(result.failures)} failed"
     )
-    return bool(result.failures) and _show(result.failures[0][0], shrinking=shrinking, save=save)
+    return bool(result.failures) and _show(family, result.failures[0][0], options)
 
 
-def _climb(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path | None) -> bool:
+def _climb(family: Family[Any], stories: int, options: _Options) -> bool:
     """Search for slow recovery, and show the slowest; return whether an invariant failed."""
-    result = Climbed()
+    result: Climbed[Any] = Climbed()
     begun = time.monotonic()
-    with counted(_console, "climbing", stories) as show, closing(climb_all(seed, stories, jobs)) as parts:
+    all_parts = climb_all(family, options.first, stories, options.workers)
+    with counted(_console, "climbing", stories) as show, closing(all_parts) as parts:
         for part in parts:
             result.stories += part.stories
             result.failures += part.failures
@@ -265,28 +243,28 @@ def _climb(seed: int, stories: int, jobs: int, *, shrinking: bool, save: Path | 
     slowest = result.slowest[0][0] if result.slowest else 0
     _console.print(
         f"{result.stories} stories, {rate:.0f} a second, {len(result.failures)} failed; "
-        f"the slowest caught up within {slowest / 1e9:.2f} s, {PLAIN_NS / 1e9:.0f} s are allowed, "
-        "beside the pace of links and readers"
+        f"the slowest caught up within {slowest / 1e9:.2f} s, {family.allowed / 1e9:.0f} s are allowed"
     )
     if result.failures:
-        return _show(result.failures[0][0], shrinking=shrinking, save=save)
+        return _show(family, result.failures[0][0], options)
     if result.slowest:
         worst = result.slowest[0][1]
-        _console.print(draw(worst, play(worst, record=True)), markup=False)
-        _save(worst, save)
+        _console.print(draw(worst, family.play(worst, record=True)), markup=False)
+        _save(family, worst, options.save)
     return False
 
 
-def _cover(frames: int, faults: int, jobs: int, *, save: Path | None) -> bool:
+def _cover(options: _Options) -> bool:
     """Play short exchanges under every schedule; return whether an invariant failed."""
+    frames, faults = options.frames, options.faults
     _console.print(f"every schedule of at most {faults} faults among the first {frames} frames")
     failed = False
-    with closing(cover_all(frames, faults, jobs)) as exchanges:
+    with closing(cover_all(frames, faults, options.workers)) as exchanges:
         for covered in exchanges:
             what = f"{covered.slowest / 1e9:5.1f} s" if covered.violation is None else "FAILS"
             _console.print(f"{covered.name:54} {covered.schedules:8} schedules  {what}")
             if covered.story is not None and not failed:
-                failed = _show(covered.story, shrinking=False, save=save)
+                failed = _show(PUSH, covered.story, replace(options, shrinking=False))
     return failed
 
 
@@ -305,28 +283,28 @@ def _everything(outcome: Outcome) -> str:
     return f"everything holds ({coverage})"
 
 
-def _show(story: Story, *, shrinking: bool, save: Path | None) -> bool:
+def _show(family: Family[Any], story: Story, options: _Options) -> bool:
     """Play one story and draw it if it fails; return whether it does."""
-    outcome = play(story)
+    outcome = family.play(story)
     if outcome.violation is None:
         _console.print(f"seed {story.seed}: {_everything(outcome)}")
         return False
-    if shrinking:
-        story = shrink(story)
-    _console.print(draw(story, play(story, record=True)))
-    _save(story, save)
+    if options.shrinking:
+        story = shrink(family, story)
+    _console.print(draw(story, family.play(story, record=True)), markup=False)
+    _save(family, story, options.save)
     return True
 
 
-def _save(story: Story, path: Path | None) -> None:
+def _save(family: Family[Any], story: Story, path: Path | None) -> None:
     if path is not None:
-        write_whole(path, json.dumps(story.to_json(), indent=1) + "\n")
+        write_whole(path, saved.to_text(family, story))
         _console.print(f"replay: feednet simulate --story {path}", markup=False)
 
 
-def _load(path: Path) -> Story:
+def _load(path: Path) -> tuple[Family[Any], Story]:
     try:
-        return Story.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return saved.from_text(path.read_text(encoding="utf-8"), FAMILIES, _UNNAMED)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from feednet import BadLog, Log
 from forwarder.feedcache.items import open_item
-from testbed.verify.kill9 import kill_writer
+from testbed.verify.crash.drill import kill_writer
 from topologies.mininet import sandbox
 
 PREFIX = "/unibas/camera"

@@ -6,12 +6,13 @@ import pytest
 from fresh_seeds import first_fresh_seed
 
 from ndn_over_ssb.contract import Terms
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.search import play_seeds
+from testbed.verify.providers.family import PROVIDERS
 from testbed.verify.providers.mutants import MUTANTS
 from testbed.verify.providers.network import Producer, ProviderNetwork
 from testbed.verify.providers.story import HOSTILE, make_story
-from testbed.verify.providers.world import play, play_providers
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_seeds
+from testbed.verify.providers.world import play
 
 SEEDS = 40
 FRESH = 30
@@ -36,7 +37,7 @@ HAPPENS = {
 
 
 def played(first: int, count: int) -> Counter[str]:
-    found = play_seeds(range(first, first + count), play_providers)
+    found = play_seeds(range(first, first + count), PROVIDERS)
     assert not found.failures, found.failures
     return found.coverage
 
@@ -54,7 +55,7 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
 
 @pytest.mark.parametrize("seed", range(0, 12, 4))
 def test_a_replay_is_exact(seed: int) -> None:
-    first, again = play_providers(seed), play_providers(seed)
+    first, again = PROVIDERS.play_seed(seed), PROVIDERS.play_seed(seed)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
@@ -62,7 +63,7 @@ def test_a_replay_is_exact(seed: int) -> None:
 def test_a_mutant_is_caught(name: str) -> None:
     seeds = range(FROM.get(name, 0), FROM.get(name, 0) + WITHIN)
     with mutated(name, MUTANTS):
-        caught = next((seed for seed in seeds if play_providers(seed).violation is not None), None)
+        caught = next((seed for seed in seeds if PROVIDERS.play_seed(seed).violation is not None), None)
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
     assert play(make_story(caught)).violation is None
 

@@ -1,10 +1,9 @@
 """The sequence chart of a small story, to the letter."""
 
 from base.units import MS
-from testbed.verify.simulate.chart import draw
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.story import Feed, Link, Node, Story, Subscriber
-from testbed.verify.simulate.world import Outcome, Row
+from testbed.verify.kit.chart import draw
+from testbed.verify.kit.outcome import Outcome, Row, Violation
+from testbed.verify.push.stories.story import Feed, Link, Node, Story, Subscriber
 
 STORY = Story(
     seed=7,
@@ -17,11 +16,12 @@ STORY = Story(
 )
 
 CHART = """\
-seed 7, next hops downhill; times in ms
-node b: without controlled push
-node c: caches 2 items
-feed 0: native, published at a
-s0 at c: feed 0, credit 2, lifetime 10000 ms, takes 1 every 20 ms
+seed 7; times in ms
+nodes: (name a, name b push False, name c cache_items 2)
+links: (a a b b, a b b c)
+feeds: (format native pool 0 devices (a))
+subscribers: (name s0 node c feed 0 credit 2 pause 20000)
+routing: downhill
 
             a                   b                   c
      0.000  * publishes 3 of feed 0                 |

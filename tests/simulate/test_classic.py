@@ -9,16 +9,17 @@ from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
-from testbed.cli.simulate import simulate
-from testbed.verify.simulate.chart import draw
-from testbed.verify.simulate.classic_mutants import CLASSIC_MUTANTS
-from testbed.verify.simulate.classic_story import make_classic
-from testbed.verify.simulate.make import make_story
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_classic, play_seeds
-from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import Story
-from testbed.verify.simulate.world import play
+from testbed.cli.simulate import FAMILIES, simulate
+from testbed.verify.classic.family import CLASSIC, play
+from testbed.verify.classic.mutants import CLASSIC_MUTANTS
+from testbed.verify.classic.story import make_classic
+from testbed.verify.kit.chart import draw
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.saved import from_text
+from testbed.verify.kit.search import play_seeds
+from testbed.verify.kit.shrink import shrink
+from testbed.verify.push.stories.make import make_story
+from testbed.verify.push.stories.story import Story
 
 SEEDS = 200
 FRESH = 150
@@ -40,9 +41,9 @@ HAPPENS = {
 
 
 def played(first: int, count: int) -> Counter[str]:
-    found = play_seeds(range(first, first + count), play_classic)
+    found = play_seeds(range(first, first + count), CLASSIC)
     if found.failures:
-        short = shrink(make_classic(found.failures[0].seed))
+        short = shrink(CLASSIC, make_classic(found.failures[0].seed))
         pytest.fail(f"{found.failures}\n{draw(short, play(short, record=True))}")
     return found.coverage
 
@@ -83,14 +84,15 @@ def test_a_mutant_is_caught(name: str) -> None:
 @pytest.mark.patches
 def test_the_command_shrinks_draws_saves_and_replays(tmp_path: Path) -> None:
     story = tmp_path / "story.json"
-    options = ["--classic", "--seeds", "60", "--first", "4", "--jobs", "1", "--save", str(story)]
+    options = ["classic", "--seeds", "60", "--first", "4", "--jobs", "1", "--save", str(story)]
     with mutated("Data sent back", CLASSIC_MUTANTS):
         failed = CliRunner().invoke(simulate, options)
         assert failed.exit_code == 1, failed.output
-        assert "replay: feednet simulate --classic --seed " in failed.output
+        assert "replay: feednet simulate classic --seed " in failed.output
         assert "VIOLATED  unasked" in failed.output
-        saved = Story.from_json(json.loads(story.read_text()))
-        assert len(saved.nodes) <= 3
+        family, saved = from_text(story.read_text(), FAMILIES, "")
+        assert family is CLASSIC
+        assert len(saved.columns) <= 3
         assert len(saved.steps) <= 3
     held = CliRunner().invoke(simulate, ["--story", str(story)])
     assert held.exit_code == 0
@@ -98,5 +100,5 @@ def test_the_command_shrinks_draws_saves_and_replays(tmp_path: Path) -> None:
 
 
 def test_classic_is_a_family_of_seeds() -> None:
-    assert "everything holds" in CliRunner().invoke(simulate, ["--classic", "--seed", "3"]).output
-    assert CliRunner().invoke(simulate, ["--classic", "--exhaustive"]).exception is not None
+    assert "everything holds" in CliRunner().invoke(simulate, ["classic", "--seed", "3"]).output
+    assert CliRunner().invoke(simulate, ["classic", "--exhaustive"]).exception is not None

@@ -1,15 +1,16 @@
 """`feednet simulate` as a user meets it."""
 
-import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from testbed.cli.simulate import simulate
+from testbed.cli.simulate import FAMILIES, simulate
 from testbed.errors import UserError
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.story import Story
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.saved import from_text
+from testbed.verify.push.family import PUSH
+from testbed.verify.push.mutants import MUTANTS
 
 MUTANT = "credit off by one"
 
@@ -38,19 +39,20 @@ def test_one_seed() -> None:
 @pytest.mark.patches
 def test_a_failure_is_shrunk_drawn_saved_and_replayed(tmp_path: Path) -> None:
     story = tmp_path / "story.json"
-    with mutated(MUTANT):
+    with mutated(MUTANT, MUTANTS):
         output = run("--seeds", "500", "--jobs", "1", "--save", str(story), status=1)
-        assert "replay: feednet simulate --seed " in output
+        assert "replay: feednet simulate push --seed " in output
         assert "VIOLATED  granted" in output
-        saved = Story.from_json(json.loads(story.read_text()))
-        assert len(saved.nodes) <= 3
+        family, saved = from_text(story.read_text(), FAMILIES, "")
+        assert family is PUSH
+        assert len(saved.columns) <= 3
         assert "VIOLATED  granted" in run("--story", str(story), "--no-shrink", status=1)
     assert "everything holds" in run("--story", str(story))
 
 
 @pytest.mark.patches
 def test_keep_going_lists_all() -> None:
-    with mutated(MUTANT):
+    with mutated(MUTANT, MUTANTS):
         output = run("--seeds", "60", "--jobs", "1", "--keep-going", "--no-shrink", status=1)
     assert output.startswith("60 seeds from 0, ")
 

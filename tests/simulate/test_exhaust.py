@@ -5,9 +5,10 @@ from math import comb
 import pytest
 
 from base.units import SECOND
-from testbed.verify.simulate.exhaust import EXCHANGES, GRIDS, WAYS, cover, cover_outages, outages, schedules
-from testbed.verify.simulate.mutants import MUTANTS, mutated
-from testbed.verify.simulate.world import play
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.push.exhaust import EXCHANGES, GRIDS, WAYS, cover, cover_outages, outages, schedules
+from testbed.verify.push.mutants import MUTANTS
+from testbed.verify.push.world.world import play
 
 FRAMES = 8
 
@@ -45,7 +46,7 @@ def test_relays_of_a_mesh_lose_their_only_way_together() -> None:
 
 @pytest.mark.patches
 def test_a_bug_is_found() -> None:
-    with mutated("gap ignored"):
+    with mutated("gap ignored", MUTANTS):
         assert any(cover(name, FRAMES, 1).violation is not None for name in EXCHANGES)
 
 

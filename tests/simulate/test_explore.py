@@ -4,18 +4,20 @@ from random import Random
 
 import pytest
 
-from testbed.verify.simulate.explore import changed, explore
-from testbed.verify.simulate.make import make_story
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.story import Story
+from testbed.verify.kit.explore import changed, explore
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.push.family import PUSH
+from testbed.verify.push.mutants import MUTANTS
+from testbed.verify.push.stories.make import make_story
+from testbed.verify.push.stories.story import Story
 
 
 def test_the_same_seed_gives_the_same_search() -> None:
-    assert explore(3, 40) == explore(3, 40)
+    assert explore(3, PUSH, 40) == explore(3, PUSH, 40)
 
 
 def test_changed_stories_show_what_new_ones_do_not() -> None:
-    found = explore(1, 150)
+    found = explore(1, PUSH, 150)
     assert not found.failures
     assert 0 < found.by_seeds < len(found.features)
 
@@ -23,7 +25,7 @@ def test_changed_stories_show_what_new_ones_do_not() -> None:
 def test_a_changed_story_is_a_story() -> None:
     rng = Random(1)
     for seed in range(100):
-        story = changed(make_story(seed), rng)
+        story = changed(make_story(seed), PUSH, rng)
         assert Story.from_json(story.to_json()) == story
         assert [step.at for step in story.steps] == sorted(step.at for step in story.steps)
         assert all(step.at < story.calm for step in story.steps if step.do in ("cut", "restart", "inject"))
@@ -31,5 +33,5 @@ def test_a_changed_story_is_a_story() -> None:
 
 @pytest.mark.patches
 def test_a_bug_is_found() -> None:
-    with mutated("gap ignored"):
-        assert explore(1, 100).failures
+    with mutated("gap ignored", MUTANTS):
+        assert explore(1, PUSH, 100).failures

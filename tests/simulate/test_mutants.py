@@ -7,12 +7,14 @@ import pytest
 from saved_stories import SAVED
 
 from base.units import SECOND
-from testbed.verify.simulate.make import make_story
-from testbed.verify.simulate.mutants import COSTLY, MUTANTS, mutated
-from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.source_mutants import SOURCE_COSTLY, SOURCE_MUTANTS
-from testbed.verify.simulate.story import Story
-from testbed.verify.simulate.world import Outcome, play
+from testbed.verify.classic.family import CLASSIC, play
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.outcome import Outcome
+from testbed.verify.kit.shrink import shrink
+from testbed.verify.push.mutants import COSTLY, MUTANTS
+from testbed.verify.push.source_mutants import SOURCE_COSTLY, SOURCE_MUTANTS
+from testbed.verify.push.stories.make import make_story
+from testbed.verify.push.stories.story import Story
 
 ALL = MUTANTS | SOURCE_MUTANTS
 ALL_COSTLY = COSTLY | SOURCE_COSTLY
@@ -109,9 +111,9 @@ def size(story: Story) -> int:
 @pytest.mark.parametrize("name", ["credit off by one", "gap ignored", "range not dropped with its face"])
 def test_a_failing_story_shrinks_and_still_fails(name: str) -> None:
     story = first_caught(name)
-    with mutated(name):
+    with mutated(name, MUTANTS):
         long = play(story).violation
-        shrunk = shrink(story)
+        shrunk = shrink(CLASSIC, story)
         short = play(shrunk).violation
     assert long is not None
     assert short is not None
@@ -126,11 +128,11 @@ def test_a_failing_story_shrinks_and_still_fails(name: str) -> None:
 @pytest.mark.patches
 def test_shrinking_is_bounded_and_repeatable() -> None:
     story = first_caught("gap ignored")
-    with mutated("gap ignored"):
-        assert shrink(story, plays=3) == shrink(story, plays=3)
-        assert shrink(story) == shrink(story)
+    with mutated("gap ignored", MUTANTS):
+        assert shrink(CLASSIC, story, plays=3) == shrink(CLASSIC, story, plays=3)
+        assert shrink(CLASSIC, story) == shrink(CLASSIC, story)
 
 
 def test_a_story_that_passes_does_not_shrink() -> None:
     with pytest.raises(ValueError, match="does not fail"):
-        shrink(make_story(0))
+        shrink(CLASSIC, make_story(0))

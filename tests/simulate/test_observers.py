@@ -9,10 +9,10 @@ from forwarder.wire.lp import DUPLICATE, NO_ROUTE, make_lp
 from forwarder.wire.name import IMPLICIT_DIGEST, component, from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data
 from forwarder.wire.persistent import make_persistent
-from testbed.verify.simulate.exchanges import Exchanges
-from testbed.verify.simulate.frames import read_packet
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.linkwatch import LinkWatch
+from testbed.verify.classic.exchanges import Exchanges
+from testbed.verify.classic.linkwatch import LinkWatch
+from testbed.verify.kit.outcome import Violation
+from testbed.verify.push.world.frames import read_packet
 
 
 class Node:

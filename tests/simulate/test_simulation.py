@@ -6,12 +6,14 @@ import pytest
 from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
-from testbed.verify.simulate.chart import draw
-from testbed.verify.simulate.make import make_story
-from testbed.verify.simulate.search import play_seeds
-from testbed.verify.simulate.shrink import shrink
-from testbed.verify.simulate.story import FORGERIES, MISCHIEF
-from testbed.verify.simulate.world import play
+from testbed.verify.classic.family import CLASSIC
+from testbed.verify.kit.chart import draw
+from testbed.verify.kit.search import play_seeds
+from testbed.verify.kit.shrink import shrink
+from testbed.verify.push.family import PUSH
+from testbed.verify.push.stories.make import make_story
+from testbed.verify.push.stories.story import FORGERIES, MISCHIEF
+from testbed.verify.push.world.world import play
 
 pytestmark = pytest.mark.long
 
@@ -38,7 +40,7 @@ def coverage() -> Counter[str]:
 
 @pytest.mark.parametrize("name", SAVED)
 def test_what_once_went_wrong_does_not(name: str) -> None:
-    assert play(SAVED[name]).violation is None
+    assert CLASSIC.play(SAVED[name]).violation is None
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
@@ -52,9 +54,9 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to(chunk: int) -> N
 
 
 def played(first: int) -> Counter[str]:
-    found = play_seeds(range(first, first + CHUNK))
+    found = play_seeds(range(first, first + CHUNK), PUSH)
     if found.failures:
-        short = shrink(make_story(found.failures[0].seed))
+        short = shrink(PUSH, make_story(found.failures[0].seed))
         pytest.fail(f"{found.failures}\n{draw(short, play(short, record=True))}")
     return found.coverage
 

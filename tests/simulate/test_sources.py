@@ -5,14 +5,15 @@ from collections import Counter
 
 import pytest
 
-from testbed.verify.simulate.climb import Climbed, climb_all
-from testbed.verify.simulate.make import make_story
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.networks import OUTAGES, NetworkMaker
-from testbed.verify.simulate.promise import PLAIN_NS, promise
-from testbed.verify.simulate.source_mutants import SOURCE_MUTANTS
-from testbed.verify.simulate.story import Story
-from testbed.verify.simulate.world import play
+from testbed.verify.kit.climb import Climbed, climb_all
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.push.family import PUSH
+from testbed.verify.push.source_mutants import SOURCE_MUTANTS
+from testbed.verify.push.stories.make import make_story
+from testbed.verify.push.stories.networks import OUTAGES, NetworkMaker
+from testbed.verify.push.stories.promise import PLAIN_NS, promise
+from testbed.verify.push.stories.story import Story
+from testbed.verify.push.world.world import play
 
 SOME = 150
 
@@ -76,9 +77,9 @@ def test_the_bound_is_short_where_nothing_special_takes_part() -> None:
 
 
 def test_a_climb_finds_slower_stories_than_it_begins_with() -> None:
-    parts = list(climb_all(1, 60, 1))
+    parts = list(climb_all(PUSH, 1, 60, 1))
     assert sum(part.stories for part in parts) == 60
-    found: Climbed = parts[-1]
+    found: Climbed[Story] = parts[-1]
     assert not found.failures
     times = [time for time, _ in found.slowest]
     assert times == sorted(times, reverse=True)

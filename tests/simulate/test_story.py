@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.verify.simulate.make import make_story
-from testbed.verify.simulate.story import Fate, Story
-from testbed.verify.simulate.world import play
+from testbed.verify.push.stories.make import make_story
+from testbed.verify.push.stories.story import Fate, Story
+from testbed.verify.push.world.world import play
 
 
 def test_a_story_is_json() -> None:

@@ -10,11 +10,12 @@ from base.units import MS, SECOND
 from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_seeds
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.search import play_seeds
+from testbed.verify.social.family import SOCIAL
 from testbed.verify.social.mutants import MUTANTS
-from testbed.verify.social.story import HOSTILE, LAYERINGS, Story, identity_of, make_story
-from testbed.verify.social.world import World, play, play_social
+from testbed.verify.social.story import HOSTILE, LAYERINGS, Neighbourhood, identity_of, make_story
+from testbed.verify.social.world import SocialWorld, play
 
 SEEDS = 8
 FRESH = 4
@@ -37,7 +38,7 @@ HAPPENS = {"items", "joined", "published", "delivered", "cut", "heal", "restart"
 
 
 def played(first: int, count: int) -> Counter[str]:
-    found = play_seeds(range(first, first + count), play_social)
+    found = play_seeds(range(first, first + count), SOCIAL)
     assert not found.failures, found.failures
     return found.coverage
 
@@ -60,7 +61,7 @@ def test_what_must_hold_holds_on_many_seeds() -> None:
 
 
 def test_a_replay_is_exact() -> None:
-    first, again = play_social(1), play_social(1)
+    first, again = SOCIAL.play_seed(1), SOCIAL.play_seed(1)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
@@ -68,7 +69,7 @@ def test_a_replay_is_exact() -> None:
 def test_a_mutant_is_caught(name: str) -> None:
     seeds = range(FROM.get(name, 0), FROM.get(name, 0) + WITHIN)
     with mutated(name, MUTANTS):
-        caught = next((seed for seed in seeds if play_social(seed).violation is not None), None)
+        caught = next((seed for seed in seeds if SOCIAL.play_seed(seed).violation is not None), None)
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
     assert play(make_story(caught)).violation is None
 
@@ -84,8 +85,19 @@ def time_to_follow(layering: str, strangers: dict[str, str], items: int = 150) -
     log = (Message.create(writer, None, back, 0),)
     log += tuple(generate_feed(Random(3), items, writer, log[0]))
     logs = {"p0": (log, (100 * MS,) + (2 * SECOND,) * items), "p1": (say, (100 * MS,))}
-    story = Story(0, layering, 2, ("r0", "r1"), ("p0", "p1"), strangers, links, (), logs, ())  # type: ignore[arg-type]
-    world = World(story, rate=200)
+    story = Neighbourhood(
+        seed=0,
+        layering=layering,
+        hops=2,
+        routers=("r0", "r1"),
+        people=("p0", "p1"),
+        strangers=strangers,  # type: ignore[arg-type]
+        links=links,
+        away=(),
+        logs=logs,
+        steps=(),
+    )
+    world = SocialWorld(story, rate=200)
     while world.nodes["p1"].keeper.replicas.tip(log_name(writer.ref)) <= items:
         assert world.network.now < 60 * SECOND
         world.network.run(world.network.now + 10 * MS)

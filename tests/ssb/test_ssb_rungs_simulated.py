@@ -5,11 +5,11 @@ from itertools import count, islice
 import pytest
 from fresh_seeds import first_fresh_seed
 
-from testbed.layerings.kinds.ladder import RUNGS
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_seeds
+from testbed.layerings.kinds.ladder import RUNGS as LADDER
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.search import play_seeds
 from testbed.verify.swarms.mutants import RUNG_MUTANTS
-from testbed.verify.swarms.rungs import make_rungs, play_rungs
+from testbed.verify.swarms.rungs import RUNGS, make_rungs
 
 SEEDS = 40
 FRESH = 40
@@ -25,38 +25,38 @@ RUNG_OF = {
     "closed and kept": "gossip",
     "calls of others closed": "append-poll",
 }
-HAPPENS = {"joined", "published", "delivered", "link-down", "link-up", "restart", *RUNGS}
+HAPPENS = {"joined", "published", "delivered", "link-down", "link-up", "restart", *LADDER}
 
 
 def test_what_must_hold_holds_and_everything_has_happened() -> None:
-    found = play_seeds(range(SEEDS), play_rungs)
+    found = play_seeds(range(SEEDS), RUNGS)
     assert not found.failures, found.failures
     assert {what for what in HAPPENS if not found.coverage[what]} == set()
 
 
 def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
     first = first_fresh_seed()
-    found = play_seeds(range(first, first + FRESH), play_rungs)
+    found = play_seeds(range(first, first + FRESH), RUNGS)
     assert not found.failures, found.failures
 
 
 @pytest.mark.parametrize("seed", [153, 205])
 def test_two_peers_that_poll_each_other_do_not_hang_up_on_each_other(seed: int) -> None:
-    assert play_rungs(seed).violation is None
+    assert RUNGS.play_seed(seed).violation is None
 
 
 def test_who_ignored_a_feed_that_was_empty_can_come_to_want_it() -> None:
-    assert play_rungs(41321703077784).violation is None
+    assert RUNGS.play_seed(41321703077784).violation is None
 
 
 def test_a_replay_is_exact() -> None:
-    first, again = play_rungs(7), play_rungs(7)
+    first, again = RUNGS.play_seed(7), RUNGS.play_seed(7)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
 @pytest.mark.parametrize("name", RUNG_MUTANTS)
 def test_a_mutant_is_caught(name: str) -> None:
-    stories = (seed for seed in count(FROM.get(name, 0)) if make_rungs(seed).layerings == (RUNG_OF[name],))
+    stories = (seed for seed in count(FROM.get(name, 0)) if make_rungs(seed).rung == RUNG_OF[name])
     with mutated(name, RUNG_MUTANTS):
-        caught = any(play_rungs(seed).violation is not None for seed in islice(stories, WITHIN))
+        caught = any(RUNGS.play_seed(seed).violation is not None for seed in islice(stories, WITHIN))
     assert caught, f"{name!r} passes {WITHIN} stories"

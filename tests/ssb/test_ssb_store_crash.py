@@ -15,14 +15,15 @@ from ssb.daemon.views import Views
 from ssb.store.admission import Changes
 from ssb.store.mend import check_chains
 from ssb.store.sqlite import SqliteFeeds
-from testbed.verify.crash import Drill, main
-from testbed.verify.crash_views import ViewsDrill
-from testbed.verify.kill9 import Fault
+from testbed.verify.crash.__main__ import main
+from testbed.verify.crash.drill import Fault
+from testbed.verify.crash.feeds import FeedsDrill
+from testbed.verify.crash.views import ViewsDrill
 from topologies.mininet import sandbox
 
 
 def test_killed_writers(tmp_path):
-    drill = Drill(tmp_path, seed=2)
+    drill = FeedsDrill(tmp_path, seed=2)
     drill.run(25)
     assert drill.counts["kills"] == 25
     assert drill.counts["in the midst of a change"] > 5
@@ -94,7 +95,7 @@ class Forgetful(SqliteFeeds):
 )
 def test_faults_are_found(tmp_path, opening, said):
     with pytest.raises(Fault, match=rf"^kill \d+: {said}: found"):
-        Drill(tmp_path, seed=2, opening=opening).run(200)
+        FeedsDrill(tmp_path, seed=2, opening=opening).run(200)
 
 
 def test_a_writer_that_fails_is_a_fault(tmp_path):
@@ -102,7 +103,7 @@ def test_a_writer_that_fails_is_a_fault(tmp_path):
         raise OSError("no such luck")
 
     with pytest.raises(Fault, match="no such luck"):
-        Drill(tmp_path, seed=2, opening=opening).run(20)
+        FeedsDrill(tmp_path, seed=2, opening=opening).run(20)
 
 
 def test_power_cut_at_any_byte(tmp_path):

@@ -5,11 +5,12 @@ from collections import Counter
 import pytest
 from fresh_seeds import first_fresh_seed
 
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_seeds
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.search import play_seeds
+from testbed.verify.swarms.family import SWARMS
 from testbed.verify.swarms.mutants import MUTANTS
 from testbed.verify.swarms.story import HOSTILE, make_swarm
-from testbed.verify.swarms.world import play, play_swarm
+from testbed.verify.swarms.world import play
 
 SEEDS = 100
 FRESH = 100
@@ -31,7 +32,7 @@ HAPPENS = {
 
 
 def played(first: int, count: int) -> Counter[str]:
-    found = play_seeds(range(first, first + count), play_swarm)
+    found = play_seeds(range(first, first + count), SWARMS)
     assert not found.failures, found.failures
     return found.coverage
 
@@ -54,7 +55,7 @@ def test_a_wish_outlives_the_peer_that_heard_it() -> None:
 
 @pytest.mark.parametrize("seed", range(0, 20, 4))
 def test_a_replay_is_exact(seed: int) -> None:
-    first, again = play_swarm(seed), play_swarm(seed)
+    first, again = SWARMS.play_seed(seed), SWARMS.play_seed(seed)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
@@ -63,7 +64,8 @@ def test_a_mutant_is_caught(name: str) -> None:
     first = FROM.get(name, 150)
     with mutated(name, MUTANTS):
         caught = next(
-            (seed for seed in range(first, first + WITHIN) if play_swarm(seed).violation is not None), None
+            (seed for seed in range(first, first + WITHIN) if SWARMS.play_seed(seed).violation is not None),
+            None,
         )
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
     assert play(make_swarm(caught)).violation is None

@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 from fresh_seeds import first_fresh_seed
 
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.search import play_seeds
+from testbed.verify.mapping.family import MAPPING
 from testbed.verify.mapping.mutants import MUTANTS
-from testbed.verify.mapping.world import play_mapping
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_seeds
 
 SEEDS = 13
 FRESH = 3
@@ -33,7 +33,7 @@ HAPPENS = {
 
 
 def played(first: int, count: int) -> Counter[str]:
-    found = play_seeds(range(first, first + count), play_mapping)
+    found = play_seeds(range(first, first + count), MAPPING)
     assert not found.failures, found.failures
     return found.coverage
 
@@ -48,7 +48,7 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
 
 
 def test_a_replay_is_exact() -> None:
-    first, again = play_mapping(3), play_mapping(3)
+    first, again = MAPPING.play_seed(3), MAPPING.play_seed(3)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
@@ -59,4 +59,4 @@ def test_a_mutant_is_caught(name: str) -> None:
     seed = CAUGHT_BY.get(name, 0)
     assert seed < SEEDS
     with mutated(name, MUTANTS):
-        assert play_mapping(seed).violation is not None
+        assert MAPPING.play_seed(seed).violation is not None

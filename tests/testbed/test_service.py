@@ -2,7 +2,7 @@
 
 import pytest
 
-from testbed.verify.simulate.invariants import Violation
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak import service
 
 pytestmark = pytest.mark.long

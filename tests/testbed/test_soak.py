@@ -15,7 +15,7 @@ from forwarder.pipelines.data import DataPipeline
 from forwarder.tables.content_store import ContentStore
 from forwarder.tables.dead_nonces import LIFETIME, DeadNonces
 from forwarder.wire.packet import make_data
-from testbed.verify.simulate.invariants import Violation
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak import real
 from testbed.verify.soak.applications import Client
 from testbed.verify.soak.measure import objects_of

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 
 from ssb.tiny.feed import Feed
 from ssb.tiny.store import TinyStore
-from testbed.verify.crash import main
-from testbed.verify.crash_tiny import TinyDrill
-from testbed.verify.kill9 import Fault
+from testbed.verify.crash.__main__ import main
+from testbed.verify.crash.drill import Fault
+from testbed.verify.crash.tiny import TinyDrill
 
 
 def test_killed_writers(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ from base.units import SECOND
 from ssb.tiny.feed import ForkedFeed
 from ssb.tiny.isp.terms import Terms
 from testbed.cli.simulate import simulate
-from testbed.verify.simulate.mutants import mutated
-from testbed.verify.simulate.search import play_seeds
+from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.search import play_seeds
+from testbed.verify.kit.story import Step
+from testbed.verify.tiny.family import TINY
 from testbed.verify.tiny.mutants import MUTANTS
-from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, Kill, Step, Story, make_story
-from testbed.verify.tiny.world import play, play_tiny
+from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, Cell, Kill, make_story
+from testbed.verify.tiny.world import play
 
 SEEDS = range(9, 14)
 """Short stories, in which most things happen."""
@@ -50,7 +52,7 @@ IN_STORIES = {
 
 
 def played(first: int, count: int) -> Counter[str]:
-    found = play_seeds(range(first, first + count), play_tiny)
+    found = play_seeds(range(first, first + count), TINY)
     assert not found.failures, found.failures
     return found.coverage
 
@@ -65,11 +67,11 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
 
 def test_a_sender_that_leaves_does_not_wait_for_a_receiver_that_is_gone() -> None:
     """The receiver is another provider's client, and the sender was told to pause before it left."""
-    assert play_tiny(9_500_004).violation is None
+    assert TINY.play_seed(9_500_004).violation is None
 
 
 def test_a_provider_that_forges_answers_cannot_explain_what_honest_ones_send_then() -> None:
-    assert play_tiny(9_810_095).violation is None
+    assert TINY.play_seed(9_810_095).violation is None
 
 
 @pytest.mark.slow
@@ -84,19 +86,19 @@ def test_what_must_hold_holds_on_many_seeds_and_everything_has_happened() -> Non
 
 
 def test_the_command() -> None:
-    ran = CliRunner().invoke(simulate, ["--tiny", "--seeds", "3", "--jobs", "1", "--first", "10"])
+    ran = CliRunner().invoke(simulate, ["tiny", "--seeds", "3", "--jobs", "1", "--first", "10"])
     assert ran.exit_code == 0, ran.output
     assert "3 seeds from 10, " in ran.output
-    ran = CliRunner().invoke(simulate, ["--tiny", "--seed", "11"])
+    ran = CliRunner().invoke(simulate, ["tiny", "--seed", "11"])
     assert ran.output.startswith("seed 11: everything holds (")
 
 
 def test_a_replay_is_exact() -> None:
-    first, again = play_tiny(10), play_tiny(10)
+    first, again = TINY.play_seed(10), TINY.play_seed(10)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
-def dialogue(kill: Kill | None) -> Story:
+def dialogue(kill: Kill | None) -> Cell:
     """Onboarding, a subscription, entries through several data feeds, and a farewell of each kind."""
     clients = ("c0", "c1")
     steps = [Step(0, "onboard", (client,)) for client in clients]
@@ -105,7 +107,16 @@ def dialogue(kill: Kill | None) -> Story:
     steps += [Step(9 * SECOND, "leave", ("c0",)), Step(9 * SECOND, "dismiss", ("c1",))]
     terms = Terms(size=4, unread=2, backlog=2, linger=20 * SECOND)
     home = dict.fromkeys(clients, ISP)
-    return Story(1, {"delay_ms": 1.0}, terms, clients, {}, tuple(steps), (kill,) if kill else (), home)
+    return Cell(
+        seed=1,
+        medium={"delay_ms": 1.0},
+        terms=terms,
+        clients=clients,
+        hostile={},
+        steps=tuple(steps),
+        kills=(kill,) if kill else (),
+        home=home,
+    )
 
 
 PACKETS = {ISP: 140, "c0": 70, "c1": 70}
@@ -135,7 +146,7 @@ def test_a_kill_at_every_step_of_every_dialogue(node: str) -> None:
 
 
 def killed_at(node: str, packets: int, *, within: bool) -> None:
-    outcome = play(dialogue(Kill(node, packets, within)), QUICK)
+    outcome = play(dialogue(Kill(node, packets, within)), catch_up=QUICK)
     assert outcome.violation is None, (node, packets, within)
     assert outcome.coverage["sent"] == 10 or outcome.coverage["refused"], "one request in eight is refused"
 
@@ -146,7 +157,7 @@ def test_a_mutant_is_caught(name: str) -> None:
     with mutated(name, MUTANTS):
         for kill in (None, Kill(ISP, 45, True)):
             try:
-                found.append(play(dialogue(kill), QUICK).violation is not None)
+                found.append(play(dialogue(kill), catch_up=QUICK).violation is not None)
             except CAUGHT_BY_THE_STORE:
                 found.append(True)
     assert any(found), f"{name!r} passes"
@@ -157,8 +168,10 @@ def test_a_mutant_is_caught(name: str) -> None:
 def test_every_mutant_is_caught(name: str) -> None:
     with mutated(name, MUTANTS):
         try:
-            caught = next((seed for seed in range(WITHIN) if play_tiny(seed).violation is not None), None)
+            caught = next(
+                (seed for seed in range(WITHIN) if TINY.play_seed(seed).violation is not None), None
+            )
         except CAUGHT_BY_THE_STORE:
             return
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
-    assert play_tiny(caught).violation is None
+    assert TINY.play_seed(caught).violation is None

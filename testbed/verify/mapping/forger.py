@@ -15,6 +15,7 @@ from ssb.message import Message
 from ssb_over_ndn.mapping.messages import make_put, make_query, make_update, server_of, store_name
 from ssb_over_ndn.mapping.record import LINK, make_record, map_name, split_map_name
 from ssb_over_ndn.naming import message_packet
+from testbed.verify.kit.endpoint import SilentApplication
 
 EVIL = store_name("evil")
 """Where a forger wants readers to go."""
@@ -22,7 +23,7 @@ EVIL = store_name("evil")
 _FOREVER = 1 << 40
 
 
-class Forger:
+class Forger(SilentApplication):
     """An application that asks the name service, keeps what it is told, and attacks on request.
 
     Args:
@@ -34,13 +35,13 @@ class Forger:
     def __init__(
         self, authors: Iterable[Identity], servers: list[bytes], stores: list[bytes], seed: int
     ) -> None:
+        super().__init__()
         self._authors = [author.ref for author in authors]
         self._servers, self._stores = servers, stores
         self._random = Random(f"forger {seed}")
         self._own = Identity.from_seed(self._random.randbytes(32))
         self._records: defaultdict[str, list[bytes]] = defaultdict(list)
         self._asks_at: int | None = SECOND
-        self._outputs: list[bytes] = []
 
     def attack(self, how: str, messages: dict[str, tuple[Message, ...]], now: int) -> None:
         """Send what is forged, about every author."""
@@ -73,11 +74,6 @@ class Forger:
             if opened[0].wire not in kept:
                 kept.append(opened[0].wire)
 
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def next_deadline(self) -> int | None:
         """See Application."""
         return self._asks_at
@@ -87,10 +83,10 @@ class Forger:
         if self._asks_at is not None and self._asks_at <= now:
             self._asks_at = now + SECOND
             for author in self._authors:
-                self._outputs.append(make_query(author, server_of(author, self._servers), self._nonce()))
+                self.outputs.append(make_query(author, server_of(author, self._servers), self._nonce()))
 
     def _update(self, author: str, wire: bytes) -> None:
-        self._outputs.append(make_update(author, wire, server_of(author, self._servers), self._nonce()))
+        self.outputs.append(make_update(author, wire, server_of(author, self._servers), self._nonce()))
 
     def _put(self, author: str, messages: tuple[Message, ...], is_own: bool) -> None:
         """Upload a message that the author has not signed, or another author's as this one's."""
@@ -103,7 +99,7 @@ class Forger:
         else:
             packet = message_packet(Message.create(self._own, None, {"type": "post"}, 1))
         for store in self._stores:
-            self._outputs.append(make_put(author, packet, store, self._nonce()))
+            self.outputs.append(make_put(author, packet, store, self._nonce()))
 
     def _nonce(self) -> int:
         return self._random.getrandbits(32)

@@ -1,6 +1,5 @@
 """Deliberate bugs of the name service and its clients: what stories of them must find."""
 
-from collections.abc import Callable
 from typing import Any
 
 from forwarder.feedcache.items import RejectedItem, parse_item
@@ -13,88 +12,67 @@ from ssb_over_ndn.mapping.reader import Directed
 from ssb_over_ndn.mapping.record import Ledger, Record, open_record
 from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.server import NameServer
-from testbed.verify.simulate.mutants import Patch, returns
+from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
-def _replayed(original: Any) -> Callable[..., Any]:
-    def take(self: Ledger, data: Data, author: str, now: int) -> Record | None:
-        self._records.pop(author, None)
-        taken: Record | None = original(self, data, author, now)
-        return taken
-
-    return take
+def _replayed(original: Any, self: Ledger, data: Data, author: str, now: int) -> Record | None:
+    self._records.pop(author, None)
+    taken: Record | None = original(self, data, author, now)
+    return taken
 
 
-def _hijacked(original: Any) -> Callable[..., Any]:
-    def take(self: Ledger, data: Data, author: str, now: int) -> Record | None:
-        try:
-            found = open_record(data, now)
-        except record.RefusedRecord:
-            return None
-        self._records[author] = found
-        return found
-
-    return take
+def _hijacked(original: Any, self: Ledger, data: Data, author: str, now: int) -> Record | None:
+    try:
+        found = open_record(data, now)
+    except record.RefusedRecord:
+        return None
+    self._records[author] = found
+    return found
 
 
-def _trusting(original: Any) -> Callable[..., Any]:
-    def open_(self: Inbox, seq: int, data: Data) -> Any:
-        try:
-            return parse_item(self.feed, seq, data)
-        except RejectedItem:
-            return None
-
-    return open_
+def _trusting(original: Any, self: Inbox, seq: int, data: Data) -> Any:
+    try:
+        return parse_item(self.feed, seq, data)
+    except RejectedItem:
+        return None
 
 
-def _never_renewed(original: Any) -> Callable[..., Any]:
-    def on_answer(self: Device, *rest: Any) -> None:
-        original(self, *rest)
-        self._renew_at = None
-
-    return on_answer
+def _never_renewed(original: Any, self: Device, *rest: Any) -> None:
+    original(self, *rest)
+    self._renew_at = None
 
 
-def _sent_once(original: Any) -> Callable[..., Any]:
-    def upload(self: Device, seq: int, now: int, *, is_again: bool = False) -> None:
-        if is_again:
-            self._flying[seq].due = 1 << 62
-        else:
-            original(self, seq, now)
-
-    return upload
+def _sent_once(original: Any, self: Device, seq: int, now: int, *, is_again: bool = False) -> None:
+    if is_again:
+        self._flying[seq].due = 1 << 62
+    else:
+        original(self, seq, now)
 
 
-def _kept_for_ever(original: Any) -> Callable[..., Any]:
-    def receive(self: Resolver, packet: bytes, now: int) -> bool:
-        taken: bool = original(self, packet, now)
-        for author, question in self._wanted.items():
-            if question.sent is None and self._ledger.newest(next(iter(self._wanted))) is not None:
-                self._timers.set(author, 1 << 62)
-        return taken
-
-    return receive
+def _kept_for_ever(original: Any, self: Resolver, packet: bytes, now: int) -> bool:
+    taken: bool = original(self, packet, now)
+    for author, question in self._wanted.items():
+        if question.sent is None and self._ledger.newest(next(iter(self._wanted))) is not None:
+            self._timers.set(author, 1 << 62)
+    return taken
 
 
-def _stays(original: Any) -> Callable[..., Any]:
-    def look(self: Directed, now: int) -> None:
-        if not self._place:
-            original(self, now)
-
-    return look
+def _stays(original: Any, self: Directed, now: int) -> None:
+    if not self._place:
+        original(self, now)
 
 
-MUTANTS: dict[str, tuple[Patch, ...]] = {
+MUTANTS: Mutants = {
     "signatures unchecked": (Patch(record, "verify", returns(True)),),
-    "replays believed": (Patch(Ledger, "take", _replayed),),
-    "another id's record believed": (Patch(Ledger, "take", _hijacked),),
+    "replays believed": (instead(Ledger, "take", _replayed),),
+    "another id's record believed": (instead(Ledger, "take", _hijacked),),
     "records that expire are kept": (Patch(NameServer, "wake", returns(None)),),
-    "items stored unverified": (Patch(Inbox, "open", _trusting),),
-    "records not renewed": (Patch(Device, "_on_answer", _never_renewed),),
-    "uploads sent once": (Patch(Device, "_upload", _sent_once),),
-    "places never asked for again": (Patch(Resolver, "receive", _kept_for_ever),),
+    "items stored unverified": (instead(Inbox, "open", _trusting),),
+    "records not renewed": (instead(Device, "_on_answer", _never_renewed),),
+    "uploads sent once": (instead(Device, "_upload", _sent_once),),
+    "places never asked for again": (instead(Resolver, "receive", _kept_for_ever),),
     "caches always asked": (Patch(resolver, "make_direct_query", lambda _: make_query),),
-    "readers stay at the first place": (Patch(Directed, "_look", _stays),),
+    "readers stay at the first place": (instead(Directed, "_look", _stays),),
     "places kept that nobody wants": (Patch(Resolver, "forget", returns(None)),),
 }
 """By name."""

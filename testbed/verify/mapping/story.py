@@ -1,32 +1,25 @@
 """What happens to a name service, its storages, devices and readers, drawn from a seed."""
 
+from dataclasses import dataclass
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from base.units import MS, SECOND
+from testbed.verify.kit.draw import Link, draw_links
+from testbed.verify.kit.story import Step, Story
 
 FORGER = "mallory"
 
 
-class Step(NamedTuple):
-    """Something that happens at a time, ns.
-
-    Attributes:
-        do: "leave" (a device, a router) and "attach" (the same); "cut" and "heal" (two routers), which all
-            notice or nobody; "restart" (a node); "lie" and "be honest" (a router, of what passes under the
-            records' prefix); "forge" (how).
-    """
-
-    time: int
-    do: str
-    what: tuple[Any, ...]
-
-
-class Story(NamedTuple):
+@dataclass(frozen=True)
+class Region(Story):
     """A story.
 
+    A step is "leave" (a device, a router) and "attach" (the same); "cut" and "heal" (two routers), which all
+    notice or nobody; "restart" (a node); "lie" and "be honest" (a router, of what passes under the records'
+    prefix); "forge" (how).
+
     Attributes:
-        seed: of links, nonces and feeds.
         routers: where services are.
         links: of the network, the forger's included.
         devices: device -> routers that it can be attached to; it is at the first one.
@@ -34,21 +27,18 @@ class Story(NamedTuple):
         items: device -> when it publishes, ns.
         parameters: of layering `link`.
         signalled: whether routes follow what happens to links between routers.
-        steps: in order.
     """
 
-    seed: int
     routers: tuple[str, ...]
-    links: tuple[dict[str, Any], ...]
+    links: tuple[Link, ...]
     devices: dict[str, tuple[str, ...]]
     readers: dict[str, tuple[str, ...]]
     items: dict[str, tuple[int, ...]]
     parameters: dict[str, Any]
     signalled: bool
-    steps: tuple[Step, ...]
 
     @property
-    def nodes(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
         """All honest nodes."""
         return (*self.routers, *self.devices, *self.readers)
 
@@ -56,7 +46,7 @@ class Story(NamedTuple):
 FORGERIES = ("signature", "hijack", "replay", "garbage", "item", "foreign item")
 
 
-def make_story(seed: int) -> Story:
+def make_story(seed: int) -> Region:
     """Draw a story."""
     rng = Random(f"mapping {seed}")
     routers = tuple(f"r{number}" for number in range(rng.randint(2, 4)))
@@ -83,7 +73,8 @@ def make_story(seed: int) -> Story:
     }
     links = _links(rng, routers, devices, readers)
     steps = _steps(rng, routers, devices, readers, span)
-    return Story(seed, routers, links, devices, readers, items, parameters, rng.random() < 0.6, steps)
+    signalled = rng.random() < 0.6
+    return Region(seed, steps, routers, links, devices, readers, items, parameters, signalled)
 
 
 def _links(
@@ -91,7 +82,7 @@ def _links(
     routers: tuple[str, ...],
     devices: dict[str, tuple[str, ...]],
     readers: dict[str, tuple[str, ...]],
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[Link, ...]:
     """Join the routers in a line or a ring, and everybody else to them, by links that may be bad."""
     pairs = [(routers[at], routers[at + 1]) for at in range(len(routers) - 1)]
     if len(routers) > 2 and rng.random() < 0.7:
@@ -99,18 +90,16 @@ def _links(
     pairs += [(device, router) for device, at in devices.items() for router in at]
     pairs += [(reader, rng.choice(routers)) for reader in readers]
     pairs.append((FORGER, rng.choice(routers)))
-    is_bad = rng.random() < 0.6
-    links = []
-    for a, b in pairs:
-        link: dict[str, Any] = {"a": a, "b": b, "delay_ms": rng.choice([0.5, 5.0, 20.0])}
-        if is_bad and rng.random() < 0.6:
-            link |= {
-                "loss_percent": rng.choice([0.0, 2.0, 8.0]),
-                "reorder_percent": rng.choice([0.0, 5.0]),
-                "duplicate_percent": rng.choice([0.0, 5.0]),
-            }
-        links.append(link)
-    return tuple(links)
+    return draw_links(
+        rng,
+        pairs,
+        delays=[0.5, 5.0, 20.0],
+        bad=0.6,
+        share=0.6,
+        loss_percent=[0.0, 2.0, 8.0],
+        reorder_percent=[0.0, 5.0],
+        duplicate_percent=[0.0, 5.0],
+    )
 
 
 def _steps(
@@ -144,4 +133,4 @@ def _steps(
         steps += [Step(begin, "lie", (liar,)), Step(begin + rng.randint(1, 4) * SECOND, "be honest", (liar,))]
     if rng.random() < 0.5:
         steps += [Step(at(), "forge", (rng.choice(FORGERIES),)) for _ in range(rng.randint(1, 8))]
-    return tuple(sorted(steps, key=lambda step: step.time))
+    return tuple(sorted(steps, key=lambda step: step.at))

@@ -8,7 +8,6 @@
   servers forget records that have expired, and nobody sends anything any more.
 """
 
-from collections import Counter
 from functools import cache
 from hashlib import sha256
 from random import Random
@@ -29,10 +28,11 @@ from testbed.layerings.kinds.link import LINK, LinkNode
 from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
+from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.story import Step
+from testbed.verify.kit.world import World
 from testbed.verify.mapping.forger import Forger, Liar
-from testbed.verify.mapping.story import FORGER, Step, Story, make_story
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome, watched
+from testbed.verify.mapping.story import FORGER, Region
 from topologies.emulator.network import EmulatedNetwork
 from topologies.routing import Routing
 
@@ -45,19 +45,9 @@ _FADE = 30 * SECOND
 """Longer than any Interest, record or sweep lasts."""
 
 
-def play_mapping(seed: int) -> Outcome:
-    """Play a seed's story."""
-    return play(make_story(seed))
-
-
-def play(story: Story) -> Outcome:
+def play(story: Region, *, record: bool = False, watch: bool = False) -> Outcome:
     """Play a story."""
-    world = _World(story)
-    outcome = watched(world.run, "the network")
-    outcome.time = world.network.now
-    outcome.digest = sha256("\n".join(world.log).encode()).hexdigest()
-    outcome.coverage = world.coverage
-    return outcome
+    return played(lambda: _World(story, record=record), watch=watch)
 
 
 @cache
@@ -65,12 +55,12 @@ def _messages(seed: bytes, count: int) -> tuple[Message, ...]:
     return tuple(generate_feed(Random(seed), count, Identity.from_seed(seed)))
 
 
-class _World:
-    def __init__(self, story: Story) -> None:
-        self.story = story
-        self.coverage: Counter[str] = Counter()
-        self.log: list[str] = []
-        self._topology = TopologySpec(links=tuple(dict(link) for link in story.links)).build()
+class _World(World[Region]):
+    JOINT = "\n"
+
+    def __init__(self, story: Region, *, record: bool) -> None:
+        super().__init__(story, record=record)
+        self.topology = TopologySpec(links=tuple(dict(link) for link in story.links)).build()
         self._feeds: dict[str, Feed] = {}
         for device, times in story.items.items():
             seed = sha256(f"{story.seed} {device}".encode()).digest()
@@ -81,63 +71,45 @@ class _World:
             for reader, devices in story.readers.items()
         }
         self._workload = Workload(tuple(self._feeds.values()), follows)
-        last = max([step.time for step in story.steps] + [max(times) for times in story.items.values()])
+        last = max([step.at for step in story.steps] + [max(times) for times in story.items.values()])
         self._calm = last + SECOND
         self._stop = self._calm + CATCH_UP_NS + SECOND
         self._down: set[int] = set()
         self._routing = Routing(paths="shortest")
         self._nodes: dict[str, LinkNode] = {}
         self._liars: dict[str, Liar] = {}
-        self._got: Counter[tuple[str, str]] = Counter()
         self._seqs: dict[tuple[str, int, str], int] = {}
-        self.network = EmulatedNetwork(self._topology, {}, seed=story.seed, capture=None)
+        self.network = EmulatedNetwork(self.topology, {}, seed=story.seed, capture=None)
         for device, places in story.devices.items():
             for place in places[1:]:
                 self._set_link(device, place, up=False)
         self._routing = self._routing._replace(down=frozenset(self._down))
-        for name in story.nodes:
+        for name in story.columns:
             self._start(name, AppState())
         self._forger = self._add_forger()
 
-    def run(self, outcome: Outcome) -> None:
-        """Play the story; raise Violation."""
-        for step in self.story.steps:
-            self._run(step.time - self.network.now)
-            self._do(step)
-        self._run(self._calm - self.network.now)
+    def play(self) -> None:
+        """See World."""
+        self.walk()
+        self.run(self._calm - self.now)
         self._calm_down()
-        begun = self.network.now
-        while missing := self._missing():
-            if self.network.now >= begun + CATCH_UP_NS:
-                raise Violation("delivery", *missing)
-            self._run(SECOND)
-        outcome.caught_up = self.network.now - begun
+        self.catch_up(self.now, self._missing, CATCH_UP_NS)
         self._forger.stop()
-        self._run(self._stop - self.network.now)
-        self._run(_FADE + self.story.parameters["record_ms"] * MS)
+        self.run(self._stop - self.now)
+        self.run(_FADE + self.story.parameters["record_ms"] * MS)
         self._check_empty()
-        frames = self.network.frames
-        self._run(10 * SECOND)
-        if self.network.frames != frames:
-            raise Violation("silence", "the network", "frames go on crossing it")
+        self.fall_silent(lambda: self.network.frames, 0, 10 * SECOND)
 
     # Steps
 
-    def _run(self, time: int) -> None:
-        """Let time pass, and look at everything a second at a time."""
-        until = self.network.now + time
-        while self.network.now < until:
-            self.network.run(min(until, self.network.now + SECOND))
-            self._check()
-
-    def _do(self, step: Step) -> None:
-        self.coverage[step.do] += 1
+    def do(self, step: Step) -> None:
+        """See World."""
         match step.do:
             case "leave" | "attach":
                 self._set_link(*step.what, up=step.do == "attach")
                 self._converge()
             case "cut" | "heal":
-                if any({link.a, link.b} == {*step.what} for link in self._topology.links):
+                if any({link.a, link.b} == {*step.what} for link in self.topology.links):
                     self._set_link(*step.what, up=step.do == "heal", signalled=self.story.signalled)
                     if self.story.signalled:
                         self._converge()
@@ -150,24 +122,23 @@ class _World:
                 self._liars[step.what[0]].is_lying = step.do == "lie"
             case "forge":
                 messages = {feed.key: feed.messages for feed in self._feeds.values()}
-                self._forger.attack(step.what[0], messages, self.network.now)
-                self._forger_host.settle(self.network.now)
+                self._forger.attack(step.what[0], messages, self.now)
+                self._forger_host.settle(self.now)
                 self.network.settle(FORGER)
 
     def _set_link(self, a: str, b: str, *, up: bool, signalled: bool = True) -> None:
-        link = self._topology.link_between(a, b)
-        (self._down.discard if up else self._down.add)(link)
-        self.network.set_link(link, up, signalled=signalled)
+        (self._down.discard if up else self._down.add)(self.topology.link_between(a, b))
+        self.set_link(a, b, up=up, signalled=signalled)
 
     def _converge(self) -> None:
         """Have routes follow, a little later."""
         down = frozenset(self._down)
-        self.network.change(self.network.now + _CONVERGE, lambda: self._reroute(down))
+        self.network.change(self.now + _CONVERGE, lambda: self._reroute(down))
 
     def _reroute(self, down: frozenset[int]) -> None:
         self._routing = self._routing._replace(down=down)
         for name, node in self._nodes.items():
-            node.reroute(self._topology, self._routing)
+            node.reroute(self.topology, self._routing)
             self.network.settle(name)
 
     def _calm_down(self) -> None:
@@ -175,11 +146,11 @@ class _World:
         for liar in self._liars.values():
             liar.is_lying = False
         for at in [*self._down]:
-            link = self._topology.links[at]
+            link = self.topology.links[at]
             if link.a in self.story.routers and link.b in self.story.routers:
                 self._set_link(link.a, link.b, up=True)
         for device, places in self.story.devices.items():
-            if all(self._topology.link_between(device, place) in self._down for place in places):
+            if all(self.topology.link_between(device, place) in self._down for place in places):
                 self._set_link(device, places[0], up=True)
         self._converge()
 
@@ -189,7 +160,7 @@ class _World:
         parameters = LINK.parameters.model_validate(story.parameters).model_dump()
         context = Context(
             name=name,
-            network=self._topology,
+            network=self.topology,
             workload=self._workload,
             layering="link",
             parameters=parameters,
@@ -198,7 +169,7 @@ class _World:
             stop=self._stop,
             plan=plan,
             state=state,
-            since=self.network.now if is_anew else None,
+            since=self.now if is_anew else None,
             routing=self._routing,
         )
         self._nodes[name] = node = LinkNode(context, LINK)
@@ -216,7 +187,7 @@ class _World:
         authors = [feed.identity for feed in self._feeds.values() if feed.identity is not None]
         forger = Forger(authors, [*services.servers], [*services.stores], self.story.seed)
         self._forger_host = host = Host(Forwarder(rng=Random(self.story.seed), controlled_push=False))
-        (end,) = (end for end in self._topology.link_ends if end.node == FORGER)
+        (end,) = (end for end in self.topology.link_ends if end.node == FORGER)
         face = host.add_link()
         host.forwarder.fib.add(b"", face)
         host.attach(forger)
@@ -225,7 +196,8 @@ class _World:
 
     # What must hold
 
-    def _check(self) -> None:
+    def look(self) -> None:
+        """See World."""
         for name, node in self._nodes.items():
             self._take_events(name)
             reader, server, storage = node.reader, node.server, node.storage
@@ -265,22 +237,20 @@ class _World:
                 continue
             feed, seq = self._by_key[row["feed"]], row["seq"]
             self.coverage["delivered"] += 1
-            self.log.append(f"{row['time']} {name} {feed.publisher} {seq}")
-            self._got[name, feed.key] += 1
-            if seq != self._got[name, feed.key]:
-                said = f"gets item {seq} of {feed.publisher}, not {self._got[name, feed.key]}"
-                raise Violation("once and in order", name, said)
+            self.say(f"{row['time']} {name} {feed.publisher} {seq}")
+            self.tell(name, feed.key, seq)
             if row["bytes"] != len(feed.messages[seq - 1].encoded):
                 raise Violation("authentic", name, f"gets another item {seq} of {feed.publisher}")
 
-    def _missing(self) -> tuple[str, str] | None:
-        """Return a reader that lacks items, and which; None if nobody does."""
+    def _missing(self) -> Violation | None:
+        """Return what a reader lacks; None if nobody lacks anything."""
         for reader, devices in self.story.readers.items():
             for device in devices:
                 feed = self._feeds[device]
-                got = self._got[reader, feed.key]
+                got = self.told[reader, feed.key]
                 if got < len(feed.messages):
-                    return reader, f"has {got} of {len(feed.messages)} items of {device}"
+                    said = f"has {got} of {len(feed.messages)} items of {device}"
+                    return Violation("delivery", reader, said)
         return None
 
     def _check_empty(self) -> None:
@@ -299,9 +269,10 @@ class _World:
 
     def _note_refused(self, name: str) -> None:
         node = self._nodes[name]
-        if node.reader is not None:
-            self.coverage.update({f"reader refused: {x}": n for x, n in node.reader.resolver.refused.items()})
-        if node.server is not None:
-            self.coverage.update({f"server refused: {x}": n for x, n in node.server.ledger.refused.items()})
-        if node.storage is not None:
-            self.coverage.update({f"storage refused: {x}": n for x, n in node.storage.refused.items()})
+        refused = {
+            "reader": node.reader and node.reader.resolver.refused,
+            "server": node.server and node.server.ledger.refused,
+            "storage": node.storage and node.storage.refused,
+        }
+        for who, counts in refused.items():
+            self.coverage.update({f"{who} refused: {what}": count for what, count in (counts or {}).items()})

@@ -27,6 +27,7 @@ from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from ssb.store.own_feed import UnsureFeed
 from testbed.scenario.sections import TopologySpec
+from testbed.verify.kit.endpoint import SilentApplication
 from topologies.emulator.network import EmulatedNetwork
 
 EPOCH_MS = 1_700_000_000_000.0
@@ -41,7 +42,7 @@ def identity(name: str) -> Identity:
     return Identity.from_seed(hashlib.sha256(name.encode()).digest())
 
 
-class Consumer:
+class Consumer(SilentApplication):
     """Asks for names, one Interest each at a time.
 
     Attributes:
@@ -51,11 +52,11 @@ class Consumer:
     """
 
     def __init__(self, seed: str = "") -> None:
+        super().__init__()
         self.ends: dict[str, list[End]] = {}
         self.times: dict[str, int] = {}
         self.unasked = 0
         self._pending: dict[bytes, int] = {}
-        self._outputs: list[bytes] = []
         self._random = Random(f"consumer {seed}")
 
     @property
@@ -68,7 +69,7 @@ class Consumer:
         name = from_uri(uri)
         self._pending[name] = now + lifetime_ms * MS
         nonce = self._random.getrandbits(32)
-        self._outputs.append(make_interest(name, nonce=nonce, lifetime_ms=lifetime_ms))
+        self.outputs.append(make_interest(name, nonce=nonce, lifetime_ms=lifetime_ms))
 
     def ended(self, uri: str, end: End, now: int) -> None:
         """Note what became of an Interest."""
@@ -85,11 +86,6 @@ class Consumer:
         refused = header.nack_reason is not None
         self.ended(to_uri(name), f"nack {header.nack_reason}" if refused else header.fragment, now)
 
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def next_deadline(self) -> int | None:
         """See Application."""
         return min(self._pending.values(), default=None)
@@ -102,7 +98,7 @@ class Consumer:
                 self.ended(to_uri(name), "timeout", now)
 
 
-class Producer:
+class Producer(SilentApplication):
     """Answers Interests.
 
     Args:
@@ -113,9 +109,9 @@ class Producer:
     """
 
     def __init__(self, answer: Callable[[bytes], bytes | None]) -> None:
+        super().__init__()
         self._answer = answer
         self.asked: list[str] = []
-        self._outputs: list[bytes] = []
 
     def receive(self, packet: bytes, now: int) -> None:
         """See Application."""
@@ -126,19 +122,7 @@ class Producer:
         data = self._answer(interest.name)
         if data is not None:
             token = parse_lp(packet).pit_token
-            self._outputs.append(data if token is None else make_lp(data, pit_token=token))
-
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """See Application."""
-        return None
-
-    def wake(self, now: int) -> None:
-        """See Application."""
+            self.outputs.append(data if token is None else make_lp(data, pit_token=token))
 
 
 class ProviderNetwork:

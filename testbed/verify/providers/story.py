@@ -1,51 +1,36 @@
 """What happens to customers, providers and repositories, drawn from a seed."""
 
+from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Literal, get_args
 
 from base.units import SECOND
 from ndn_over_ssb.contract import Terms
+from testbed.verify.kit.draw import Link, draw_links
+from testbed.verify.kit.story import Step, Story
 
 Hostility = Literal["floods", "garbles", "lies about what it read", "sends unasked", "ends at random"]
-HOSTILE: tuple[Hostility, ...] = (
-    "floods",
-    "garbles",
-    "lies about what it read",
-    "sends unasked",
-    "ends at random",
-)
+HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
 
 
-class Step(NamedTuple):
-    """Something that happens at a time, ns.
-
-    Attributes:
-        do: "ask" (a customer, a URI, its lifetime in ms), "restart" (a node), "cut" and "heal" (the two ends
-            of a link), "end" and "request" (a customer, a provider), "revoke" (a prefix), "give" (a prefix, a
-            repository).
-    """
-
-    time: int
-    do: str
-    what: tuple[Any, ...]
-
-
-class Story(NamedTuple):
+@dataclass(frozen=True)
+class Network(Story):
     """A story.
 
+    A step is "ask" (a customer, a URI, its lifetime in ms), "restart" (a node), "cut" and "heal" (the two
+    ends of a link), "end" and "request" (a customer, a provider), "revoke" (a prefix), "give" (a prefix, a
+    repository).
+
     Attributes:
-        seed: of links, nonces and pauses.
         links: of the network.
         providers, customers, repositories: nodes; "root" is one more.
         contracts: customer, provider and terms; providers are customers of each other.
         prefixes: prefix -> the repository that holds it at first.
         delegates: the holder of the first prefix gives a longer one to somebody who answers for nothing.
         hostile: a node that does not keep to the rules -> what it does.
-        steps: in order.
     """
 
-    seed: int
-    links: tuple[dict[str, Any], ...]
+    links: tuple[Link, ...]
     providers: tuple[str, ...]
     customers: tuple[str, ...]
     repositories: tuple[str, ...]
@@ -53,15 +38,14 @@ class Story(NamedTuple):
     prefixes: dict[str, str]
     delegates: bool
     hostile: dict[str, Hostility]
-    steps: tuple[Step, ...]
 
     @property
-    def nodes(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
         """All nodes with participants."""
         return ("root", *self.providers, *self.customers, *self.repositories)
 
 
-def make_story(seed: int) -> Story:
+def make_story(seed: int) -> Network:
     """Draw a story."""
     rng = Random(f"providers {seed}")
     providers = tuple(f"nfp{number}" for number in range(rng.randint(1, 4)))
@@ -74,17 +58,9 @@ def make_story(seed: int) -> Story:
         hostile[rng.choice([*customers, *repositories])] = rng.choice(HOSTILE)
     links = _links(rng, ("root", *providers, *customers, *repositories))
     steps = _steps(rng, links, providers, customers, repositories, contracts, prefixes)
-    return Story(
-        seed,
-        links,
-        providers,
-        customers,
-        repositories,
-        contracts,
-        prefixes,
-        rng.random() < 0.3,
-        hostile,
-        steps,
+    delegates = rng.random() < 0.3
+    return Network(
+        seed, steps, links, providers, customers, repositories, contracts, prefixes, delegates, hostile
     )
 
 
@@ -113,25 +89,23 @@ def _contracts(
     return tuple(contracts)
 
 
-def _links(rng: Random, nodes: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+def _links(rng: Random, nodes: tuple[str, ...]) -> tuple[Link, ...]:
     """Join the nodes to one router, by links that may be bad."""
-    is_bad = rng.random() < 0.5
-    links = []
-    for node in nodes:
-        link: dict[str, Any] = {"a": node, "b": "router", "delay_ms": rng.choice([0.5, 5.0, 20.0])}
-        if is_bad and rng.random() < 0.6:
-            link |= {
-                "loss_percent": rng.choice([0.0, 1.0, 3.0]),
-                "reorder_percent": rng.choice([0.0, 2.0]),
-                "duplicate_percent": rng.choice([0.0, 2.0]),
-            }
-        links.append(link)
-    return tuple(links)
+    return draw_links(
+        rng,
+        [(node, "router") for node in nodes],
+        delays=[0.5, 5.0, 20.0],
+        bad=0.5,
+        share=0.6,
+        loss_percent=[0.0, 1.0, 3.0],
+        reorder_percent=[0.0, 2.0],
+        duplicate_percent=[0.0, 2.0],
+    )
 
 
 def _steps(
     rng: Random,
-    links: tuple[dict[str, Any], ...],
+    links: tuple[Link, ...],
     providers: tuple[str, ...],
     customers: tuple[str, ...],
     repositories: tuple[str, ...],
@@ -166,4 +140,4 @@ def _steps(
         steps.append(Step(time, "revoke", (prefix,)))
         if rng.random() < 0.7:
             steps.append(Step(time + rng.randint(1, 4) * SECOND, "give", (prefix, rng.choice(repositories))))
-    return tuple(sorted(steps, key=lambda step: step.time))
+    return tuple(sorted(steps, key=lambda step: step.at))

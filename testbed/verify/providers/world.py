@@ -2,7 +2,6 @@
 
 from collections import Counter
 from functools import partial
-from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -15,32 +14,23 @@ from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import QUEUE
 from ndn_over_ssb.participant import Participant
+from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.story import Step
+from testbed.verify.kit.world import World, reached
 from testbed.verify.providers.network import End, Producer, ProviderNetwork, identity
-from testbed.verify.providers.story import Step, Story, make_story
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome, watched
+from testbed.verify.providers.story import Network
 
 CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
-_QUIET = 20
+_QUIET = 20 * SECOND
 _OFFER = Terms(rate=1000, term_s=24 * 3600, entries=64, unread=2, transit=True)
 _BEGIN_NS = 8 * SECOND  # contracts are made, as far as bad links let them
 _FLOOD = 200  # Interests at once
 
 
-def play_providers(seed: int) -> Outcome:
-    """Play a seed's story."""
-    return play(make_story(seed))
-
-
-def play(story: Story) -> Outcome:
+def play(story: Network, *, record: bool = False, watch: bool = False) -> Outcome:
     """Play a story."""
-    world = _World(story)
-    outcome = watched(world.run, "the network")
-    outcome.time = world.net.now
-    outcome.digest = world.digest()
-    outcome.coverage = world.coverage
-    return outcome
+    return played(lambda: _World(story, record=record), watch=watch)
 
 
 class _Hostile(Participant):
@@ -89,48 +79,43 @@ class _Ender(_Hostile):
                 return
 
 
-class _World:
-    def __init__(self, story: Story) -> None:
-        self.story = story
-        self.coverage: Counter[str] = Counter()
+_KINDS: dict[str, type[Participant]] = {
+    "floods": _Flooder,
+    "garbles": _Garbler,
+    "lies about what it read": _Liar,
+    "sends unasked": _Pusher,
+    "ends at random": _Ender,
+}
+
+
+class _World(World[Network]):
+    JOINT = "\n"
+
+    def __init__(self, story: Network, *, record: bool) -> None:
+        super().__init__(story, record=record)
         calls = [(customer, provider) for customer, provider, _ in story.contracts]
         calls += [("root", story.providers[0])]
         self.net = ProviderNetwork(story.links, calls, story.seed)
+        self.network, self.topology = self.net.network, self.net.topology
         self._holders = dict(story.prefixes)
         self._allocations: dict[str, str] = {}
         self._contracts: dict[tuple[str, str], str] = {}
-        self._ended: list[tuple[str, str]] = []
-        self._checked: Counter[tuple[str, int]] = Counter()
-        self._ends: list[str] = []
+        self._checked: Counter[str] = Counter()
         self._seen: dict[tuple[str, int], int] = {}  # a provider and a face -> when it was there first, ns
         self._delegated: str | None = None
-        kinds = {
-            "floods": _Flooder,
-            "garbles": _Garbler,
-            "lies about what it read": _Liar,
-            "sends unasked": _Pusher,
-            "ends at random": _Ender,
-        }
-        for name in story.nodes:
+        for name in story.columns:
             self.net.add(
                 name,
                 offer=_OFFER if name in story.providers else None,
                 producer=Producer(_answer) if name in story.repositories else None,
-                kind=kinds.get(story.hostile.get(name, ""), Participant),
+                kind=_KINDS.get(story.hostile.get(name, ""), Participant),
             )
 
-    def digest(self) -> str:
-        """Return a hash of all that applications have seen."""
-        return sha256("\n".join(self._ends).encode()).hexdigest()
-
-    def run(self, outcome: Outcome) -> None:
-        """Play the story; raise Violation."""
+    def play(self) -> None:
+        """See World."""
         net, story = self.net, self.story
         for prefix, repository in story.prefixes.items():
-            self._allocations[prefix] = net.say(
-                "root", "allocate", prefix=from_uri(prefix), to=identity(repository).ref
-            )
-            self._answer_for(prefix, repository)
+            self._give(prefix, repository)
         if story.delegates:
             (prefix, holder), *_ = story.prefixes.items()
             title, self._delegated = self._allocations[prefix], f"{prefix}/delegated"
@@ -138,38 +123,27 @@ class _World:
             net.say(holder, "delegate", title=title, **parts)
         for customer, provider, terms in story.contracts:
             self._contracts[customer, provider] = net.request(customer, provider, terms)
-        self._run(_BEGIN_NS)
-        for step in story.steps:
-            if _BEGIN_NS + step.time > net.now:
-                self._run(_BEGIN_NS + step.time - net.now)
-            self._do(step)
+        self.run(_BEGIN_NS)
+        self.walk(_BEGIN_NS)
         end = net.now
-        self._run(6 * SECOND)  # longer than any Interest lives
+        self.run(6 * SECOND)  # longer than any Interest lives
         self._deliver_all(end)
-        outcome.caught_up = net.now - end
+        self.outcome.caught_up = net.now - end
         self._end_all(end)
         self._check_silence()
 
     # Steps
 
-    def _run(self, time: int) -> None:
-        """Let time pass, and look at everything a second at a time."""
-        until = self.net.now + time
-        while self.net.now < until:
-            self.net.network.run(min(until, self.net.now + SECOND))
-            self._check()
-
-    def _do(self, step: Step) -> None:
+    def do(self, step: Step) -> None:
+        """See World."""
         net = self.net
-        self.coverage[step.do] += 1
         if step.do == "ask":
             customer, uri, lifetime_ms = step.what
             net.ask(customer, uri, lifetime_ms=lifetime_ms)
             if self.story.hostile.get(customer) == "floods":
                 net.ask(customer, *(f"{uri}/{number}" for number in range(_FLOOD)), lifetime_ms=lifetime_ms)
         elif step.do in ("cut", "heal"):
-            link = net.topology.link_between(*step.what)
-            net.network.set_link(link, step.do == "heal", signalled=False)
+            self.set_link(*step.what, up=step.do == "heal")
         elif step.do == "restart":
             (name,) = step.what
             self._check_node(name)
@@ -188,21 +162,21 @@ class _World:
                 self._delegated = None
         elif step.do == "give":
             prefix, repository = step.what
-            self._allocations[prefix] = net.say(
-                "root", "allocate", prefix=from_uri(prefix), to=identity(repository).ref
-            )
             self._holders[prefix] = repository
-            self._answer_for(prefix, repository)
+            self._give(prefix, repository)
 
-    def _answer_for(self, prefix: str, repository: str) -> None:
-        """Have a holder say that it answers for a prefix: its title is the allocation."""
-        title = self._allocations[prefix]
-        self.net.say(repository, "repository", title=title, repositories=[identity(repository).ref])
+    def _give(self, prefix: str, repository: str) -> None:
+        """Have a holder get a prefix, and say that it answers for it: its title is the allocation."""
+        ref = identity(repository).ref
+        title = self.net.say("root", "allocate", prefix=from_uri(prefix), to=ref)
+        self._allocations[prefix] = title
+        self.net.say(repository, "repository", title=title, repositories=[ref])
 
     # What must hold
 
-    def _check(self) -> None:
-        for name in self.story.nodes:
+    def look(self) -> None:
+        """See World."""
+        for name in self.story.columns:
             self._check_node(name)
 
     def _check_node(self, name: str) -> None:
@@ -210,7 +184,7 @@ class _World:
         if consumer.unasked:
             raise Violation("asked for", name, "an application gets a packet that it has not asked for")
         for uri, ends in consumer.ends.items():
-            key = (f"{name} {id(consumer)} {uri}", 0)
+            key = f"{name} {id(consumer)} {uri}"
             for end in ends[self._checked[key] :]:
                 self._checked[key] += 1
                 self._check_end(name, uri, end, consumer.times[uri])
@@ -241,7 +215,8 @@ class _World:
     def _check_end(self, name: str, uri: str, end: End, time: int) -> None:
         what = _kind(end)
         self.coverage[what] += 1
-        self._ends.append(f"{time} {name} {uri} {what}")
+        self.say(f"{time} {name} {uri} {what}")
+        self.note(name, f"{uri}: {what}")
         if isinstance(end, bytes):
             data = parse_data(end)
             if to_uri(data.name) != uri or end != _answer(data.name):
@@ -258,19 +233,11 @@ class _World:
         edges = [pair for pair in self._contracts if not {*pair} & {*hostile}]
         found = []
         for customer in self.story.customers:
-            seen, ahead = {customer}, [customer]
-            while ahead:
-                here = ahead.pop()
-                if here != customer and here not in self.story.providers:
-                    continue
-                for pair in edges:
-                    if here in pair:
-                        other = pair[0] if pair[1] == here else pair[1]
-                        if other not in seen:
-                            seen.add(other)
-                            ahead.append(other)
-            if customer not in hostile:
-                found += [(customer, prefix) for prefix, at in sorted(self._holders.items()) if at in seen]
+            if customer in hostile:
+                continue
+            passing = {customer, *self.story.providers}
+            seen = reached(customer, edges, lambda here, _, passing=passing: here in passing)  # type: ignore[misc]
+            found += [(customer, prefix) for prefix, at in sorted(self._holders.items()) if at in seen]
         return found
 
     def _deliver_all(self, begun: int) -> None:
@@ -299,7 +266,7 @@ class _World:
             for customer, uri in missing:
                 # A customer's first provider may be the one that is cut off from a prefix: ask again.
                 net.ask(customer, uri, lifetime_ms=1500)
-            self._run(2 * SECOND)
+            self.run(2 * SECOND)
             for (customer, uri), wanted in list(missing.items()):
                 ends = [_kind(end) for end in net.ends(customer, uri)[before.get((customer, uri), 0) :]]
                 if wanted in ends:
@@ -311,16 +278,16 @@ class _World:
     def _end_all(self, begun: int) -> None:
         """Check that nothing is left of contracts that have ended."""
         net = self.net
-        for name in self.story.nodes:
+        for name in self.story.columns:
             node = net.nodes[name]
             for contract in node.in_force():
                 if contract.customer == identity(name).ref:
                     net.do(name, partial(_end, contract.id, net.now))
-        main = {identity(name).ref for name in self.story.nodes}
+        main = {identity(name).ref for name in self.story.columns}
         while True:
-            self._run(6 * SECOND)
+            self.run(6 * SECOND)
             left = ""
-            for name in self.story.nodes:
+            for name in self.story.columns:
                 node = net.nodes[name]
                 if name in self.story.hostile:
                     continue
@@ -341,12 +308,7 @@ class _World:
         """Check that nodes without contracts say nothing any more."""
         if self.story.hostile:
             return
-        latest = self.net.now + CATCH_UP_NS
-        frames = -1
-        while frames != (frames := self.net.network.frames):
-            if self.net.now > latest:
-                raise Violation("silence", "the network", "frames go on crossing it")
-            self._run(_QUIET * SECOND)
+        self.fall_silent(lambda: self.network.frames, CATCH_UP_NS, _QUIET)
 
 
 def _end(contract: str, now: int, node: Participant) -> None:

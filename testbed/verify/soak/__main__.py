@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from testbed.verify.simulate.invariants import Violation
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak import real, service
 from testbed.verify.soak.virtual import HOUR, Row, Soak
 

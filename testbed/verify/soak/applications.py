@@ -17,9 +17,9 @@ from forwarder.wire.name import IMPLICIT_DIGEST, VERSION, component, components,
 from forwarder.wire.packet import Data, make_data, make_interest
 from forwarder.wire.tlv import nni
 from ssb.keys import Identity
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.mutations import mutate
-from testbed.verify.simulate.feeds import sign_item
-from testbed.verify.simulate.invariants import Violation
+from testbed.verify.push.world.feeds import sign_item
 
 FRESHNESS_MS = 1000
 KEPT_ITEMS = 256

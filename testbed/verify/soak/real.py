@@ -34,8 +34,8 @@ from forwarder.wire.hello import Hello, make_hello, parse_hello
 from forwarder.wire.lp import LpPacket, make_lp, open_data, open_interest, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.mutations import mutate
-from testbed.verify.simulate.invariants import Violation
 from testbed.verify.soak.applications import Publisher, content_of
 
 WORKERS = 6

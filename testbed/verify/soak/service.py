@@ -37,7 +37,7 @@ from forwarder.daemon.datasets import Client, snapshot
 from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import DATA, make_data, make_interest, parse_interest
-from testbed.verify.simulate.invariants import Violation
+from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak.applications import content_of
 from testbed.verify.soak.real import SCHEMES, Connection
 

@@ -23,7 +23,8 @@ from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from forwarder.strategies import STRATEGIES
 from forwarder.wire.name import from_uri
-from testbed.verify.simulate.invariants import Violation, check_ended
+from testbed.verify.kit.outcome import Violation
+from testbed.verify.push.world.invariants import check_ended
 from testbed.verify.soak.applications import Attacker, Client, Follower, Node, Publisher, Server, Visitor
 from testbed.verify.soak.measure import objects_of, strangers, tables_of
 from topologies.emulator.network import EmulatedNetwork

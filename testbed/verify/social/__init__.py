@@ -1,7 +1,7 @@
 """Networks of SSB-aware forwarders in virtual time: people who follow, block, move and come back.
 
 A story is drawn from a seed: homes of people, routers, links that lose and break, logs that grow and say who
-follows whom, and strangers who forge and flood. `play_social` plays it with the nodes of runs, and checks:
+follows whom, and strangers who forge and flood. `world.play` plays it with the nodes of runs, and checks:
 
 - each log arrives wherever it can: at all nodes on whose users' graphs it is, by the logs that they have, if
   such nodes join them with the author's; an application gets each message of those it follows once, in order;

@@ -1,60 +1,55 @@
 """What happens to people and their forwarders, drawn from a seed."""
 
+from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, get_args
 
 from base.units import MS, SECOND
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
+from testbed.verify.kit.draw import Link, draw_links
+from testbed.verify.kit.story import Step, Story
 
 LAYERINGS = ("ssb-aware-poll", "ssb-aware", "social-routing")
 
 Hostility = Literal["forges", "floods", "claims"]
-HOSTILE: tuple[Hostility, ...] = ("forges", "floods", "claims")
+HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
 
 
-class Step(NamedTuple):
-    """Something that happens at a time, ns.
-
-    Attributes:
-        do: "cut" and "heal" (the two ends of a link, and whether they notice), "restart" (a node).
-    """
-
-    time: int
-    do: str
-    what: tuple[Any, ...]
-
-
-class Story(NamedTuple):
+@dataclass(frozen=True)
+class Neighbourhood(Story):
     """A story.
 
+    A step is "cut" and "heal" (the two ends of a link, and whether they notice), or "restart" (a node).
+
     Attributes:
-        seed: of the links and of what nodes draw.
         layering: what the nodes speak.
         hops: how far graphs go.
         routers, people, strangers: nodes; a stranger does what it is named with.
         links: two nodes, and what the link is like.
         away: links that are down from the start, until somebody moves there.
         logs: person -> the log, and when each message is written, ns; it says whom they follow and block.
-        steps: in order.
     """
 
-    seed: int
     layering: str
     hops: int
     routers: tuple[str, ...]
     people: tuple[str, ...]
     strangers: dict[str, Hostility]
-    links: tuple[dict[str, Any], ...]
+    links: tuple[Link, ...]
     away: tuple[tuple[str, str], ...]
     logs: dict[str, tuple[tuple[Message, ...], tuple[int, ...]]]
-    steps: tuple[Step, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See kit."""
+        return (*self.people, *self.routers, *self.strangers)
 
     @property
     def last(self) -> int:
-        """When the last thing happens, ns."""
-        times = [times[-1] for _, times in self.logs.values()] + [step.time for step in self.steps]
+        """See kit."""
+        times = [times[-1] for _, times in self.logs.values()] + [step.at for step in self.steps]
         return max(times)
 
 
@@ -63,7 +58,7 @@ def identity_of(seed: int, person: str) -> Identity:
     return Identity.from_seed(Random(f"social {seed} {person}").randbytes(32))
 
 
-def make_story(seed: int, layering: str | None = None) -> Story:
+def make_story(seed: int, layering: str | None = None) -> Neighbourhood:
     """Draw a story, of a layering if one is given."""
     rng = Random(f"social {seed}")
     drawn = rng.choice(LAYERINGS)
@@ -74,21 +69,16 @@ def make_story(seed: int, layering: str | None = None) -> Story:
         strangers = {f"s{number}": rng.choice(HOSTILE) for number in range(rng.randint(1, 2))}
     links = _links(rng, routers, people, strangers)
     away, moves = _moves(rng, routers, people, links)
-    return Story(
-        seed,
-        layering or drawn,
-        rng.choice([1, 2, 2, 3]),
-        routers,
-        people,
-        strangers,
-        tuple(links),
-        away,
-        {person: _log(rng, seed, person, people) for person in people},
-        tuple(sorted(moves + _faults(rng, routers, people, links, away), key=lambda step: step.time)),
+    hops = rng.choice([1, 2, 2, 3])
+    logs = {person: _log(rng, seed, person, people) for person in people}
+    steps = [*moves, *_faults(rng, routers, people, links, away)]
+    steps.sort(key=lambda step: step.at)
+    return Neighbourhood(
+        seed, tuple(steps), layering or drawn, hops, routers, people, strangers, tuple(links), away, logs
     )
 
 
-def _links(rng: Random, routers: Any, people: Any, strangers: Any) -> list[dict[str, Any]]:
+def _links(rng: Random, routers: Any, people: Any, strangers: Any) -> list[Link]:
     """Join routers, and attach everybody else to one of them; homes may be neighbours, too."""
     ends = [(routers[number], rng.choice(routers[:number])) for number in range(1, len(routers))]
     if len(routers) > 2 and rng.random() < 0.6:
@@ -96,22 +86,22 @@ def _links(rng: Random, routers: Any, people: Any, strangers: Any) -> list[dict[
     ends += [(node, rng.choice(routers)) for node in (*people, *strangers)]
     if rng.random() < 0.3:
         ends.append((people[0], people[-1]))
-    is_bad = rng.random() < 0.5
-    links = []
-    for a, b in dict.fromkeys(tuple(sorted(pair)) for pair in ends):
-        link: dict[str, Any] = {"a": a, "b": b, "delay_ms": rng.choice([1.0, 10.0, 40.0])}
-        if is_bad and rng.random() < 0.7:
-            link |= {
-                "loss_percent": rng.choice([0.0, 2.0, 8.0]),
-                "duplicate_percent": rng.choice([0.0, 2.0]),
-                "jitter_ms": rng.choice([0.0, 0.4]),
-            }
-        links.append(link)
-    return links
+    pairs = dict.fromkeys((min(pair), max(pair)) for pair in ends)
+    links = draw_links(
+        rng,
+        pairs,
+        delays=[1.0, 10.0, 40.0],
+        bad=0.5,
+        share=0.7,
+        loss_percent=[0.0, 2.0, 8.0],
+        duplicate_percent=[0.0, 2.0],
+        jitter_ms=[0.0, 0.4],
+    )
+    return [*links]
 
 
 def _moves(
-    rng: Random, routers: Any, people: Any, links: list[dict[str, Any]]
+    rng: Random, routers: Any, people: Any, links: list[Link]
 ) -> tuple[tuple[tuple[str, str], ...], list[Step]]:
     """Let some people move to another router: one link goes down as another one comes up."""
     away, steps = [], []
@@ -134,7 +124,7 @@ def _moves(
     return tuple(away), steps
 
 
-def _faults(rng: Random, routers: Any, people: Any, links: list[dict[str, Any]], away: Any) -> list[Step]:
+def _faults(rng: Random, routers: Any, people: Any, links: list[Link], away: Any) -> list[Step]:
     steps = []
     moving = {person for person, _ in away}
     stable = [(link["a"], link["b"]) for link in links if not {link["a"], link["b"]} & moving]

@@ -3,17 +3,19 @@
 from random import Random
 from typing import Final
 
+from base.endpoint import Address
 from forwarder.wire.feed import item_name, split_item, ssb_content
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_data, make_interest
 from ssb.keys import Identity
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.social.hello import Attachment, Hello, make_hello
+from testbed.verify.kit.endpoint import SilentEndpoint
 
 _EVERY: Final = 100_000_000
 
 
-class Stranger:
+class Stranger(SilentEndpoint):
     """A DatagramEndpoint at one link: says hello like a keeper, and does harm.
 
     Args:
@@ -26,6 +28,7 @@ class Stranger:
     """
 
     def __init__(self, kind: str, people: list[str], random: Random, until: int, rate: int) -> None:
+        super().__init__()
         self._kind = kind
         self._people = people
         self._random = random
@@ -33,9 +36,8 @@ class Stranger:
         self._rate = rate
         self._identity = Identity.from_seed(random.randbytes(32))
         self._due: int | None = _EVERY
-        self._outputs: list[tuple[int, bytes, None]] = []
 
-    def receive(self, port: int, payload: bytes, sender: object, now: int) -> None:
+    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
         """See Endpoint."""
         interest = open_interest(payload)
         parts = None if interest is None else split_item(interest.name)
@@ -43,14 +45,6 @@ class Stranger:
             return
         forged = b'{\n  "type": "contact"\n}' + self._random.randbytes(20)
         self._send(make_data(interest.name, ssb_content(forged), freshness_ms=3_600_000))
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, None]]:
-        """See Endpoint."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
@@ -81,4 +75,4 @@ class Stranger:
         )
 
     def _send(self, packet: bytes) -> None:
-        self._outputs.append((1, packet, None))
+        self.outputs.append((1, packet, None))

@@ -3,8 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
-from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -21,9 +19,10 @@ from testbed.layerings.kinds.social import SOCIAL_LAYERINGS, SocialNode
 from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome, watched
-from testbed.verify.social.story import Step, Story, identity_of, make_story
+from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.story import Step
+from testbed.verify.kit.world import World, reached
+from testbed.verify.social.story import Neighbourhood, identity_of
 from testbed.verify.social.strangers import Stranger
 from topologies.emulator.network import EmulatedNetwork
 
@@ -35,40 +34,28 @@ _GONE = 3 * _HELLO_MS * MS + 500 * MS
 _QUIET = 6 * SECOND  # longer than any Interest of a story lives
 
 
-def play_social(seed: int) -> Outcome:
-    """Play a seed's story."""
-    return play(make_story(seed))
-
-
-def play(story: Story) -> Outcome:
+def play(story: Neighbourhood, *, record: bool = False, watch: bool = False) -> Outcome:
     """Play a story."""
-    world = World(story)
-    outcome = watched(world.run, "the network")
-    outcome.time = world.network.now
-    outcome.digest = world.digest.hexdigest()
-    outcome.coverage = world.coverage
-    return outcome
+    return played(lambda: SocialWorld(story, record=record), watch=watch)
 
 
-class World:
+class SocialWorld(World[Neighbourhood]):
     """A story's network.
 
     Args:
         story: what happens.
         rate: Interests that strangers flood with each 100 ms.
+        record: see World.
 
     Attributes:
-        network: in virtual time.
         nodes: those that are honest.
         received: node and author -> the author's messages that have come there.
     """
 
-    def __init__(self, story: Story, rate: int = 20) -> None:
-        self.story = story
-        self.coverage: Counter[str] = Counter()
-        self.digest = sha256()
+    def __init__(self, story: Neighbourhood, rate: int = 20, *, record: bool = False) -> None:
+        super().__init__(story, record=record)
         self.received: Counter[tuple[str, str]] = Counter()
-        self._topology = TopologySpec(links=story.links).build()
+        self.topology = TopologySpec(links=story.links).build()
         self._kind = SOCIAL_LAYERINGS[story.layering]
         self._refs = {person: identity_of(story.seed, person).ref for person in story.people}
         self._feeds = {
@@ -83,14 +70,13 @@ class World:
         }
         self._workload = Workload(tuple(self._feeds.values()), follows)
         self._states: dict[str, AppState] = defaultdict(AppState)
-        self._told: Counter[tuple[str, str]] = Counter()
         self._ever = {node: self._allowed_ever(node) for node in (*story.routers, *story.people)}
         self._final: dict[str, set[str]] = {}
         self.nodes: dict[str, SocialNode] = {}
         programs: dict[str, Any] = {}
-        for name in self._topology.nodes:
+        for name in self.topology.nodes:
             if name in story.strangers:
-                interface = next(each for each in self._topology.link_ends if each.node == name)
+                interface = next(each for each in self.topology.link_ends if each.node == name)
                 stranger = Stranger(
                     story.strangers[name],
                     [*self._refs.values()],
@@ -101,31 +87,25 @@ class World:
                 programs[name] = [Program(stranger, {1: LinkPort(interface)})]
             else:
                 programs[name] = self._build(name, None).programs
-        self.network = EmulatedNetwork(self._topology, programs, seed=story.seed, capture=None)
+        self.network = EmulatedNetwork(self.topology, programs, seed=story.seed, capture=None)
         for a, b in story.away:
-            self.network.set_link(self._topology.link_between(a, b), False, signalled=True)
-        for step in story.steps:
-            self.network.change(step.time, partial(self._do, step))
+            self.set_link(a, b, up=False, signalled=True)
+        self.schedule()
 
-    def run(self, outcome: Outcome) -> None:
-        """Play the story; raise Violation."""
+    def play(self) -> None:
+        """See World."""
         end = self.story.last
-        while self.network.now < end:
-            self._run(min(SECOND, end - self.network.now))
-        for number, link in enumerate(self._topology.links):
+        self.run(end)
+        for number, link in enumerate(self.topology.links):
             calm = replace(link, loss_percent=0.0, duplicate_percent=0.0, jitter_ms=0.0)
             self.network.change_link(number, calm)
-        while (missing := self._missing()) is not None:
-            if self.network.now > end + CATCH_UP_NS:
-                raise missing
-            self._run(SECOND)
-        outcome.caught_up = self.network.now - end
+        self.catch_up(end, self._missing, CATCH_UP_NS)
         self._check_gone(end)
         self._check_events()
         for name, node in self.nodes.items():
-            node.keeper.end(self.network.now)
+            node.keeper.end(self.now)
             self.network.settle(name)
-        self._run(_QUIET)
+        self.run(_QUIET)
         for name, node in self.nodes.items():
             if entries := node.host.forwarder.pit_entries():
                 raise Violation("nothing left", name, f"keeps {entries} PIT entries")
@@ -140,7 +120,7 @@ class World:
         node = SocialNode(
             Context(
                 name=name,
-                network=self._topology,
+                network=self.topology,
                 workload=self._workload,
                 layering=story.layering,
                 parameters=parameters,
@@ -158,32 +138,31 @@ class World:
 
         def receive(face: int, packet: bytes, *rest: Any) -> None:
             if not forwarder.faces[face].is_local:
-                self._look(name, packet)
+                self._take(name, packet)
             original(face, packet, *rest)
 
         forwarder.receive = receive  # type: ignore[method-assign, assignment]
         self.nodes[name] = node
         return node
 
-    def _do(self, step: Step) -> None:
-        self.coverage[step.do] += 1
+    def do(self, step: Step) -> None:
+        """See World."""
         if step.do == "restart":
             (name,) = step.what
             self._collect(name)
-            self.network.replace(name, self._build(name, self.network.now).programs)
+            self.network.replace(name, self._build(name, self.now).programs)
         else:
             a, b, is_signalled = step.what
-            link = self._topology.link_between(a, b)
-            self.network.set_link(link, step.do == "heal", signalled=is_signalled)
-
-    def _run(self, time: int) -> None:
-        self.network.run(self.network.now + time)
-        for name in self.nodes:
-            self._collect(name)
+            self.set_link(a, b, up=step.do == "heal", signalled=is_signalled)
 
     # What must hold
 
-    def _look(self, name: str, packet: bytes) -> None:
+    def look(self) -> None:
+        """See World."""
+        for name in self.nodes:
+            self._collect(name)
+
+    def _take(self, name: str, packet: bytes) -> None:
         """Check that what comes to a node is of an author on a graph of its users."""
         opened = open_data(packet)
         parts = None if opened is None else split_item(opened[0].name)
@@ -197,7 +176,7 @@ class World:
             return  # a stranger's, who can send anything anywhere
         self.coverage["items"] += 1
         self.received[name, author] += 1
-        self.digest.update(f"{self.network.now} {name} {author} {seq}".encode())
+        self.say(f"{self.now} {name} {author} {seq}")
         if author not in self._ever[name] or (self._final and author not in self._final[name]):
             if self.story.layering == "social-routing" and name in self.story.routers:
                 self.coverage["leaks to relays"] += 1
@@ -209,12 +188,8 @@ class World:
         for row in self.nodes[name].take_events():
             self.coverage[row["event"]] += 1
             if row["event"] == "delivered":
-                key = name, row["feed"]
-                self._told[key] += 1
-                self.digest.update(f"{row['time']} {name} {row['feed']} {row['seq']}".encode())
-                if row["seq"] != self._told[key]:
-                    said = f"{row['feed'][:6]} {row['seq']} after {self._told[key] - 1}"
-                    raise Violation("told once, in order", name, said)
+                self.say(f"{row['time']} {name} {row['feed']} {row['seq']}")
+                self.tell(name, row["feed"], row["seq"])
 
     def _missing(self) -> Violation | None:
         """Return what has not arrived where it can: neighbours have the same of logs on their graphs."""
@@ -252,20 +227,19 @@ class World:
                         raise Violation("authentic", name, f"holds {seq} that its author has not written")
         for name, author in self._expected():
             follows = {feed.key for feed in self._workload.follows.get(name, ())}
-            if author in follows and self._told[name, author] != len(self._texts[author]):
-                told = self._told[name, author]
+            if author in follows and self.told[name, author] != len(self._texts[author]):
+                told = self.told[name, author]
                 raise Violation("delivery", name, f"is told {told} of {author[:6]}")
 
     def _check_gone(self, end: int) -> None:
         """Check that nothing is carried any more that has left the graphs."""
-        while self.network.now < end + _GONE:
-            self._run(SECOND)
+        self.run(end + _GONE - self.now)
         while (wrong := self._left_over() or self._missing()) is not None:
-            if self.network.now > end + 2 * CATCH_UP_NS:
+            if self.now > end + 2 * CATCH_UP_NS:
                 raise wrong
-            self._run(SECOND)
+            self.run(SECOND)
         self._final = self._allowed()
-        self._run(2 * SECOND)
+        self.run(2 * SECOND)
 
     def _left_over(self) -> Violation | None:
         """Return what is held that is on no graph of a node's users."""
@@ -277,11 +251,7 @@ class World:
             for author in sorted(self._texts.keys() - allowed[name]):
                 feed = log_name(author)
                 is_cached = forwarder.feeds is not None and forwarder.feeds.store.find(feed) is not None
-                if (
-                    feed in node.keeper.replicas
-                    or is_cached
-                    or forwarder.cs.find(_any(feed), self.network.now)
-                ):
+                if feed in node.keeper.replicas or is_cached or forwarder.cs.find(_any(feed), self.now):
                     said = f"still holds {author[:6]}, on no graph of its users"
                     return Violation("nothing else", name, said)
         return None
@@ -371,19 +341,13 @@ class World:
         found = []
         for person in self.story.people:
             author = self._refs[person]
-            reached, ahead = {person}, [person]
-            while ahead:
-                here = ahead.pop()
+
+            def goes_on(here: str, other: str, person: str = person, author: str = author) -> bool:
                 if self._kind.by_receiver and here != person and here in self.story.people:
-                    continue  # a home does not forward for others
-                for pair in self._up():
-                    other = pair[0] if pair[1] == here else pair[1]
-                    if here not in pair or other in self.story.strangers or other in reached:
-                        continue
-                    if author in allowed[other]:
-                        reached.add(other)
-                        ahead.append(other)
-            found += [(node, author) for node in sorted(reached)]
+                    return False  # a home does not forward for others
+                return other not in self.story.strangers and author in allowed[other]
+
+            found += [(node, author) for node in sorted(reached(person, self._up(), goes_on))]
         return found
 
 

@@ -1,4 +1,4 @@
-"""Swarms of whole Scuttlebutt peers in the emulator: `feednet simulate --peers`.
+"""Swarms of whole Scuttlebutt peers in the emulator: `feednet simulate swarms`.
 
 A seed makes a story (`story`): who follows whom, when who writes, what breaks, and who is hostile. `world`
 plays it with real handshakes, boxes and calls over emulated TCP, and checks after every event that

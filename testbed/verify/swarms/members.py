@@ -22,10 +22,11 @@ from ssb.message import Message
 from ssb.peer.peer import Peer
 from ssb.store.feeds import Stored
 from ssb.store.memory import MemoryFeeds
+from testbed.verify.kit.endpoint import SilentEndpoint
 from testbed.verify.swarms.story import Hostility
 
 
-class Member:
+class Member(SilentEndpoint):
     """A peer. It notes what is sent; `watch` looks at it after each event.
 
     Attributes:
@@ -34,22 +35,13 @@ class Member:
     """
 
     def __init__(self, peer: Peer) -> None:
+        super().__init__()
         self.peer = peer
         self.sent = 0
 
     def watch(self, now: int) -> None:
         """See what has become of the peer; a hostile one is not looked at."""
         self.peer.take_events()
-
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        return []
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
@@ -131,7 +123,7 @@ class Replayer(Member):
         return actions
 
 
-class Babbler:
+class Babbler(SilentEndpoint):
     """Opens streams and says something that means nothing, or nothing at all.
 
     Args:
@@ -142,6 +134,7 @@ class Babbler:
     peer = None
 
     def __init__(self, others: Sequence[Address], random: Random, *, is_silent: bool) -> None:
+        super().__init__()
         self._others = others
         self._random = random
         self._is_silent = is_silent
@@ -151,16 +144,6 @@ class Babbler:
 
     def watch(self, now: int) -> None:
         """Do nothing."""
-
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint."""
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        return []
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""

@@ -1,6 +1,6 @@
 """Deliberate bugs of peers: what stories of swarms must find."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from ssb.message import Message
@@ -15,78 +15,54 @@ from ssb.replication.rungs.hub import Hub
 from ssb.replication.rungs.rung import Rung, Session
 from ssb.store.admission import Changes
 from ssb.store.memory import MemoryFeeds
-from testbed.verify.simulate.mutants import Patch, returns
+from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
-def _told_again(original: Any) -> Callable[..., Any]:
-    def take_stored(self: Ebt) -> list[Message]:
-        stored: list[Message] = original(self)
-        return [*stored, *stored[-1:]]
-
-    return take_stored
+def _told_again(original: Any, self: Ebt) -> list[Message]:
+    stored: list[Message] = original(self)
+    return [*stored, *stored[-1:]]
 
 
-def _eager_only(original: Any) -> Callable[..., Any]:
-    def note(self: Ebt, session: Any, feed: str, exchange: Any, due: int) -> None:
-        if exchange.noted is None or exchange.receives:
-            original(self, session, feed, exchange, due)
-
-    return note
+def _eager_only(original: Any, self: Ebt, session: Any, feed: str, exchange: Any, due: int) -> None:
+    if exchange.noted is None or exchange.receives:
+        original(self, session, feed, exchange, due)
 
 
-def _as_sent(original: Any) -> Callable[..., Any]:
-    def take_output(self: Ebt, number: int, *rest: Any) -> list[bytes]:
-        bodies: list[bytes] = original(self, number, *rest)
-        session = self._sessions[number]
-        for feed, exchange in session.exchanges.items():
-            session.clock[feed] = max(exchange.sent, session.clock.get(feed, 0))
-        return bodies
-
-    return take_output
+def _as_sent(original: Any, self: Ebt, number: int, *rest: Any) -> list[bytes]:
+    bodies: list[bytes] = original(self, number, *rest)
+    session = self._sessions[number]
+    for feed, exchange in session.exchanges.items():
+        session.clock[feed] = max(exchange.sent, session.clock.get(feed, 0))
+    return bodies
 
 
-def _one_less(original: Any) -> Callable[..., Any]:
-    def after(self: MemoryFeeds, feed: str, sequence: int, limit: int) -> Any:
-        return original(self, feed, sequence + (sequence > 2), limit)
-
-    return after
+def _one_less(original: Any, self: MemoryFeeds, feed: str, sequence: int, limit: int) -> Any:
+    return original(self, feed, sequence + (sequence > 2), limit)
 
 
-def _late_wish(original: Any) -> Callable[..., Any]:
-    def want_all(self: Ebt, feeds: Iterable[str], now: int) -> None:
-        if self._sessions:
-            self._wanted |= dict.fromkeys(feeds)
-        else:
-            original(self, feeds, now)
-
-    return want_all
+def _late_wish(original: Any, self: Ebt, feeds: Iterable[str], now: int) -> None:
+    if self._sessions:
+        self._wanted |= dict.fromkeys(feeds)
+    else:
+        original(self, feeds, now)
 
 
-def _no_proof(original: Any) -> Callable[..., Any]:
-    def commit(self: MemoryFeeds, changes: Changes) -> None:
-        changes.forks.clear()
-        original(self, changes)
-
-    return commit
+def _no_proof(original: Any, self: MemoryFeeds, changes: Changes) -> None:
+    changes.forks.clear()
+    original(self, changes)
 
 
-def _forever(original: Any) -> Callable[..., Any]:
-    def failed(self: Scheduler, peer: str, now: int, reason: str = "") -> None:
-        original(self, peer, now, reason)
-        self.remove(peer)
-
-    return failed
+def _forever(original: Any, self: Scheduler, peer: str, now: int, reason: str = "") -> None:
+    original(self, peer, now, reason)
+    self.remove(peer)
 
 
-def _record_as_sent(original: Any) -> Callable[..., Any]:
-    def was_sent(self: Gossip, session: Session, feed: str, number: int) -> None:
-        session.clock[feed] = number
-
-    return was_sent
+def _record_as_sent(original: Any, self: Gossip, session: Session, feed: str, number: int) -> None:
+    session.clock[feed] = number
 
 
-RUNG_MUTANTS: dict[str, tuple[Patch, ...]] = {
-    "records of what was sent": (Patch(Gossip, "_was_sent", _record_as_sent),),
+RUNG_MUTANTS: Mutants = {
+    "records of what was sent": (instead(Gossip, "_was_sent", _record_as_sent),),
     "ignored for ever": (Patch(Gossip, "want_all", returns(None)),),
     "the hub believes its record": (Patch(hub, "_holdings", returns([])), Patch(Hub, "_has", returns(True))),
     "the hub passes nothing on": (Patch(Hub, "_pass_on", returns(None)),),
@@ -94,18 +70,18 @@ RUNG_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "closed and kept": (Patch(Rung, "close", returns(None)),),
     "calls of others closed": (Patch(Peer, "_is_ours", returns(True)),),
 }
-"""Bugs of the rungs below EBT: what `feednet simulate --rungs` must find."""
+"""Bugs of the rungs below EBT: what `feednet simulate rungs` must find."""
 
-MUTANTS: dict[str, tuple[Patch, ...]] = {
+MUTANTS: Mutants = {
     "messages not verified": (Patch(Message, "verify", returns(None)),),
-    "messages told again": (Patch(Ebt, "take_stored", _told_again),),
-    "a message left out": (Patch(MemoryFeeds, "after", _one_less),),
+    "messages told again": (instead(Ebt, "take_stored", _told_again),),
+    "a message left out": (instead(MemoryFeeds, "after", _one_less),),
     "patience without end": (Patch(Ebt, "_next_ahead", returns(None)),),
-    "progress not told": (Patch(Ebt, "_note", _eager_only),),
-    "remote clock as sent": (Patch(Ebt, "take_output", _as_sent),),
-    "a wish kept quiet": (Patch(Ebt, "want_all", _late_wish),),
-    "proofs of forks dropped": (Patch(MemoryFeeds, "_commit", _no_proof),),
-    "called once": (Patch(Scheduler, "failed", _forever),),
+    "progress not told": (instead(Ebt, "_note", _eager_only),),
+    "remote clock as sent": (instead(Ebt, "take_output", _as_sent),),
+    "a wish kept quiet": (instead(Ebt, "want_all", _late_wish),),
+    "proofs of forks dropped": (instead(MemoryFeeds, "_commit", _no_proof),),
+    "called once": (instead(Scheduler, "failed", _forever),),
     "blocks unheard": (Patch(Ebt, "hide", returns(None)),),
     "closed and kept": (Patch(Services, "close", returns(None)),),
 }

@@ -1,4 +1,4 @@
-"""Rungs of the replication ladder under every fault: `feednet simulate --rungs`.
+"""Rungs of the replication ladder under every fault: `feednet simulate rungs`.
 
 A seed draws a rung, a network that loses and reorders frames, who writes and who follows, links that are down
 for a while, and nodes that restart. Soon after the last fault, every follower must have been told of every
@@ -6,36 +6,109 @@ message once, in order, and hold it byte for byte. After every second, no peer m
 than its open connections can account for, nor any state of a connection that is closed.
 """
 
-import hashlib
-from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 from base.units import SECOND
 from testbed.experiment.emulated_run import Emulation
-from testbed.layerings.kinds.ladder import RUNGS, RungNode
+from testbed.layerings.kinds.ladder import RUNGS as LADDER
+from testbed.layerings.kinds.ladder import RungNode
 from testbed.scenario.model import Scenario
 from testbed.scenario.workload import load
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome, watched
+from testbed.verify.kit.changes import CHANGES
+from testbed.verify.kit.draw import Link
+from testbed.verify.kit.family import Family
+from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.shrink import emulated
+from testbed.verify.kit.story import Step, Story
+from testbed.verify.kit.world import World
 
 RUNGS_CATCH_UP_NS = 240 * SECOND
 """TCP that has waited for a link doubles its pauses, and gossip draws whom it calls."""
 _WARMUP_MS = 100
 
 
-def make_rungs(seed: int) -> Scenario:
-    """Draw a story: a scenario of one layering."""
+@dataclass(frozen=True)
+class Climb(Story):
+    """A story; its times are in ms. A step is "cut" and "heal" (a, b, signalled), or "restart" (a node).
+
+    Attributes:
+        rung: of the ladder, and
+        parameters: its own.
+        links: of the network.
+        writers, readers: nodes; writers have one feed after the other, of
+        feeds: so many, with
+        items: so many in all.
+        starts: reader -> when it starts, ms.
+    """
+
+    MS: ClassVar[int] = 1
+
+    rung: str
+    parameters: dict[str, Any]
+    links: tuple[Link, ...]
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+    feeds: int
+    items: int
+    starts: dict[str, float]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See kit."""
+        return tuple(dict.fromkeys(end for link in self.links for end in (link["a"], link["b"])))
+
+    def scenario(self) -> Scenario:
+        """Return the story as a scenario of one layering; raise ValueError if it makes no sense."""
+        return Scenario.model_validate(
+            {
+                "name": f"rungs {self.seed}",
+                "title": self.rung,
+                "seed": self.seed,
+                "layerings": (self.rung,),
+                "parameters": {self.rung: self.parameters},
+                "topology": {"links": self.links},
+                "publishers": self.writers,
+                "publisher": self.writers[0],
+                "subscribers": self.readers,
+                "workload": {
+                    "items": self.items,
+                    "feeds": self.feeds,
+                    "schedule": {"speed": 1e6, "idle_limit_ms": 50.0},
+                },
+                "events": tuple(map(_event, self.steps)),
+                "plans": {reader: {"start_ms": start} for reader, start in self.starts.items()},
+                "warmup_ms": _WARMUP_MS,
+                "settle_ms": RUNGS_CATCH_UP_NS // 1_000_000,
+            }
+        )
+
+
+def _event(step: Step) -> dict[str, Any]:
+    if step.do == "restart":
+        return {"at_ms": step.at, "restart": step.what[0]}
+    a, b, signalled = step.what
+    return {
+        "at_ms": step.at,
+        "link_down" if step.do == "cut" else "link_up": f"{a} {b}",
+        "signalled": signalled,
+    }
+
+
+def make_rungs(seed: int) -> Climb:
+    """Draw a story."""
     rng = Random(f"rungs {seed}")
     peers = [f"p{number}" for number in range(rng.randint(2, 6))]
     routers = [f"r{number}" for number in range(rng.randint(1, 2))]
     ends = [(peer, rng.choice(routers)) for peer in peers] + list(pairwise(routers))
     is_bad = rng.random() < 0.6
-    links = [
+    links = tuple(
         {"a": a, "b": b, "delay_ms": rng.choice([0.5, 5.0, 40.0])} | _badness(rng, is_bad) for a, b in ends
-    ]
-    rung = rng.choice([*RUNGS])
+    )
+    rung = rng.choice([*LADDER])
     writers = rng.sample(peers, rng.randint(1, len(peers)))
     readers = [peer for peer in peers if peer not in writers or rng.random() < 0.8]
     feeds = len(writers) + rng.randint(0, 2)
@@ -48,29 +121,11 @@ def make_rungs(seed: int) -> Scenario:
         parameters |= {"interval_ms": rng.choice([0, 400]), "at": rng.choice([*routers, *peers])}
     else:
         parameters["interval_ms"] = rng.choice([200, 1000])
-    return Scenario.model_validate(
-        {
-            "name": f"rungs {seed}",
-            "title": rung,
-            "seed": seed,
-            "layerings": (rung,),
-            "parameters": {rung: parameters},
-            "topology": {"links": links},
-            "publishers": tuple(writers),
-            "publisher": writers[0],
-            "subscribers": tuple(readers or peers[:1]),
-            "workload": {
-                "items": rng.randint(feeds, 40),
-                "feeds": feeds,
-                "schedule": {"speed": 1e6, "idle_limit_ms": 50.0},
-            },
-            "events": tuple(_events(rng, [*peers, *routers], ends)),
-            "plans": {
-                peer: {"start_ms": float(rng.randint(0, 3000))} for peer in readers if rng.random() < 0.2
-            },
-            "warmup_ms": _WARMUP_MS,
-            "settle_ms": RUNGS_CATCH_UP_NS // 1_000_000,
-        }
+    items = rng.randint(feeds, 40)
+    steps = tuple(_steps(rng, [*peers, *routers], ends))
+    starts = {peer: float(rng.randint(0, 3000)) for peer in readers if rng.random() < 0.2}
+    return Climb(
+        seed, steps, rung, parameters, links, (*writers,), (*readers,) or (peers[0],), feeds, items, starts
     )
 
 
@@ -84,77 +139,65 @@ def _badness(rng: Random, is_bad: bool) -> dict[str, float]:
     }
 
 
-def _events(rng: Random, nodes: list[str], links: list[tuple[str, str]]) -> list[dict[str, Any]]:
-    events: list[dict[str, Any]] = [
-        {"at_ms": rng.randint(0, 4000), "restart": rng.choice(nodes)} for _ in range(rng.randint(0, 3))
-    ]
+def _steps(rng: Random, nodes: list[str], links: list[tuple[str, str]]) -> Iterator[Step]:
+    for _ in range(rng.randint(0, 3)):
+        yield Step(rng.randint(0, 4000), "restart", (rng.choice(nodes),))
     for a, b in rng.sample(links, rng.randint(0, min(2, len(links)))):
         begin, signalled = rng.randint(0, 3000), rng.random() < 0.5
         end = begin + rng.randint(1, 5000)
-        events.append({"at_ms": begin, "link_down": f"{a} {b}", "signalled": signalled})
-        events.append({"at_ms": end, "link_up": f"{a} {b}", "signalled": signalled})
-    return events
+        yield Step(begin, "cut", (a, b, signalled))
+        yield Step(end, "heal", (a, b, signalled))
 
 
-def play_rungs(seed: int) -> Outcome:
-    """Play a seed's story."""
-    world = _World(make_rungs(seed))
-    outcome = watched(world.run, "the network")
-    outcome.time = world.emulation.network.now
-    outcome.digest = world.digest.hexdigest()
-    outcome.coverage = world.coverage
-    return outcome
+def play(story: Climb, *, record: bool = False, watch: bool = False) -> Outcome:
+    """Play a story."""
+    return played(lambda: _World(story, record=record), watch=watch)
 
 
-class _World:
-    """A story that is played."""
-
-    def __init__(self, scenario: Scenario) -> None:
-        [self._rung] = scenario.layerings
+class _World(World[Climb]):
+    def __init__(self, story: Climb, *, record: bool) -> None:
+        super().__init__(story, record=record)
+        scenario = story.scenario()
         self._load = load(scenario)
-        self.emulation = Emulation(scenario, self._rung, self._load)
-        self._told: dict[tuple[str, str], int] = {}
-        self.digest = hashlib.sha256()
-        self.coverage: Counter[str] = Counter([self._rung])
+        self._emulation = Emulation(scenario, story.rung, self._load)
+        self.network = self._emulation.network
+        self.coverage[story.rung] += 1
 
-    def run(self, outcome: Outcome) -> None:
-        """Run until all have all; raise Violation."""
-        timeline = self.emulation.timeline
+    def play(self) -> None:
+        """See World."""
+        timeline = self._emulation.timeline
         last = max([time for time, _ in timeline.changes], default=timeline.start)
         last = max(last, timeline.start + max(feed.times[-1] for feed in self._load.feeds))
-        while self._missing() or self.emulation.network.now <= last:
-            if self.emulation.network.now > last + RUNGS_CATCH_UP_NS - SECOND:
-                raise Violation("delivery", *self._missing())
-            self.emulation.run(self.emulation.network.now + SECOND)
-            self._take_events()
-            self._check_state()
-        outcome.caught_up = max(0, self.emulation.network.now - last)
+        self.run((last // SECOND + 1) * SECOND)
+        self.catch_up(last, self._missing, RUNGS_CATCH_UP_NS - SECOND)
         self._check_stores()
 
-    def _missing(self) -> tuple[str, str] | tuple[()]:
-        """Return a follower that lacks a message, and which; () if there is none."""
+    def look(self) -> None:
+        """See World."""
+        self._take_events()
+        self._check_state()
+
+    def _missing(self) -> Violation | None:
+        """Return what a follower lacks; None if nobody lacks anything."""
         for node, feeds in self._load.follows.items():
             for feed in feeds:
-                told = self._told.get((node, feed.key), 0)
+                told = self.told[node, feed.key]
                 if told < len(feed.messages):
-                    return node, f"was told of {told} of {len(feed.messages)} of {feed.key[:5]}"
-        return ()
+                    said = f"was told of {told} of {len(feed.messages)} of {feed.key[:6]}"
+                    return Violation("delivery", node, said)
+        return None
 
     def _take_events(self) -> None:
-        for event in self.emulation.take_events():
+        for event in self._emulation.take_events():
             self.coverage[event["event"]] += 1
-            self.digest.update(repr(sorted(event.items())).encode())
+            self.say(repr(sorted(event.items())))
             if event["event"] == "error":
                 raise Violation("error", event["node"], event["detail"])
             if event["event"] == "delivered":
-                place = event["node"], event["feed"]
-                if event["seq"] != self._told.get(place, 0) + 1:
-                    said = f"{event['seq']} follows {self._told.get(place, 0)} of {event['feed'][:5]}"
-                    raise Violation("order", event["node"], said)
-                self._told[place] = event["seq"]
+                self.tell(event["node"], event["feed"], event["seq"])
 
     def _check_state(self) -> None:
-        for name, node in self.emulation.nodes.items():
+        for name, node in self._emulation.nodes.items():
             assert isinstance(node, RungNode)
             replication = node._peer._replication
             connected = [c.number for c in node._peer.connections.values() if c.replication is not None]
@@ -169,9 +212,14 @@ class _World:
 
     def _check_stores(self) -> None:
         for name, feeds in self._load.follows.items():
-            node = self.emulation.nodes[name]
+            node = self._emulation.nodes[name]
             assert isinstance(node, RungNode)
             for feed in feeds:
                 held = [stored.text for stored in node._store.after(feed.key, 0, len(feed.messages) + 1)]
                 if held != [message.encoded for message in feed.messages]:
                     raise Violation("whole", name, f"holds other messages of {feed.key[:5]}")
+
+
+PASSES = emulated("starts", "readers", "writers")
+
+RUNGS = Family("rungs", Climb, make_rungs, play, RUNGS_CATCH_UP_NS, PASSES, CHANGES)

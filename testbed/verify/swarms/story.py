@@ -1,46 +1,31 @@
 """What happens to a swarm of peers, drawn from a seed."""
 
+from dataclasses import dataclass
 from functools import cache
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Literal, get_args
 
 from base.units import SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
+from testbed.verify.kit.draw import Link, draw_links
+from testbed.verify.kit.story import Step, Story
 
 _POOL = 6  # different feeds
 _LONGEST = 16
 _FORKED_AT = 5
 
 Hostility = Literal["forges", "skips", "lies", "stalls", "babbles", "replays", "takes nothing"]
-HOSTILE: tuple[Hostility, ...] = (
-    "forges",
-    "skips",
-    "lies",
-    "stalls",
-    "babbles",
-    "replays",
-    "takes nothing",
-)
+HOSTILE: tuple[Hostility, ...] = get_args(Hostility)
 
 
-class Step(NamedTuple):
-    """Something that happens at a time, ns.
-
-    Attributes:
-        do: "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer),
-            "cut" and "heal" (the two ends of a link), "restart" and "forget" (a peer; forgotten is how far
-            others were).
-    """
-
-    time: int
-    do: str
-    what: tuple[Any, ...]
-
-
-class Swarm(NamedTuple):
+@dataclass(frozen=True)
+class Swarm(Story):
     """A story.
+
+    A step is "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer), "cut"
+    and "heal" (the two ends of a link), "restart" and "forget" (a peer; forgotten is how far others were).
 
     Attributes:
         seed: of the links and of what peers draw.
@@ -51,18 +36,20 @@ class Swarm(NamedTuple):
         feeds: a feed's number in the pool -> the peer that writes it, or two that each write a branch.
         follows: peer -> feeds from the start.
         hostile: peer -> what it does.
-        steps: in order.
     """
 
-    seed: int
     encrypts: bool
     peers: tuple[str, ...]
-    links: tuple[dict[str, Any], ...]
+    links: tuple[Link, ...]
     calls: tuple[tuple[str, str], ...]
     feeds: dict[int, tuple[str, ...]]
     follows: dict[str, frozenset[int]]
     hostile: dict[str, Hostility]
-    steps: tuple[Step, ...]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See kit."""
+        return self.peers
 
     @property
     def honest(self) -> tuple[str, ...]:
@@ -102,28 +89,26 @@ def make_swarm(seed: int) -> Swarm:
         for peer in peers
     }
     steps = _steps(rng, peers, honest, links, feeds)
-    return Swarm(seed, rng.random() < 0.7, peers, links, calls, feeds, follows, hostile, steps)
+    return Swarm(seed, steps, rng.random() < 0.7, peers, links, calls, feeds, follows, hostile)
 
 
-def _links(rng: Random, peers: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:
     """Join the nodes to one or two routers, by links that may be bad."""
     routers = ["r0"] if rng.random() < 0.6 else ["r0", "r1"]
     ends = [(peer, rng.choice(routers)) for peer in peers]
     if len(routers) == 2:
         ends.append(("r0", "r1"))
-    is_bad = rng.random() < 0.6
-    links = []
-    for a, b in ends:
-        link: dict[str, Any] = {"a": a, "b": b, "delay_ms": rng.choice([0.5, 5.0, 40.0])}
-        if is_bad and rng.random() < 0.7:
-            link |= {
-                "loss_percent": rng.choice([0.0, 1.0, 5.0]),
-                "reorder_percent": rng.choice([0.0, 2.0]),
-                "duplicate_percent": rng.choice([0.0, 2.0]),
-                "jitter_ms": rng.choice([0.0, 0.4]),
-            }
-        links.append(link)
-    return tuple(links)
+    return draw_links(
+        rng,
+        ends,
+        delays=[0.5, 5.0, 40.0],
+        bad=0.6,
+        share=0.7,
+        loss_percent=[0.0, 1.0, 5.0],
+        reorder_percent=[0.0, 2.0],
+        duplicate_percent=[0.0, 2.0],
+        jitter_ms=[0.0, 0.4],
+    )
 
 
 def _calls(rng: Random, peers: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -143,7 +128,7 @@ def _steps(
     rng: Random,
     peers: tuple[str, ...],
     honest: list[str],
-    links: tuple[dict[str, Any], ...],
+    links: tuple[Link, ...],
     feeds: dict[int, tuple[str, ...]],
 ) -> tuple[Step, ...]:
     steps: list[Step] = []
@@ -171,4 +156,4 @@ def _steps(
         peer, feed = rng.choice(peers), rng.choice([*feeds])
         if peer not in feeds[feed]:
             steps.append(Step(at(), "block", (feed, peer)))
-    return tuple(sorted(steps, key=lambda step: step.time))
+    return tuple(sorted(steps, key=lambda step: step.at))

@@ -1,6 +1,6 @@
 """Plays a story of peers, and checks after every event what must hold."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from hashlib import sha256
 from random import Random
@@ -15,10 +15,11 @@ from ssb.peer.scheduler import SchedulerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.scenario.sections import TopologySpec
-from testbed.verify.simulate.invariants import Violation
-from testbed.verify.simulate.world import Outcome, watched
+from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.story import Step
+from testbed.verify.kit.world import World, reached
 from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, Replayer
-from testbed.verify.swarms.story import Step, Swarm, make_swarm, messages
+from testbed.verify.swarms.story import Swarm, messages
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND
@@ -33,19 +34,9 @@ _OPTIONS = PeerOptions(
 )
 
 
-def play_swarm(seed: int) -> Outcome:
-    """Play a seed's story."""
-    return play(make_swarm(seed))
-
-
-def play(swarm: Swarm) -> Outcome:
+def play(story: Swarm, *, record: bool = False, watch: bool = False) -> Outcome:
     """Play a story."""
-    world = _World(swarm)
-    outcome = watched(world.run, "the swarm")
-    outcome.time = world.network.now
-    outcome.digest = world.digest.hexdigest()
-    outcome.coverage = world.coverage
-    return outcome
+    return played(lambda: _World(story, record=record), watch=watch)
 
 
 class _Watched(Member):
@@ -59,12 +50,10 @@ class _Watched(Member):
         self._look(now)
 
 
-class _World:
-    def __init__(self, swarm: Swarm) -> None:
-        self.swarm = swarm
-        self.coverage: Counter[str] = Counter()
-        self.digest = sha256()
-        self._topology = TopologySpec(links=swarm.links).build()
+class _World(World[Swarm]):
+    def __init__(self, swarm: Swarm, *, record: bool) -> None:
+        super().__init__(swarm, record=record)
+        self.topology = TopologySpec(links=swarm.links).build()
         self._stores: dict[str, MemoryFeeds] = {
             peer: FalseFeeds(swarm.hostile[peer], Random(f"{swarm.seed} {peer}"))
             if peer in swarm.hostile
@@ -74,10 +63,8 @@ class _World:
         self._clocks: dict[str, dict[str, dict[str, int]]] = {peer: {} for peer in swarm.peers}
         self._wanted = {peer: {self._key(feed) for feed in swarm.follows[peer]} for peer in swarm.peers}
         self._ever = {peer: set(wanted) for peer, wanted in self._wanted.items()}
-        self._told: dict[str, Counter[str]] = {peer: Counter() for peer in swarm.peers}
         self._written: dict[tuple[str, int], int] = defaultdict(int)
         self._blocked: dict[tuple[str, str], int] = {}
-        self._checked: dict[str, Counter[str]] = {peer: Counter() for peer in swarm.peers}
         self._members: dict[str, Any] = {}
         self._texts = {
             self._key(feed): [
@@ -88,19 +75,13 @@ class _World:
         for peer in swarm.peers:
             self._members[peer] = self._member(peer, 0)
         programs = {peer: [Program(self._members[peer], {1: StreamPort(PORT)})] for peer in swarm.peers}
-        self.network = EmulatedNetwork(self._topology, programs, seed=swarm.seed, capture=None)
-        for step in swarm.steps:
-            self.network.change(step.time, lambda step=step: self._do(step))  # type: ignore[misc]
+        self.network = EmulatedNetwork(self.topology, programs, seed=swarm.seed, capture=None)
+        self.schedule()
 
-    def run(self, outcome: Outcome) -> None:
-        """Play the story; raise Violation."""
-        end = max((step.time for step in self.swarm.steps), default=0)
-        self.network.run(end)
-        while not self._has_caught_up():
-            if self.network.now > end + CATCH_UP_NS:
-                raise self._missing()
-            self.network.run(self.network.now + SECOND)
-        outcome.caught_up = self.network.now - end
+    def play(self) -> None:
+        """See World."""
+        self.network.run(self.story.last)
+        self.catch_up(self.now, self._missing, CATCH_UP_NS)
         self._check_stores()
         self._check_silence()
 
@@ -110,13 +91,13 @@ class _World:
         return messages(feed)[0].author
 
     def _identity(self, peer: str) -> Identity:
-        return Identity.from_seed(sha256(f"{self.swarm.seed} {peer}".encode()).digest())
+        return Identity.from_seed(sha256(f"{self.story.seed} {peer}".encode()).digest())
 
     def _member(self, name: str, now: int) -> Any:
-        swarm = self.swarm
+        swarm = self.story
         random = Random(f"{swarm.seed} {name} {now}")
         kind = swarm.hostile.get(name)
-        others = [(self._topology.address(peer), PORT) for peer in swarm.peers if peer != name]
+        others = [(self.topology.address(peer), PORT) for peer in swarm.peers if peer != name]
         if kind in ("stalls", "babbles"):
             return Babbler(others, random, is_silent=kind == "stalls")
         peer = Peer(
@@ -131,7 +112,7 @@ class _World:
             peer.replication.hide(author, self._identity(blocked).ref, now)
         for caller, called in swarm.calls:
             if caller == name:
-                address = (self._topology.address(called), PORT)
+                address = (self.topology.address(called), PORT)
                 peer.add(self._identity(called).ref, address, now, is_kept=True)
         if kind is None:
             return _Watched(peer, lambda time: self._look(name, time))
@@ -139,30 +120,28 @@ class _World:
 
     # Steps
 
-    def _do(self, step: Step) -> None:
-        now = self.network.now
-        self.coverage[step.do] += 1
+    def do(self, step: Step) -> None:
+        """See World."""
         if step.do in ("cut", "heal"):
-            link = self._topology.link_between(*step.what)
-            self.network.set_link(link, step.do == "heal", signalled=False)
+            self.set_link(*step.what, up=step.do == "heal")
         elif step.do in ("restart", "forget"):
             (name,) = step.what
             if step.do == "forget":
                 self._clocks[name].clear()
-            self._members[name] = self._member(name, now)
+            self._members[name] = self._member(name, self.now)
             self.network.replace(name, [Program(self._members[name], {1: StreamPort(PORT)})])
         else:
-            self._do_with_feed(step, now)
+            self._do_with_feed(step, self.now)
 
     def _do_with_feed(self, step: Step, now: int) -> None:
         if step.do == "block":
             feed, name = step.what
-            written = max(self._written[writer, feed] for writer in self.swarm.feeds[feed])
+            written = max(self._written[writer, feed] for writer in self.story.feeds[feed])
             self._blocked[self._key(feed), name] = written
             for member in self._members.values():
                 if member.peer is not None:
                     member.peer.replication.hide(self._key(feed), self._identity(name).ref, now)
-            for each in self.swarm.peers:
+            for each in self.story.peers:
                 self.network.settle(each)
             return
         name, feed = step.what
@@ -170,7 +149,7 @@ class _World:
         if member.peer is None:
             return
         if step.do == "write":
-            branch = self.swarm.feeds[feed].index(name)
+            branch = self.story.feeds[feed].index(name)
             written = self._written[name, feed]
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
@@ -191,17 +170,13 @@ class _World:
     def _look(self, name: str, now: int) -> None:
         """Check what an honest peer has told and stored."""
         member = self._members[name]
-        told = self._told[name]
         for event in member.peer.take_events():
             self.coverage[event.event] += 1
-            self.digest.update(f"{now} {name} {event.event} {event.detail}".encode())
+            self.say(f"{now} {name} {event.event} {event.detail}")
             message: Message | None = event.message
             if message is None:
                 continue
-            told[message.author] += 1
-            if message.sequence != told[message.author]:
-                what = f"{message.author[:5]} {message.sequence} after {told[message.author] - 1}"
-                raise Violation("told once, in order", name, what)
+            self.tell(name, message.author, message.sequence)
             if message.author not in self._ever[name]:
                 raise Violation("wanted", name, f"stores {message.author[:5]}, which it has never wanted")
             if not any(
@@ -220,7 +195,7 @@ class _World:
 
     def _check_stores(self) -> None:
         """Check every honest peer's store, message by message."""
-        for name in self.swarm.honest:
+        for name in self.story.honest:
             store = self._stores[name]
             for key, tip in store.tips().items():
                 held = [stored.text.decode() for stored in store.after(key, 0, 1000)]
@@ -237,40 +212,27 @@ class _World:
     def _expected(self) -> list[tuple[str, str, int]]:
         """Return which honest peer must have how many messages of which feed in the end."""
         expected = []
-        for feed, writers in self.swarm.feeds.items():
-            if len(writers) > 1 or writers[0] in self.swarm.hostile:
+        for feed, writers in self.story.feeds.items():
+            if len(writers) > 1 or writers[0] in self.story.hostile:
                 continue
             key = self._key(feed)
-            reached, ahead = {writers[0]}, [writers[0]]
-            while ahead:
-                here = ahead.pop()
-                for pair in self.swarm.calls:
-                    if here in pair:
-                        other = pair[0] if pair[1] == here else pair[1]
-                        is_willing = (
-                            other not in self.swarm.hostile
-                            and key in self._wanted[other]
-                            and (key, other) not in self._blocked
-                        )
-                        if is_willing and other not in reached:
-                            reached.add(other)
-                            ahead.append(other)
-            written = self._written[writers[0], feed]
-            expected += [(name, key, written) for name in sorted(reached)]
-        return expected
 
-    def _has_caught_up(self) -> bool:
-        return self._unproven() is None and all(
-            self._stores[name].tips().get(key, 0) == tip for name, key, tip in self._expected()
-        )
+            def is_willing(here: str, other: str, key: str = key) -> bool:
+                is_honest = other not in self.story.hostile
+                return is_honest and key in self._wanted[other] and (key, other) not in self._blocked
+
+            written = self._written[writers[0], feed]
+            honest = reached(writers[0], self.story.calls, is_willing)
+            expected += [(name, key, written) for name in sorted(honest)]
+        return expected
 
     def _unproven(self) -> tuple[str, str] | None:
         """Return a peer and a forked feed of which it must hold a proof, and it does not.
 
         It has called, or was called by, a peer that holds more messages, and those of another branch.
         """
-        for pair in self.swarm.calls:
-            for feed, writers in self.swarm.feeds.items():
+        for pair in self.story.calls:
+            for feed, writers in self.story.feeds.items():
                 key = self._key(feed)
                 if len(writers) == 1 or not all(self._goes_on(name, key) for name in pair):
                     continue
@@ -285,13 +247,13 @@ class _World:
     def _goes_on(self, name: str, key: str) -> bool:
         """Whether a peer is honest, replicates a feed, and knows of no fork."""
         return (
-            name not in self.swarm.hostile
+            name not in self.story.hostile
             and key in self._wanted[name]
             and (key, name) not in self._blocked
             and key not in self._stores[name].forks()
         )
 
-    def _missing(self) -> Violation:
+    def _missing(self) -> Violation | None:
         unproven = self._unproven()
         if unproven is not None:
             return Violation("forks", unproven[0], f"has no proof against {unproven[1][:5]}")
@@ -299,16 +261,12 @@ class _World:
             held = self._stores[name].tips().get(key, 0)
             if held != tip:
                 return Violation("delivery", name, f"has {held} of {tip} of {key[:5]}")
-        raise AssertionError("nothing is missing")
+        return None
 
     def _check_silence(self) -> None:
         """Check that peers who have all say nothing any more, if none of them is hostile."""
-        if self.swarm.hostile or any(len(writers) > 1 for writers in self.swarm.feeds.values()):
+        if self.story.hostile or any(len(writers) > 1 for writers in self.story.feeds.values()):
             return
-        latest = self.network.now + CATCH_UP_NS  # who was cut off calls again, and TCP is slow on bad links
-        sent: dict[str, int] = {}
-        while (before := sent) != (sent := {name: member.sent for name, member in self._members.items()}):
-            if self.network.now > latest:
-                name = max(sent, key=lambda each: sent[each] - before[each])
-                raise Violation("silence", name, f"goes on sending, {sent[name] - before[name]} bytes")
-            self.network.run(self.network.now + _QUIET)
+        # A peer that was cut off calls again, and TCP is slow on bad links.
+        members = self._members
+        self.fall_silent(lambda: [each.sent for each in members.values()], CATCH_UP_NS, _QUIET)

@@ -1,4 +1,4 @@
-"""tinyISP providers and their clients in one radio cell: `feednet simulate --tiny`.
+"""tinyISP providers and their clients in one radio cell: `feednet simulate tiny`.
 
 A seed makes a story (`story`): what the medium is like, who subscribes, sends, leaves and comes again, who is
 killed when, who sleeps, and who is hostile. `world` plays it with real nodes, and checks all the time that

@@ -1,7 +1,6 @@
 """What must hold of providers and clients: all the time, and in the end."""
 
 from collections import Counter, defaultdict
-from typing import Any
 
 from ssb.tiny.entry import PACKET
 from ssb.tiny.isp.client import Client
@@ -11,10 +10,10 @@ from ssb.tiny.isp.messages import NOT_FOUND
 from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.store import MOST_AHEAD, TinyStore
-from testbed.verify.simulate.invariants import Violation
+from testbed.verify.kit.outcome import Violation
+from testbed.verify.kit.world import World
 from testbed.verify.tiny.members import Member
-from testbed.verify.tiny.story import ASKING, Story
-from topologies.emulator.network import EmulatedNetwork
+from testbed.verify.tiny.story import ASKING, Cell
 
 _CHECKED_EVERY = 4
 """Looks at a node from one check of its whole store to the next."""
@@ -24,19 +23,18 @@ _CONTROL_BYTES = (MOST_UNREAD + 2 * MOST_AHEAD) * 5 * PACKET
 """Of both control feeds of a contract: what is not known to be read, and what cannot be read yet."""
 
 
-class Ledger:
+class Ledger(World[Cell]):
     """What was wanted, sent and read, and whether it is as it must be.
 
     Args:
         story: what happens.
         stores: node -> its store.
+        record: see World.
     """
 
-    network: EmulatedNetwork
-
-    def __init__(self, story: Story, stores: dict[str, TinyStore]) -> None:
-        self.story = story
-        self.coverage: Counter[str] = Counter()
+    def __init__(self, story: Cell, stores: dict[str, TinyStore], *, record: bool) -> None:
+        super().__init__(story, record=record)
+        self.running = "the cell"
         self._stores = stores
         self._members: dict[str, Member] = {}
         self._names: dict[bytes, str] = {}
@@ -58,9 +56,6 @@ class Ledger:
     def root_of(self, name: str) -> bytes:
         """Return a node's root feed."""
         raise NotImplementedError
-
-    def note(self, name: str, event: Any) -> None:
-        """Take note of an event."""
 
     def _party(self, name: str) -> BaseParty:
         return self._members[name].party
@@ -85,7 +80,8 @@ class Ledger:
         party = self._party(name)
         for event in party.take_events():
             self.coverage[event.kind] += 1
-            self.note(name, event)
+            self.note(name, event.kind)
+            self.say(f"{self.now} {name} {event.kind} {event.ref.hex()} {event.detail}")
             if event.kind == "refused" and event.detail == NOT_FOUND:
                 self._ask_again(event.ref)
             if event.kind == "over" and self.story.terms.term is not None and name in self._wants:
@@ -111,7 +107,7 @@ class Ledger:
                     continue  # no to one of a group is no to all of it
                 if one.state == "invited":
                     self._answers[name] += len(one.group) if one.group else 1
-                    party.answer(ref, self.network.now, accept=ref[0] % 8 != 0)
+                    party.answer(ref, self.now, accept=ref[0] % 8 != 0)
                     self.network.settle(name)
                 elif one.state == "stands":
                     self._subscribed[ref][name] = one.contract
@@ -125,7 +121,7 @@ class Ledger:
                 self._waiting.insert(0, (*pair, ()))
 
     def _read_all(self, name: str, client: Client) -> None:
-        now = self.network.now
+        now = self.now
         for ref, one in list(client.subscriptions.items()):
             other = self._names[one.contact]
             for entry in client.read(ref):
@@ -168,7 +164,7 @@ class Ledger:
             return
         receipts = sum(len(read) for (_, reader), read in self._read.items() if reader == client)
         free = contract.facts.epoch + self._answers[client] + receipts
-        most = self._starts[name] * terms.burst + self.network.now // terms.pace + free
+        most = self._starts[name] * terms.burst + self.now // terms.pace + free
         read = self._stores[name].feeds[control].mark
         if read > most:
             raise Violation("bounded", name, f"has read {read} commands of {client}; {most} are agreed")

@@ -11,6 +11,7 @@ from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import CHECKSUM, Node
 from ssb.tiny.store import TinyStore
+from testbed.verify.kit.endpoint import SilentEndpoint
 from testbed.verify.tiny.story import Hostility
 
 
@@ -93,28 +94,20 @@ class Member:
             self.node.wake(now)
 
 
-class Outsider:
+class Outsider(SilentEndpoint):
     """Hears everything, and says it again later, as it was or changed."""
 
     def __init__(self, random: Random, attack: Hostility) -> None:
+        super().__init__()
         self._random = random
         self._attack = attack
         self._heard: list[bytes] = []
         self._due = SECOND
-        self._outputs: list[tuple[int, bytes, Address | None]] = []
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
         """See Endpoint."""
         self._heard.append(payload[:-CHECKSUM])
         del self._heard[:-500]
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
@@ -129,7 +122,7 @@ class Outsider:
             packet = self._random.choice(self._heard)
             if self._attack == "garble":
                 packet = self._garbled(packet)
-            self._outputs.append((1, packet + crc32(packet).to_bytes(CHECKSUM), None))
+            self.outputs.append((1, packet + crc32(packet).to_bytes(CHECKSUM), None))
 
     def _garbled(self, packet: bytes) -> bytes:
         """Return a packet cut, lengthened, or with another bit, most often behind its demultiplexer."""

@@ -17,25 +17,19 @@ from ssb.tiny.isp.provider.switch import Switch
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from ssb.tiny.store import TinyStore
-from testbed.verify.simulate.mutants import Patch, returns
+from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
-def _never_stalls(original: Any) -> Callable[..., Any]:
-    def on_data(self: Any, *rest: Any) -> bool:
-        original(self, *rest)
-        return True
-
-    return on_data
+def _never_stalls(original: Any, self: Any, *rest: Any) -> bool:
+    original(self, *rest)
+    return True
 
 
-def _no_resume(original: Any) -> Callable[..., Any]:
-    def on_fin(self: Lines, feed: bytes, entry: Any, now: int) -> None:
-        before, self.write_line = self.write_line, returns(None)(None)  # type: ignore[method-assign]
-        original(self, feed, entry, now)
-        self.write_line = before  # type: ignore[method-assign]
-        self.facts.is_broken |= len(self.facts.own_line) + 1 >= self.terms.unread
-
-    return on_fin
+def _no_resume(original: Any, self: Lines, feed: bytes, entry: Any, now: int) -> None:
+    before, self.write_line = self.write_line, returns(None)(None)  # type: ignore[method-assign]
+    original(self, feed, entry, now)
+    self.write_line = before  # type: ignore[method-assign]
+    self.facts.is_broken |= len(self.facts.own_line) + 1 >= self.terms.unread
 
 
 def _end_before_ack(original: Any) -> Callable[..., Any]:
@@ -46,46 +40,33 @@ def _no_bound(original: Any) -> Any:
     return property(lambda self: 1 << 60)
 
 
-def _early_fin(original: Any) -> Callable[..., Any]:
-    def on_entry(self: Lines, feed: bytes, entry: Any, now: int) -> Any:
-        go_on = original(self, feed, entry, now)
-        if entry.sequence == self.terms.size - 1 and self.facts.other_data == feed:
-            self.say(HopFin(feed), now)
-        return go_on
-
-    return on_entry
+def _early_fin(original: Any, self: Lines, feed: bytes, entry: Any, now: int) -> Any:
+    go_on = original(self, feed, entry, now)
+    if entry.sequence == self.terms.size - 1 and self.facts.other_data == feed:
+        self.say(HopFin(feed), now)
+    return go_on
 
 
-def _ends_early(original: Any) -> Callable[..., Any]:
+def _ends_early(original: Any, self: Lines, now: int) -> None:
     """End the line as soon as a farewell is heard, whatever is still to be sent."""
-
-    def write_line(self: Lines, now: int) -> None:
-        facts = self.facts
-        if facts.state == "farewell" and facts.own_line and not facts.line_ended and self.is_ending:
-            self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
-            facts.line_ended = True
-            self.save()
-            return
-        original(self, now)
-
-    return write_line
+    facts = self.facts
+    if facts.state == "farewell" and facts.own_line and not facts.line_ended and self.is_ending:
+        self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
+        facts.line_ended = True
+        self.save()
+        return
+    original(self, now)
 
 
-def _keeps_secrets(original: Any) -> Callable[..., Any]:
-    def drop(self: TinyStore, key: bytes) -> None:
-        if self._feeds[key].identity is None if key in self._feeds else True:
-            original(self, key)
-
-    return drop
+def _keeps_secrets(original: Any, self: TinyStore, key: bytes) -> None:
+    if self._feeds[key].identity is None if key in self._feeds else True:
+        original(self, key)
 
 
-def _forgets_mark(original: Any) -> Callable[..., Any]:
-    def update(self: TinyStore, feed: Feed) -> None:
-        mark, feed.mark = feed.mark, max(feed.mark - 1, 0) if feed.identity is None else feed.mark
-        original(self, feed)
-        feed.mark = mark
-
-    return update
+def _forgets_mark(original: Any, self: TinyStore, feed: Feed) -> None:
+    mark, feed.mark = feed.mark, max(feed.mark - 1, 0) if feed.identity is None else feed.mark
+    original(self, feed)
+    feed.mark = mark
 
 
 def _not_atomic(original: Any) -> Callable[..., Any]:
@@ -98,94 +79,71 @@ def _not_atomic(original: Any) -> Callable[..., Any]:
     return transaction
 
 
-def _delete_at_once(original: Any) -> Callable[..., Any]:
-    def begin(self: Contract, now: int) -> None:
-        original(self, now)
-        self._words = 99
-        self.terms = self.terms._replace(linger=0)
-
-    return begin
+def _delete_at_once(original: Any, self: Contract, now: int) -> None:
+    original(self, now)
+    self._words = 99
+    self.terms = self.terms._replace(linger=0)
 
 
-def _no_fin(original: Any) -> Callable[..., Any]:
-    def say(self: Contract, message: Any, now: int) -> bytes:
-        return b"" if isinstance(message, HopFin) else bytes(original(self, message, now))
-
-    return say
+def _no_fin(original: Any, self: Contract, message: Any, now: int) -> bytes:
+    return b"" if isinstance(message, HopFin) else bytes(original(self, message, now))
 
 
-def _silent(original: Any) -> Callable[..., Any]:
-    def ask(self: Node, which: Any, now: int) -> None:
-        which.chunks.due = None
-
-    return ask
+def _silent(original: Any, self: Node, which: Any, now: int) -> None:
+    which.chunks.due = None
 
 
-def _unbounded(original: Any) -> Callable[..., Any]:
-    def begin_feed(self: Lines, now: int) -> bool:
-        terms, self.terms = self.terms, self.terms._replace(unread=99)
-        try:
-            return bool(original(self, now))
-        finally:
-            self.terms = terms
-
-    return begin_feed
+def _unbounded(original: Any, self: Lines, now: int) -> bool:
+    terms, self.terms = self.terms, self.terms._replace(unread=99)
+    try:
+        return bool(original(self, now))
+    finally:
+        self.terms = terms
 
 
-def _prunes_too_much(original: Any) -> Callable[..., Any]:
-    def say(self: Contract, message: Any, now: int) -> bytes:
-        found: bytes = original(self, message, now)
-        self._store.prune(self.facts.own_control, self._store.feeds[self.facts.own_control].sequence - 1)
-        return found
-
-    return say
+def _prunes_too_much(original: Any, self: Contract, message: Any, now: int) -> bytes:
+    found: bytes = original(self, message, now)
+    self._store.prune(self.facts.own_control, self._store.feeds[self.facts.own_control].sequence - 1)
+    return found
 
 
-def _forgets_told(original: Any) -> Callable[..., Any]:
+def _forgets_told(original: Any, self: Reachability, contract: bytes, neighbour: bytes, clients: Any) -> Any:
     """Tell neighbours of clients, and never that they are gone."""
-
-    def news(self: Reachability, contract: bytes, neighbour: bytes, clients: Any) -> Any:
-        return (each for each in original(self, contract, neighbour, clients) if each.path is not None)
-
-    return news
+    return (each for each in original(self, contract, neighbour, clients) if each.path is not None)
 
 
-def _no_others(original: Any) -> Callable[..., Any]:
+def _no_others(original: Any, self: Switch, side: Any) -> Any:
     """Count an entry of a group's feed for one member only."""
-
-    def siblings(self: Switch, side: Any) -> Any:
-        return [one for one in original(self, side) if one[1] is side]
-
-    return siblings
+    return [one for one in original(self, side) if one[1] is side]
 
 
-MUTANTS: dict[str, tuple[Patch, ...]] = {
+MUTANTS: Mutants = {
     "proofs are not verified": (
         Patch(provider, "is_signed", returns(True)),
         Patch(client, "is_signed", returns(True)),
     ),
-    "members of a group are forgotten": (Patch(Switch, "_siblings", _no_others),),
-    "what is lost is still told": (Patch(Reachability, "news", _forgets_told),),
+    "members of a group are forgotten": (instead(Switch, "_siblings", _no_others),),
+    "what is lost is still told": (instead(Reachability, "news", _forgets_told),),
     "other providers are told to pause for ever": (Patch(Switch, "_resume", returns(None)),),
     "what cannot be assigned is passed over": (
-        Patch(Switch, "on_data", _never_stalls),
-        Patch(Exchange, "on_data", _never_stalls),
+        instead(Switch, "on_data", _never_stalls),
+        instead(Exchange, "on_data", _never_stalls),
     ),
     "a line ends before the farewell is agreed": (Patch(Contract, "is_ending", _end_before_ack),),
-    "a line ends before all is sent": (Patch(Lines, "write_line", _ends_early),),
-    "a fin before the end": (Patch(Lines, "_on_entry", _early_fin),),
-    "no resumption": (Patch(Lines, "_on_fin", _no_resume),),
-    "no flow control": (Patch(Lines, "_begin_feed", _unbounded),),
-    "hops are not confirmed": (Patch(Contract, "say", _no_fin),),
-    "secrets are kept": (Patch(TinyStore, "drop", _keeps_secrets),),
-    "marks lag behind": (Patch(TinyStore, "_update", _forgets_mark),),
+    "a line ends before all is sent": (instead(Lines, "write_line", _ends_early),),
+    "a fin before the end": (instead(Lines, "_on_entry", _early_fin),),
+    "no resumption": (instead(Lines, "_on_fin", _no_resume),),
+    "no flow control": (instead(Lines, "_begin_feed", _unbounded),),
+    "hops are not confirmed": (instead(Contract, "say", _no_fin),),
+    "secrets are kept": (instead(TinyStore, "drop", _keeps_secrets),),
+    "marks lag behind": (instead(TinyStore, "_update", _forgets_mark),),
     "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
-    "no last words": (Patch(Contract, "_begin_last_words", _delete_at_once),),
+    "no last words": (instead(Contract, "_begin_last_words", _delete_at_once),),
     "the limit of commands is unheeded": (Patch(provider.Provider, "take_command", returns(True)),),
     "routes stay": (Patch(Switch, "_clean", returns(None)),),
     "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
-    "control feeds are pruned unread": (Patch(Contract, "say", _prunes_too_much),),
-    "chunks are not asked for": (Patch(Node, "_ask_for_chunks", _silent),),
+    "control feeds are pruned unread": (instead(Contract, "say", _prunes_too_much),),
+    "chunks are not asked for": (instead(Node, "_ask_for_chunks", _silent),),
     "what was asked for is never asked for again": (Patch(UnderWay, "time", _no_bound),),
     "signatures are not verified": (Patch(entry, "verify", returns(True)),),
     "requests are forgotten": (Patch(Switch, "_save", returns(None)),),

@@ -1,12 +1,14 @@
 """What happens to a provider and its clients, drawn from a seed."""
 
 import itertools
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, NamedTuple
 
 from base.units import MS, SECOND
 from ssb.tiny.isp.terms import Terms
 from testbed.layerings.tiny.hostile_client import Attack
+from testbed.verify.kit.story import Step, Story
 
 ISP = "isp"
 
@@ -29,21 +31,6 @@ ABOVE: tuple[Hostility, ...] = ("forge", "mix", "withhold", "fork")
 """Attacks of a provider: false feeds, entries in the wrong lines, entries that it keeps, forks."""
 
 
-class Step(NamedTuple):
-    """Something that happens at a time, ns.
-
-    Attributes:
-        do: "onboard", "leave" (a client), "dismiss" (a client, by the provider), "part" (a client, by both at
-            once), "subscribe" and "unsubscribe" (a client, a client), "send" (a client, a client, sizes),
-            "found" (clients: a group, by the first), "post" (a client, sizes), "unpeer" (two providers),
-            "sleep" and "awake" (a client reads nothing), "off" and "on" (a node).
-    """
-
-    time: int
-    do: str
-    what: tuple[Any, ...]
-
-
 class Kill(NamedTuple):
     """A node is killed and starts again: after so many packets that it takes, before it can answer.
 
@@ -55,28 +42,30 @@ class Kill(NamedTuple):
     within: bool
 
 
-class Story(NamedTuple):
+@dataclass(frozen=True)
+class Cell(Story):
     """A story.
 
+    A step is "onboard", "leave" (a client), "dismiss" (a client, by the provider), "part" (a client, by both
+    at once), "subscribe" and "unsubscribe" (a client, a client), "send" (a client, a client, sizes), "found"
+    (clients: a group, by the first), "post" (a client, sizes), "unpeer" (two providers), "sleep" and "awake"
+    (a client reads nothing), "off" and "on" (a node).
+
     Attributes:
-        seed: of the medium, keys and contents.
         medium: parameters of the cell.
         terms: of all contracts.
         clients: their names.
         hostile: client, provider or "outsider" -> its attack.
-        steps: in order of time.
         kills: in order of packets.
         home: client -> its provider.
         pace: the shortest and the longest time between two rounds of a hostile client, ns.
         peers: pairs of providers, of which the first asks the second for a contract.
     """
 
-    seed: int
     medium: dict[str, Any]
     terms: Terms
     clients: tuple[str, ...]
     hostile: dict[str, Hostility]
-    steps: tuple[Step, ...]
     kills: tuple[Kill, ...]
     home: dict[str, str]
     peers: tuple[tuple[str, str], ...] = ()
@@ -88,13 +77,13 @@ class Story(NamedTuple):
         return tuple(sorted({*self.home.values(), *(isp for pair in self.peers for isp in pair)}))
 
     @property
-    def nodes(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[str, ...]:
         """All nodes of the cell."""
         known = (*self.isps, *self.clients)
         return (*known, *(name for name in self.hostile if name not in known))
 
 
-def make_story(seed: int) -> Story:
+def make_story(seed: int) -> Cell:
     """Draw a story."""
     rng = Random(f"tiny {seed}")
     clients = tuple(f"c{number}" for number in range(rng.randint(2, 4)))
@@ -110,7 +99,7 @@ def make_story(seed: int) -> Story:
     peers = tuple(itertools.pairwise(isps)) + (((isps[-1], ISP),) if len(isps) > 2 else ())
     if not hostile and more.random() < 0.2:
         hostile[more.choice(isps)] = more.choice(ABOVE)
-    steps = tuple(sorted((*steps, *_more_steps(more, clients, peers)), key=lambda step: step.time))
+    steps = tuple(sorted((*steps, *_more_steps(more, clients, peers)), key=lambda step: step.at))
     names = (*isps, *clients)
     kills = sorted(
         Kill(rng.choice(names), rng.randint(1, 160), rng.random() < 0.4)
@@ -127,7 +116,7 @@ def make_story(seed: int) -> Story:
     )
     often = 4 if set(ASKING) & set(hostile.values()) else 1
     pace = 200 * MS // often, 1500 * MS // often
-    return Story(seed, _medium(rng), terms, clients, hostile, steps, tuple(kills), home, peers, pace)
+    return Cell(seed, steps, _medium(rng), terms, clients, hostile, tuple(kills), home, peers, pace)
 
 
 def _medium(rng: Random) -> dict[str, Any]:
@@ -185,7 +174,7 @@ def _steps(rng: Random, clients: tuple[str, ...]) -> tuple[Step, ...]:
         if name != ISP or do == "off":
             steps.append(Step(time, do, (name,)))
             steps.append(Step(time + rng.randint(1, 20) * SECOND, undo, (name,)))
-    return tuple(sorted(steps, key=lambda step: step.time))
+    return tuple(sorted(steps, key=lambda step: step.at))
 
 
 def _more_steps(rng: Random, clients: tuple[str, ...], peers: tuple[tuple[str, str], ...]) -> list[Step]:

@@ -15,58 +15,52 @@ from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.store import TinyStore
 from testbed.layerings.tiny.hostile_client import HostileClient
-from testbed.verify.simulate.world import Outcome, watched
+from testbed.verify.kit.outcome import Outcome, played
+from testbed.verify.kit.story import Step
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.ledger import Ledger
 from testbed.verify.tiny.members import Member, Outsider
-from testbed.verify.tiny.story import Kill, Step, Story, make_story
+from testbed.verify.tiny.story import Cell, Kill
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology
 
 CATCH_UP_NS = 600 * SECOND
 """Longest pauses: the minute after which a contract's end is not repeated, and rounds of 5 s with losses."""
-_LOOK_EVERY = 500 * MS
 
 
-def play_tiny(seed: int) -> Outcome:
-    """Play a seed's story."""
-    return play(make_story(seed))
-
-
-def play(story: Story, catch_up: int = CATCH_UP_NS) -> Outcome:
+def play(story: Cell, *, record: bool = False, watch: bool = False, catch_up: int = CATCH_UP_NS) -> Outcome:
     """Play a story; everything must be well so long (ns) after its last step."""
-    world = _World(story)
-    outcome = watched(partial(world.run, catch_up=catch_up), "the cell")
-    outcome.time = world.network.now
-    outcome.digest = world.digest.hexdigest()
-    outcome.coverage = world.coverage
-    return outcome
+    return played(lambda: _World(story, catch_up, record=record), watch=watch)
 
 
 class _World(Ledger):
-    def __init__(self, story: Story) -> None:
-        super().__init__(story, {name: TinyStore() for name in (*story.isps, *story.clients)})
-        self.digest = sha256()
+    PACE = 500 * MS
+
+    def __init__(self, story: Cell, catch_up: int, *, record: bool) -> None:
+        stores = {name: TinyStore() for name in (*story.isps, *story.clients)}
+        super().__init__(story, stores, record=record)
+        self._within = catch_up
         self._kills: dict[str, list[Kill]] = defaultdict(list)
         for kill in story.kills:
             self._kills[kill.node].append(kill)
         self._in_groups: list[tuple[str, tuple[Any, ...]]] = []  # what cannot be done yet
         self._parting: dict[str, str] = {}  # who ends a client's contract
         self._identities = {
-            name: Identity.from_seed(sha256(f"{story.seed} {name}".encode()).digest()) for name in story.nodes
+            name: Identity.from_seed(sha256(f"{story.seed} {name}".encode()).digest())
+            for name in story.columns
         }
         self._names = {identity.public_key: name for name, identity in self._identities.items()}
-        medium = Medium(name="cell", members=story.nodes, **story.medium)
-        self._topology = Topology(story.nodes, (), (medium,))
-        self._ports = {at.node: GroupPort(at, GROUP, PORT) for at in self._topology.attachments}
+        medium = Medium(name="cell", members=story.columns, **story.medium)
+        self.topology = Topology(story.columns, (), (medium,))
+        self._ports = {at.node: GroupPort(at, GROUP, PORT) for at in self.topology.attachments}
         programs: dict[str, list[Program]] = {}
-        for name in story.nodes:
+        for name in story.columns:
             if name in self._stores:
                 programs[name] = [self._start(name, 0)]
             else:
                 outsider = Outsider(Random(f"{story.seed} {name}"), story.hostile[name])
                 programs[name] = [Program(outsider, {1: self._ports[name]})]
-        self.network = EmulatedNetwork(self._topology, programs, seed=story.seed, capture=None)
+        self.network = EmulatedNetwork(self.topology, programs, seed=story.seed, capture=None)
         for client, isp in story.home.items():
             self._party(isp).follow(self.root_of(client), 0)
             self._party(client).follow(self.root_of(isp), 0)
@@ -75,20 +69,12 @@ class _World(Ledger):
             self._provider(other).peer(self.root_of(one), 0)
         for isp in story.isps:
             self._provider(isp).announce(0)
-        for step in story.steps:
-            self.network.change(step.time, lambda step=step: self._do(step))  # type: ignore[misc]
+        self.schedule()
 
-    def run(self, outcome: Outcome, catch_up: int) -> None:
-        """Play the story; raise Violation."""
-        end = max(step.time for step in self.story.steps)
-        while self.network.now < end:
-            self._advance()
-        end = self.network.now
-        while (missing := self._missing()) is not None:
-            if self.network.now > end + catch_up:
-                raise missing
-            self._advance()
-        outcome.caught_up = self.network.now - end
+    def play(self) -> None:
+        """See World."""
+        self.run(-(-self.story.last // self.PACE) * self.PACE)
+        self.catch_up(self.now, self._missing, self._within)
         for name, store in self._stores.items():
             self._check_store(name)
             store.check()
@@ -128,14 +114,14 @@ class _World(Ledger):
 
     def _on_death(self, name: str) -> None:
         self.coverage["killed"] += 1
-        self.network.change(self.network.now + 100 * MS, lambda: self._restart(name))
+        self.network.change(self.now + 100 * MS, lambda: self._restart(name))
 
     def _restart(self, name: str) -> None:
         if name not in self._off:
-            self.network.replace(name, [self._start(name, self.network.now)])
+            self.network.replace(name, [self._start(name, self.now)])
 
-    def _advance(self) -> None:
-        self.network.run(self.network.now + _LOOK_EVERY)
+    def look(self) -> None:
+        """See World."""
         for name in self._stores:
             if self._is_up(name):
                 self._look(name)
@@ -143,8 +129,8 @@ class _World(Ledger):
 
     # Steps
 
-    def _do(self, step: Step) -> None:
-        self.coverage[step.do] += 1
+    def do(self, step: Step) -> None:
+        """See World."""
         name = step.what[0]
         match step.do:
             case "off":
@@ -174,14 +160,14 @@ class _World(Ledger):
             case "unpeer":
                 contract = self._party(name).contract_with(self.root_of(step.what[1]))
                 if self._is_up(name) and contract is not None and contract.facts.state == "open":
-                    self._party(name).farewell(self.root_of(step.what[1]), self.network.now)
+                    self._party(name).farewell(self.root_of(step.what[1]), self.now)
         for each in self._stores:
             if self._is_up(each):
                 self.network.settle(each)
 
     def _part(self, name: str) -> None:
         """Let a client, the provider or both end their contract, if it stands."""
-        how, now = self._parting[name], self.network.now
+        how, now = self._parting[name], self.now
         home, key = self.story.home[name], self.root_of(name)
         parties = [(name, self.root_of(home))] * (how != "dismiss") + [(home, key)] * (how != "leave")
         for who, other in parties:
@@ -200,11 +186,11 @@ class _World(Ledger):
             return
         one = self._client(name).subscriptions.get(ref)
         if one is not None and one.state == "stands":
-            self._client(name).unsubscribe(ref, self.network.now)
+            self._client(name).unsubscribe(ref, self.now)
 
     def _send_waiting(self) -> None:
         """Ask for contracts and subscriptions that are wanted, and send over those that stand."""
-        now = self.network.now
+        now = self.now
         for one, other in self.story.peers:
             if self._is_up(one) and self._party(one).contract_with(self.root_of(other)) is None:
                 self._party(one).onboard(self.root_of(other), now)
@@ -230,7 +216,7 @@ class _World(Ledger):
         contract = self._contract(name) if self._is_up(name) else None
         if contract is None or contract.facts.state != "open":
             return False
-        client, now = self._client(name), self.network.now
+        client, now = self._client(name), self.now
         if do == "found":
             client.found(contract.facts.isp, [self.root_of(other) for other in what[1:]], now)
         else:
@@ -248,7 +234,7 @@ class _World(Ledger):
         return True
 
     def _may_send(self, name: str, other: str, sizes: tuple[int, ...]) -> bool:
-        client, now = self._client(name), self.network.now
+        client, now = self._client(name), self.now
         contract = self._contract(name)
         pair = (name, other) if (name, other) in self._refs else (other, name)
         ref = self._refs.get(pair)
@@ -273,8 +259,3 @@ class _World(Ledger):
     def root_of(self, name: str) -> bytes:
         """Return a node's root feed."""
         return self._identities[name].public_key
-
-    def note(self, name: str, event: Any) -> None:
-        """See Ledger."""
-        said = f"{self.network.now} {name} {event.kind} {event.ref.hex()} {event.detail}"
-        self.digest.update(said.encode())

@@ -9,7 +9,7 @@ from tcp_mutants import COSTLY, MUTANTS
 from tcp_world import Talker, World, conversation
 
 from base.units import MS, SECOND
-from testbed.verify.simulate.mutants import mutated
+from testbed.verify.kit.mutants import mutated
 from topologies.emulator.tcp.segment import RST
 from topologies.emulator.tcp.settings import Settings
 from topologies.emulator.tcp.states import State

@@ -1,0 +1,61 @@
+"""Small changes of a story that any family's stories bear: what exploring and climbing draw from."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from testbed.verify.kit.family import S
+
+_BAD: tuple[dict[str, float], ...] = (
+    {},
+    {"loss_percent": 5.0},
+    {"loss_percent": 20.0},
+    {"reorder_percent": 5.0},
+    {"duplicate_percent": 5.0},
+)
+
+
+def luck(story: S, rng: Random) -> S:
+    """Let other things befall frames."""
+    return replace(story, seed=rng.getrandbits(48))
+
+
+def times(story: S, rng: Random) -> S:
+    """Move a step: a little, to where another one is, or anywhere."""
+    if not story.steps:
+        return story
+    index = rng.randrange(len(story.steps))
+    step = story.steps[index]
+    near = step.at + rng.choice((-1, 1)) * rng.choice((1, 5, 50, 500)) * story.MS
+    beside = rng.choice(story.steps).at + rng.randrange(10 * story.MS)
+    at = rng.choice((near, beside, rng.randrange(story.span)))
+    moved = step._replace(at=max(0, min(at, story.latest(step))))
+    return replace(story, steps=(*story.steps[:index], moved, *story.steps[index + 1 :]))
+
+
+def fewer(story: S, rng: Random) -> S:
+    """Leave out a step."""
+    if len(story.steps) < 3:
+        return story
+    index = rng.randrange(len(story.steps))
+    return replace(story, steps=story.steps[:index] + story.steps[index + 1 :])
+
+
+def again(story: S, rng: Random) -> S:
+    """Let a step happen once more, at another time."""
+    if not story.steps:
+        return story
+    step = rng.choice(story.steps)
+    return replace(story, steps=(*story.steps, step._replace(at=rng.randrange(story.span))))
+
+
+def links(story: Any, rng: Random) -> Any:
+    """Let an emulated network's link be better or worse."""
+    index = rng.randrange(len(story.links))
+    a, b = story.links[index]["a"], story.links[index]["b"]
+    link = {"a": a, "b": b, "delay_ms": rng.choice((0.5, 5.0, 40.0, 200.0)), **rng.choice(_BAD)}
+    return replace(story, links=(*story.links[:index], link, *story.links[index + 1 :]))
+
+
+CHANGES = (luck, times, times, fewer, again, links)
+"""Of stories of emulated networks."""

@@ -1,0 +1,122 @@
+"""Cuts a failing story down: less of everything, as long as the same invariant fails.
+
+Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the
+story's parts, in the passes of its family. First the frames' luck is pinned, if the family can: what befell
+them is written out, so that it can be taken away piece by piece. A part that goes takes along what refers to
+it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from testbed.verify.kit.family import Fails, Family, S
+from testbed.verify.kit.story import without
+
+T = TypeVar("T")
+
+
+def shrink(family: Family[S], story: S, *, plays: int = 600) -> S:
+    """Return a smaller story that violates the same invariant as `story` does, after at most `plays` plays.
+
+    Raises ValueError if the story violates none.
+    """
+    first = family.play(story)
+    if first.violation is None:
+        raise ValueError("the story does not fail")
+    kind = first.violation.kind
+    budget = plays
+
+    def fails(candidate: S) -> bool:
+        nonlocal budget
+        if budget <= 0:
+            return False
+        budget -= 1
+        violation = family.play(candidate).violation
+        return violation is not None and violation.kind == kind
+
+    if fails(pinned := family.pinned(story, first)):
+        story = pinned
+    while budget > 0:
+        before = story
+        for part in family.passes:
+            story = part(story, fails)
+        if story == before:
+            break
+    return story
+
+
+def fewer_of(name: str) -> Callable[[Any, Fails[Any]], Any]:
+    """Return a pass that leaves out parts of the collection of a name: of a tuple, or a dictionary's keys."""
+    return partial(_leave_out, name=name)
+
+
+def _leave_out(story: Any, fails: Fails[Any], name: str) -> Any:
+    parts = getattr(story, name)
+    is_dict = isinstance(parts, dict)
+
+    def with_only(kept: tuple[Any, ...]) -> Any:
+        return replace(story, **{name: dict(kept) if is_dict else kept})
+
+    return with_only(fewer(tuple(parts.items()) if is_dict else parts, lambda kept: fails(with_only(kept))))
+
+
+steps = fewer_of("steps")
+
+
+def nodes(story: S, fails: Fails[S]) -> S:
+    """Leave out nodes, with all that has to do with them."""
+    for name in story.columns:
+        story = first((without(story, name),), fails) or story
+    return story
+
+
+def plain_links(story: Any, fails: Fails[Any]) -> Any:
+    """Let the links of an emulated network lose and reorder nothing."""
+    for index, link in enumerate(story.links):
+        plain = {"a": link["a"], "b": link["b"], "delay_ms": 5.0}
+        if link != plain:
+            story = first((replace(story, links=put(story.links, index, plain)),), fails) or story
+    return story
+
+
+def round_times(story: S, fails: Fails[S]) -> S:
+    """Let things happen at round times."""
+    for unit in (1000 * story.MS, 100 * story.MS, 10 * story.MS, story.MS):
+        rounded = story.rounded(unit)
+        if rounded == story or fails(rounded):
+            return rounded
+    return story
+
+
+def emulated(*collections: str) -> tuple[Callable[[Any, Fails[Any]], Any], ...]:
+    """Return the passes for stories of emulated networks, which have `links` and these collections."""
+    return (steps, nodes, *map(fewer_of, collections), plain_links, round_times)
+
+
+def first(stories: Iterable[S], fails: Fails[S]) -> S | None:
+    """Return the first of some stories that still fails; None if none does."""
+    return next((story for story in stories if fails(story)), None)
+
+
+def put(parts: tuple[T, ...], index: int, part: T) -> tuple[T, ...]:
+    """Return some parts with another one in one place."""
+    return (*parts[:index], part, *parts[index + 1 :])
+
+
+def fewer(parts: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
+    """Return a part of `parts` that still fails, in order: leave out halves, then quarters, then each."""
+    size = max(len(parts) // 2, 1)
+    while parts:
+        at = 0
+        while at < len(parts):
+            left = parts[:at] + parts[at + size :]
+            if fails(left):
+                parts = left
+            else:
+                at += size
+        if size == 1:
+            break
+        size //= 2
+    return parts

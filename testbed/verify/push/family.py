@@ -1,0 +1,16 @@
+"""Stories of controlled push: forwarders, their links, publishers and subscribers."""
+
+from testbed.verify.kit.family import Family
+from testbed.verify.push.changes import CHANGES
+from testbed.verify.push.passes import PASSES, pinned
+from testbed.verify.push.stories.make import make_story
+from testbed.verify.push.stories.promise import PLAIN_NS, promise
+from testbed.verify.push.stories.story import Story
+from testbed.verify.push.world.world import play
+
+
+def _is_plain(story: Story) -> bool:
+    return promise(story).is_plain
+
+
+PUSH = Family("push", Story, make_story, play, PLAIN_NS, PASSES, CHANGES, _is_plain, pinned)

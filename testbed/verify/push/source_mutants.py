@@ -1,0 +1,93 @@
+"""Deliberate bugs in the rules about sources: evidence, scouts, waiting, Hellos."""
+
+from typing import Any
+
+from forwarder.lli import neighbours
+from forwarder.lli.downstreams import Downstreams
+from forwarder.lli.entry import FeedEntry
+from forwarder.lli.neighbours import Neighbour, Neighbours, News
+from forwarder.lli.producer import Producer
+from forwarder.lli.table import FeedTable
+from forwarder.lli.upstream import Upstream
+from forwarder.lli.upstreams import Upstreams
+from forwarder.wire.evidence import Evidence
+from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
+
+
+def _not_strictly(original: Any, self: Any, other: Any) -> Any:
+    return original(self, other) or self == other
+
+
+def _no_hop_more(original: Any) -> Any:
+    return property(lambda self: self)
+
+
+def _evidence_lost(original: Any, self: Upstreams, entry: FeedEntry, now: int) -> None:
+    entry.evidence = None
+    original(self, entry, now)
+
+
+def _said_once(original: Any, self: Neighbours, neighbour: Neighbour, now: int, **options: bool) -> None:
+    original(self, neighbour, now, **options)
+    if neighbour.pending_notices and not neighbour.pending_checks and not neighbour.renews:
+        self._give_up(neighbour)
+
+
+def _granting_end_unmoved(original: Any, self: Neighbours, *arguments: Any) -> News:
+    news: News = original(self, *arguments)
+    news.renewed = []
+    return news
+
+
+def _death_untold(original: Any, self: Neighbours, now: int) -> list[Neighbour]:
+    original(self, now)
+    return []
+
+
+def _always_heard(original: Any, self: Neighbours, now: int) -> list[Neighbour]:
+    for neighbour in self._neighbours.values():
+        neighbour.agreed_at = now
+    return original(self, now)  # type: ignore[no-any-return]
+
+
+def _first_number(original: Any, self: Any, number: Any) -> Any:
+    return original(self, 1)
+
+
+def _all_forgotten(original: Any, self: FeedEntry, before: FeedEntry) -> None:
+    original(self, before)
+    self.evidence = None
+
+
+SOURCE_MUTANTS: Mutants = {
+    "evidence not compared": (Patch(Evidence, "beats", returns(result=True)),),
+    "evidence as good taken": (instead(Evidence, "beats", _not_strictly),),
+    "hops not counted": (Patch(Evidence, "onward", _no_hop_more),),
+    "evidence lost with the source": (instead(Upstreams, "_lose", _evidence_lost),),
+    "evidence lost with the entry": (instead(FeedEntry, "remember", _all_forgotten),),
+    "scouts not sent": (Patch(Upstreams, "_send_scout", returns(None)),),
+    "waiting not told": (Patch(Downstreams, "tell", returns(None)),),
+    "digest not compared": (Patch(neighbours, "digest", returns(bytes(8))),),
+    "haves not compared": (Patch(Neighbours, "_compare", returns([])),),
+    "death not told": (instead(Neighbours, "wake", _death_untold),),
+    "silence unnoticed": (instead(Neighbours, "wake", _always_heard),),
+    "changes not followed": (Patch(Upstreams, "recheck", returns(None)),),
+    "the next hop is not left": (Patch(Upstreams, "leave", returns(None)),),
+    "what was forgotten not asked for": (Patch(Upstream, "forgotten", returns(None)),),
+    "routes' changes unheard": (Patch(FeedTable, "routes_changed", returns(None)),),
+}
+"""Bugs by name."""
+
+
+SOURCE_COSTLY: Mutants = {
+    "demand not passed on": (Patch(Upstreams, "demand_if_needed", returns(None)),),
+    "demand not made": (Patch(Upstream, "demand", returns([])),),
+    "demand not met": (instead(Producer, "_issued", _first_number),),
+    "checks not made": (Patch(Neighbours, "check", returns(None)),),
+    "notice not repeated": (instead(Neighbours, "_ask", _said_once),),
+    "renewals that the holder alone believes": (instead(Neighbours, "on_hello", _granting_end_unmoved),),
+    "has_it missing": (Patch(Downstreams, "has_it", returns(None)),),
+    "silent hops not pulled from": (Patch(Upstream, "assume_legacy", returns(None)),),
+    "who pushes not gone on with": (Patch(Upstreams, "delivered", returns(None)),),
+}
+"""As COSTLY."""

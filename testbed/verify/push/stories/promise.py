@@ -1,0 +1,60 @@
+"""How soon everyone has everything, once nothing happens any more: the bound, and each exception to it.
+
+PLAIN_NS holds for any network in which nothing below takes part:
+
+- legacy forwarders answer nothing, so that each next hop behind them is pulled from in turn, in vain for all
+  tries at each (LEGACY_NS);
+- a forwarder without room for another feed refuses, and is asked again after pauses that double (QUOTA_NS);
+- a link that stays dead: nobody may have been told, so that its neighbour is asked until all tries were in
+  vain (SILENT_NS);
+- an application that takes its time or grants little at a time, and a link that takes its time: as long as
+  they need for all items (`_pace`).
+"""
+
+from typing import NamedTuple
+
+from base.units import SECOND, US
+from forwarder.lli.consumer import MAX_RETRY
+from forwarder.lli.estimates import MAX_TIMEOUT
+from forwarder.lli.upstream import MAX_TRIES
+from testbed.verify.push.stories.story import MAX_ITEMS, Story
+
+PLAIN_NS = 5 * SECOND
+LEGACY_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT + MAX_RETRY
+QUOTA_NS = LEGACY_NS
+SILENT_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT
+
+
+class Promise(NamedTuple):
+    """The time in which everyone catches up, ns, and whether no exception takes part."""
+
+    within: int
+    is_plain: bool
+
+
+def promise(story: Story) -> Promise:
+    """Return what is promised of a story of controlled push."""
+    within = PLAIN_NS
+    if not all(node.push for node in story.nodes):
+        within = max(within, LEGACY_NS)
+    if any(node.cache_feeds < len(story.feeds) for node in story.nodes):
+        within = max(within, QUOTA_NS)
+    if story.dead:
+        within = max(within, SILENT_NS)
+    return Promise(within + _pace(story), within == PLAIN_NS)
+
+
+def _pace(story: Story) -> int:
+    """Return how long all items need at the pace of applications, of their credit and of links, ns."""
+    applications = max((MAX_ITEMS * each.pause // each.batch for each in story.subscribers), default=0)
+    items = MAX_ITEMS * len(story.feeds)
+    links = max(
+        (items * 8 * _BYTES * 1000 // link.rate_kbit for link in story.links if link.rate_kbit), default=0
+    )
+    longest = sorted(link.delay for link in story.links)[1 - len(story.nodes) :]
+    rounds = max((MAX_ITEMS // each.credit for each in story.subscribers), default=0)
+    return (applications + links + rounds * 2 * sum(longest)) * US
+
+
+_BYTES = 1000
+"""Of an item on the link, with all that is sent about it."""

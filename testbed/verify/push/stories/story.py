@@ -1,0 +1,204 @@
+"""A story of forwarders, of feeds that are pushed, and of classic NDN.
+
+Times are integer microseconds. A story holds nothing random but `seed`, from which the world draws a fate for
+each frame of each link by itself; so taking a step away leaves the luck of all other links as it was. With
+`fates` given, these alone befall frames: how the shrinker pins the few that matter.
+"""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+from testbed.verify.kit import story as kit
+from testbed.verify.kit.story import Step
+
+MS = 1_000  # in microseconds, as all times here
+SECOND = 1_000_000
+
+MAX_ITEMS = 40
+RECOVERIES = ("in-network", "go-back-n", "selective")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A host. Without `push` its forwarder has never heard of controlled push.
+
+    strategy: as users write it; packets: that its content store holds; pending: that its PIT does.
+    """
+
+    name: str
+    push: bool = True
+    recovery: str = "in-network"
+    cache_items: int = 256
+    cache_feeds: int = 1024
+    strategy: str = "best-route"
+    packets: int = 64
+    pending: int = 1 << 20
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link, alike in both directions.
+
+    delay: one way. lost, twice, late: chances of a frame; one that is late takes up to `lateness` more.
+    rate_kbit: with a queue of `queue` frames; None takes no time.
+    mtu: in bytes; reliable: its ends send lost frames again; marks: they mark congestion by their queues.
+    """
+
+    a: str
+    b: str
+    delay: int = 5 * MS
+    lost: float = 0.0
+    twice: float = 0.0
+    late: float = 0.0
+    lateness: int = 0
+    rate_kbit: int | None = None
+    queue: int = 50
+    mtu: int = 1500
+    reliable: bool = False
+    marks: bool = False
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A feed: `devices` are the nodes that publish it, each from item 1.
+
+    They publish the same items; with a `fork` the second device and those after it have other ones from
+    that item on. `pool`: which of the ready-made feeds of that format, one of its own for each in a story.
+    """
+
+    format: str
+    pool: int
+    devices: tuple[str, ...]
+    fork: int | None = None
+
+
+@dataclass(frozen=True)
+class Subscriber:
+    """An application that wants a feed. It takes up to `batch` items every `pause`; at once if that is 0."""
+
+    name: str
+    node: str
+    feed: int
+    credit: int = 8
+    lifetime_ms: int = 10_000
+    recovery: str = "in-network"
+    batch: int = 1
+    pause: int = 0
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Names under /NAME, and who answers to them by classic Data, all with the same.
+
+    manner: "answers", "never", "nacks", or "nacks-first": each name once. delay: of an answer.
+    """
+
+    name: str
+    producers: tuple[str, ...]
+    manner: str = "answers"
+    delay: int = 0
+    freshness_ms: int = 0
+    size: int = 100
+
+
+@dataclass(frozen=True)
+class Log:
+    """A feed that a layering of the testbed carries by classic Interests; `times`: when its items come."""
+
+    name: str
+    node: str
+    layering: str
+    times: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Follow:
+    """An application that follows a log; takes an item every `pause`, all at once if that is 0."""
+
+    name: str
+    node: str
+    log: str
+    start: int = 0
+    pause: int = 0
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What befalls the n-th frame from `a` to `b`: lost, twice (the copy `by` later) or late (`by`)."""
+
+    a: str
+    b: str
+    n: int
+    kind: str
+    by: int = 0
+
+
+@dataclass(frozen=True)
+class Story(kit.Story):
+    """A world and its fate.
+
+    A step is publish (feed, device, items); subscribe, cancel, stall, read (subscriber); cut (a, b,
+    signalled); heal (a, b); restart (node, signalled); inject (a, b, kind, salt): to b, as if from a; renew
+    (a, b): a removes its face to b and makes another; ask (node, application, prefix, number, selectors,
+    lifetime_ms, hop_limit, tries, again_ms): see testbed.verify.classic.clients.
+
+    routing: next hops of a node are its neighbours on a shortest way ("single": one of them), all that are
+    nearer to a publisher ("downhill"), or all of them, nearest first ("all"), with loops to be caught; those
+    that lead to a publisher without coming back, as topologies.routing finds them ("ways"); or there are none
+    ("none"). `converge`: so long after a link's change routes by "ways" know of it; None if they never do.
+    calm: from then on nothing befalls frames and links are up, but those that are `dead` if they were cut.
+    """
+
+    MS: ClassVar[int] = MS
+
+    nodes: tuple[Node, ...]
+    links: tuple[Link, ...]
+    feeds: tuple[Feed, ...]
+    subscribers: tuple[Subscriber, ...]
+    calm: int
+    routing: str = "downhill"
+    dead: tuple[tuple[str, str], ...] = ()
+    fates: tuple[Fate, ...] | None = None
+    prefixes: tuple[Prefix, ...] = ()
+    logs: tuple[Log, ...] = ()
+    follows: tuple[Follow, ...] = ()
+    converge: int | None = None
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether classic NDN takes part."""
+        return bool(self.prefixes or self.logs)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See kit.Story."""
+        return tuple(node.name for node in self.nodes)
+
+    @property
+    def span(self) -> int:
+        """See kit.Story: only items are published after the calm begins."""
+        return self.calm
+
+    def latest(self, step: Step) -> int:
+        """See kit.Story."""
+        return self.calm + 20 * SECOND if step.do == "publish" else self.calm - 1
+
+    def rounded(self, unit: int) -> Self:
+        """See kit.Story."""
+        return replace(super().rounded(unit), calm=-(-self.calm // unit) * unit)
+
+
+FORGERIES = (
+    "noise",
+    "cut-short",
+    "flipped",
+    "stranger",
+    "misnumbered",
+    "no-item",
+    "stray-nack",
+    "bad-proof",
+)
+"""What an attacker on a link can do in vain: these must change nothing."""
+
+MISCHIEF = ("replay", "early", "greedy", "cancel")
+"""What he can do that nobody can tell from the neighbour's own: valid packets."""

@@ -1,0 +1,298 @@
+"""What must hold, whatever is lost, duplicated, reordered, delayed or cut: observers of a simulated world.
+
+1. No link carries an item outside a range granted over it: `Grants`.
+2. An application gets every item exactly once, in order, verified, or a named error: `Delivery`.
+3. Connected for long enough, every subscriber catches up: `Delivery.is_done`, asked by the world.
+4. State returns to zero when subscriptions end: `check_ended`.
+5. A malformed or forged packet changes no state but counters: `digest` before and after.
+
+And where nothing happens, little is sent: `check_quiet`.
+
+They know frames, items and the public face of a host; what the forwarder thinks it has granted is not asked.
+"""
+
+import hashlib
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from base.units import MS
+from forwarder.feedcache.items import Item
+from forwarder.forwarder import Forwarder
+from forwarder.host import Host
+from forwarder.tables.face import BYTE_COUNTERS, PACKET_COUNTERS
+from forwarder.wire.hello import Hello, reference
+from testbed.verify.kit.outcome import Violation
+from testbed.verify.push.world.frames import Frame
+
+QUIET_LLIS = 60
+"""LLIs a feed and direction of a link, beside renewals, for half a minute in which nothing happens."""
+
+
+class _Grant:
+    __slots__ = (
+        "classic",
+        "expiry",
+        "first",
+        "is_open",
+        "lifetime",
+        "limit",
+        "may_be_over",
+        "nonce",
+        "own_expiry",
+        "paid",
+    )
+
+    def __init__(self, frame: Frame, first: int, limit: int, now: int, *, classic: bool) -> None:
+        self.first = first
+        self.limit = limit
+        self.lifetime = frame.lifetime_ms * MS
+        self.expiry = self.own_expiry = now + frame.lifetime_ms * MS
+        self.nonce = frame.nonce
+        self.classic = classic
+        self.paid: set[int] = set()
+        self.is_open = True  # a sender forgets a range that is used up, or ends at a fork
+        self.may_be_over = False  # its last item was sent, perhaps for a classic Interest
+
+    def is_duplicated_by(self, frame: Frame, now: int) -> bool:
+        """Tell whether the link has only repeated what made it."""
+        return self.is_open and not self.may_be_over and self.nonce == frame.nonce and now < self.own_expiry
+
+    def covers(self, seq: int, now: int) -> bool:
+        """Tell whether it allows an item that has not been sent since it was made."""
+        return self.first <= seq <= self.limit and self.expiry > now and seq not in self.paid
+
+
+class Grants:
+    """The ranges that have arrived at each end of each link.
+
+    A classic Interest, and any at a node without push, grants its one item once. The LLIs of a downstream
+    make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the
+    grants that it finds, and lasts as long as those that are open; one that lies apart from a range that is
+    still open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed,
+    and so does a Nack that is sent, a Hello that says Forgotten (of all feeds), or that has nothing but the
+    feed's reference in a Have; a Hello with the digest of all that it has granted prolongs that, if
+    the reply has the same digest; the duplicate of the newest LLI grants nothing while its lifetime lasts
+    and its range is open.
+    """
+
+    def __init__(self, legacy: Iterable[str]) -> None:
+        self._legacy = frozenset(legacy)
+        self._grants: dict[tuple[str, str, bytes], list[_Grant]] = {}
+        self._held: dict[tuple[str, str], bytes] = {}
+
+    def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
+        """Note a frame that `node` has received from `peer`."""
+        if frame.hello is not None:
+            self._hello(node, peer, frame.hello)
+        if frame.kind not in ("lli", "interest", "cancel") or not frame.seq:
+            return
+        key = (node, peer, frame.feed)
+        grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
+        classic = frame.kind == "interest" or node in self._legacy
+        if classic:
+            grants.append(_Grant(frame, frame.seq, frame.seq, now, classic=True))
+        elif frame.kind == "cancel":
+            grants = [grant for grant in grants if grant.classic]
+        else:
+            ours = [grant for grant in grants if not grant.classic]
+            if not (ours and ours[-1].is_duplicated_by(frame, now)):
+                still_open = [grant for grant in ours if grant.is_open]
+                first = min([frame.seq, *(grant.limit + 1 for grant in still_open)])
+                new = _Grant(frame, first, frame.seq + frame.credit - 1, now, classic=False)
+                for grant in ours:
+                    grant.expiry = max(grant.expiry, new.own_expiry)
+                new.expiry = max([new.expiry, *(grant.expiry for grant in still_open)])
+                grants.append(new)
+        self._grants[key] = grants
+
+    def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:
+        """Check a frame that `node` sends to `peer`."""
+        if frame.hello is not None and frame.hello.reply is not None and frame.hello.held is not None:
+            self._renew(node, peer, frame.hello.held, now)
+        grants = self._grants.get((node, peer, frame.feed), [])
+        if frame.kind == "nack" and frame.is_lli:
+            grants[:] = [grant for grant in grants if grant.classic]  # a range that is refused is gone
+        elif frame.kind == "proof":
+            for grant in grants:
+                grant.is_open = False
+        if frame.kind != "item":
+            return
+        # What both could pay for, a classic Interest does: it is good for this item only.
+        covering = [grant for grant in grants if grant.covers(frame.seq, now)]
+        paying = [grant for grant in covering if grant.classic][-1:] or covering
+        if not paying:
+            raise Violation("granted", node, f"item {frame.seq} goes to {peer}, which has not granted it")
+        for grant in paying:
+            grant.paid.add(frame.seq)
+            grant.is_open = grant.is_open and frame.seq != grant.limit
+        for grant in covering:
+            grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
+
+    def _hello(self, node: str, peer: str, hello: Hello) -> None:
+        if hello.held is not None and hello.reply is None:
+            self._held[node, peer] = hello.held
+        gone = {have.reference for have in hello.haves if have.next is None}
+        for (granting, asking, feed), grants in self._grants.items():
+            is_gone = hello.is_forgotten or reference(feed) in gone
+            if (granting, asking) == (node, peer) and is_gone:
+                grants[:] = [grant for grant in grants if grant.classic]
+
+    def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
+        """Prolong all that `peer` has granted `node`, if both agree on it."""
+        if self._held.pop((node, peer), None) != granted:
+            return
+        for (granting, asking, _), grants in self._grants.items():
+            ours = [grant for grant in grants if not grant.classic]
+            if (granting, asking) == (node, peer) and ours:
+                for grant in ours:  # by the lifetime of the newest LLI
+                    if grant.expiry > now:
+                        grant.expiry = max(grant.expiry, now + ours[-1].lifetime)
+
+    def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
+        """Tell whether an LLI that arrives asks again for what was sent."""
+        grants = self._grants.get((node, peer, frame.feed), ())
+        return any(frame.seq in grant.paid for grant in grants)
+
+    def forget(self, node: str, peer: str | None = None) -> None:
+        """Void what `peer`, or everyone, has granted to `node`: the link is down, or the node anew."""
+        for key in list(self._grants):
+            if key[0] == node and peer in (None, key[1]):
+                del self._grants[key]
+
+
+class Delivery:
+    """What one subscription of an application gets.
+
+    Args:
+        where: name for reports.
+        branches: the contents of the items that each device of the feed publishes.
+        fork: where the branches part, None if they do not.
+        after: the last item already held.
+    """
+
+    def __init__(self, where: str, branches: list[tuple[bytes, ...]], fork: int | None, after: int) -> None:
+        self.where = where
+        self.held = after
+        self.fork = fork
+        self.error: str | None = None
+        self._branches = branches
+
+    def got(self, item: Item) -> None:
+        """Check an item that the application has taken."""
+        seq = item.seq
+        if self.error is not None:
+            raise Violation("delivered", self.where, f"item {seq} after the error {self.error!r}")
+        if seq != self.held + 1:
+            raise Violation("delivered", self.where, f"item {seq} after item {self.held}")
+        self._branches = [branch for branch in self._branches if branch[seq - 1] == item.data.content]
+        if not self._branches:
+            raise Violation(
+                "delivered", self.where, f"item {seq} is not the one that follows item {self.held}"
+            )
+        self.held = seq
+
+    def failed(self, error: str) -> None:
+        """Check an error that the application was told."""
+        if error == "fork" and self.fork is None:
+            raise Violation("error", self.where, "a fork is reported in a feed that has none")
+        self.error = error
+
+    @property
+    def progress(self) -> str:
+        """How far it has come, for reports."""
+        return f"has items up to {self.held}, and {self.error or 'no error'}"
+
+    def is_done(self, published: int) -> bool:
+        """Tell whether the application has all of `published` items, or has been told why not."""
+        return self.error is not None or self.held >= published
+
+
+def check_quiet(asked: Mapping[tuple[str, str, bytes], int], seconds: int, shortest_ms: int) -> None:
+    """Check that feeds on which nothing happens cost little.
+
+    A lifetime is renewed half way, by the downstream's repetition and by the relay's own; probes become
+    rarer and rarer. QUIET_LLIS are left for what was begun before.
+
+    Args:
+        asked: LLIs sent meanwhile from one node to another, by both and the feed.
+        seconds: how long nothing has happened.
+        shortest_ms: the shortest lifetime of a subscription.
+    """
+    most = 2 * seconds * 2000 // shortest_ms + QUIET_LLIS
+    for (a, b, _), count in asked.items():
+        if count > most:
+            raise Violation("quiet", a, f"{count} LLIs to {b} in {seconds} s in which nothing happens")
+
+
+def check_ended(name: str, host: Host) -> None:
+    """Check that a host holds nothing for subscriptions that are over."""
+    forwarder = host.forwarder
+    left = {
+        "PIT entries": forwarder.pit_entries(),
+        "bytes in the PIT": forwarder.pit_bytes(),
+        "alarm at": host.next_deadline(),
+    }
+    if any(value for value in left.values()):
+        what = ", ".join(f"{word} {value}" for word, value in left.items() if value)
+        raise Violation("state-zero", name, f"all subscriptions have ended, but there is: {what}")
+
+
+_NO_STATE = frozenset(
+    {"counters", "rejected", "failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
+)
+"""Counters, and what the time was when something last came in."""
+_SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)
+
+
+def digest(host: Host | Forwarder) -> bytes:
+    """Return a hash of all that a host, or a forwarder alone, holds but counters and random generators.
+
+    It walks the whole tree of objects, private ones too: what a forged packet must not touch is everything.
+    """
+    hasher = hashlib.blake2b(digest_size=16)
+    _walk(host, hasher.update, {})
+    return hasher.digest()
+
+
+def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int, Any]]) -> None:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        update(f"{value!r};".encode())
+        return
+    if isinstance(value, bytes):
+        update(b"%d:" % len(value))
+        update(value)
+        return
+    if isinstance(value, _SKIPPED):
+        return
+    if id(value) in seen:
+        update(b"#%d" % seen[id(value)][0])
+        return
+    seen[id(value)] = (len(seen), value)  # which keeps it: compiled code makes tuples as they are looked at
+    update(type(value).__name__.encode())
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _walk(key, update, seen)
+            _walk(inner, update, seen)
+    elif isinstance(value, (list, tuple, deque)):
+        for inner in value:
+            _walk(inner, update, seen)
+    elif isinstance(value, (set, frozenset)):
+        for inner in sorted(value):
+            _walk(inner, update, seen)
+    else:
+        for name in _attributes(value):
+            if name not in _NO_STATE:
+                update(name.encode())
+                _walk(getattr(value, name, None), update, seen)
+
+
+def _attributes(value: object) -> list[str]:
+    names: dict[str, None] = dict.fromkeys(getattr(value, "__dict__", ()))
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        names.update(dict.fromkeys((slots,) if isinstance(slots, str) else slots))
+        names.update(dict.fromkeys(kind.__dict__.get("__mypyc_attrs__", ())))  # what slots are if compiled
+    return sorted(names)

@@ -1,0 +1,217 @@
+"""What must hold of the upstreams of each feed, asked after every event.
+
+1. No cycle: the upstreams of one feed, followed from node to node, never lead back. So no node believes that
+   it has a source because another believes that of it.
+2. No belief without a source: fed nodes and live links join a node that counts as fed to one with a
+   publishing device, or have done so within the last STALE_NS.
+
+An upstream counts while the neighbour is the process that has offered the evidence: another at its place
+knows nothing of it, and says so in its next Hello.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+
+from forwarder.lli.entry import FeedEntry
+from forwarder.lli.estimates import MAX_TIMEOUT
+from forwarder.lli.neighbours import HELLO
+from forwarder.lli.upstream import MAX_TRIES
+from forwarder.wire.hello import reference
+from testbed.verify.kit.outcome import Violation
+from testbed.verify.push.world.frames import Frame
+from testbed.verify.push.world.links import Cable
+from testbed.verify.push.world.network import Place
+
+STALE_NS = 2 * HELLO + (MAX_TRIES + 1) * MAX_TIMEOUT
+"""How long a node may count as fed without a source: silence is noticed, all tries at a dead neighbour are in
+vain, and those further down are told."""
+
+_COUNTED = ("demands", "deaths", "waits")
+"""Counters of a forwarder that show this part of the protocol at work."""
+
+Key = tuple[str, bytes]
+"""A node, and a feed."""
+
+
+Ways = dict[str, str | None]
+"""The upstream of each node that has one, for one feed: a neighbour, None for an application."""
+
+
+class Sources:
+    """The upstreams of all feeds in a network; `count` is told what happens."""
+
+    def __init__(
+        self,
+        places: Mapping[str, Place],
+        cables: Mapping[frozenset[str], Cable],
+        count: Callable[[str], None],
+    ) -> None:
+        self._places = places
+        self._cables = cables
+        self._count = count
+        self._ways: dict[bytes, Ways] = {}
+        self._seen: defaultdict[str, dict[bytes, tuple[int | None, bool]]] = defaultdict(dict)
+        self._broken: dict[Key, int] = {}  # since when, ns, in that order
+        self._offers: dict[
+            tuple[str, str, bytes], int
+        ] = {}  # process of a neighbour that has offered evidence
+        self._renewed: set[tuple[str, bytes]] = (
+            set()
+        )  # where another process has offered some, and a feed's reference
+        self._unfed: dict[Key, int] = {}  # entries that have lost their source, and when, ns
+
+    def heard(self, node: str, peer: str, frame: Frame, process: int) -> None:
+        """Note a frame that a node is about to take in, from its neighbour's process of that number."""
+        offered = [reference(frame.feed)] if frame.evidence is not None and frame.kind != "lli" else []
+        if frame.hello is not None:
+            offered += [state.reference for state in frame.hello.states if state.evidence is not None]
+        for feed in offered:
+            key = node, peer, feed
+            if process > self._offers.get(key, 0):
+                self._offers[key] = process
+                self._renewed.add((node, feed))
+
+    def acted(self, node: str, now: int) -> None:
+        """Look at a node to which something has happened. Raises Violation."""
+        feeds = self._places[node].host.forwarder.feeds
+        if feeds is None:
+            return
+        seen = self._seen[node]
+        live = set()
+        for entry in feeds:
+            live.add(entry.feed)
+            wants = entry.upstream.next <= entry.upstream.limit
+            state = entry.face if entry.is_fed and wants else None, entry.is_fed
+            if seen.get(entry.feed) != state or (node, entry.reference) in self._renewed:
+                seen[entry.feed] = state
+                self._look(node, entry, self._ways.setdefault(entry.feed, {}), now)
+        for feed in seen.keys() - live:
+            del seen[feed]
+            self._end(node, feed, now)
+        self._check_age(now)
+
+    def changed(self, now: int) -> None:
+        """Note that links, processes or devices of the network are not what they were."""
+        for feed in self._ways:
+            self._trace(feed, now)
+        self._check_age(now)
+
+    def restarts(self, node: str, now: int) -> None:
+        """Note that a node's process is about to end."""
+        self.ended(node)
+        for feed in self._seen.pop(node, {}):
+            self._end(node, feed, now)
+
+    def ended(self, node: str) -> None:
+        """Count what a node's process has done."""
+        feeds = self._places[node].host.forwarder.feeds
+        counters: Counter[str] = Counter() if feeds is None else feeds.counters
+        for name in _COUNTED:
+            for _ in range(counters[name]):
+                self._count(name)
+
+    def _look(self, node: str, entry: FeedEntry, ways: Ways, now: int) -> None:
+        """Compare a node's upstream of one feed with what is known."""
+        if not entry.is_fed or entry.face is None or entry.upstream.next > entry.upstream.limit:
+            if node in ways:
+                del ways[node]
+                self._broken.pop((node, entry.feed), None)
+                self._trace(entry.feed, now)
+            if not entry.is_fed and entry.has_been_fed and (node, entry.feed) not in self._unfed:
+                self._unfed[node, entry.feed] = now
+                self._look_around(node, entry)
+            return
+        self._unfed.pop((node, entry.feed), None)
+        peer = self._places[node].peers.get(entry.face)
+        if node in ways and ways[node] == peer and (node, entry.reference) not in self._renewed:
+            return
+        if peer is not None and not (node in ways and ways[node] == peer):
+            self._count("adoption")
+        self._renewed.discard((node, entry.reference))
+        ways[node] = peer
+        self._follow(node, entry.feed, ways)
+        self._trace(entry.feed, now)
+
+    def _look_around(self, node: str, entry: FeedEntry) -> None:
+        """Count relays without a source that could ask each other."""
+        for peer in self._hops(node, entry.feed):
+            if (peer, entry.feed) in self._unfed and node in self._hops(peer, entry.feed):
+                self._count("relays lost their only way together")
+                return
+
+    def _hops(self, node: str, feed: bytes) -> list[str]:
+        place = self._places[node]
+        hops = place.host.forwarder.fib.lookup(feed)
+        return [place.peers[hop.face] for hop in hops if hop.face in place.peers]
+
+    def _end(self, node: str, feed: bytes, now: int) -> None:
+        """Forget what a node knew of a feed."""
+        self._unfed.pop((node, feed), None)
+        ways = self._ways[feed]
+        if node in ways:
+            del ways[node]
+            self._broken.pop((node, feed), None)
+            self._trace(feed, now)
+
+    def _next(self, node: str, feed: bytes, ways: Ways) -> str | None:
+        """Return the node that a node's upstream leads to, None if there is none or the process has ended."""
+        peer = ways.get(node)
+        if peer is None or self._offers.get((node, peer, reference(feed)), 0) != self._places[peer].starts:
+            return None
+        return peer
+
+    def _follow(self, node: str, feed: bytes, ways: Ways) -> None:
+        """Check that the upstreams do not lead back to a node."""
+        passed = [node]
+        while (onward := self._next(passed[-1], feed, ways)) is not None:
+            if onward == node:
+                raise Violation(
+                    "loop", node, f"its upstreams lead back to it: {' -> '.join((*passed, node))}"
+                )
+            if onward in passed:
+                return  # another's cycle, which was found there
+            passed.append(onward)
+
+    def _trace(self, feed: bytes, now: int) -> None:
+        """Find out which nodes are joined to a source, and since when the others are not."""
+        ways = self._ways[feed]
+        joined: dict[str, bool] = {}
+        for node in ways:
+            self._is_joined(node, feed, ways, joined)
+        for node in ways:
+            if joined[node]:
+                self._broken.pop((node, feed), None)
+            else:
+                self._broken.setdefault((node, feed), now)
+
+    def _is_joined(self, node: str, feed: bytes, ways: Ways, joined: dict[str, bool]) -> bool:
+        passed = []
+        result = False
+        while node not in joined:
+            passed.append(node)
+            joined[node] = False  # while it is looked at, so that a cycle is no way
+            if node in ways and ways[node] is None:
+                result = any(device.feed == feed for device in self._places[node].devices)
+                break
+            onward = self._next(node, feed, ways)
+            if onward is None or not self._cables[frozenset((node, onward))].up:
+                break
+            node = onward
+        else:
+            result = joined[node]
+        joined.update(dict.fromkeys(passed, result))
+        return result
+
+    def _check_age(self, now: int) -> None:
+        oldest = next(iter(self._broken.items()), None)
+        if oldest is not None and now > oldest[1] + STALE_NS:
+            (node, feed), since = oldest
+            chain = [node]
+            while (
+                onward := self._next(chain[-1], feed, self._ways[feed])
+            ) is not None and onward not in chain:
+                chain.append(onward)
+            seconds = (now - since) / 1e9
+            raise Violation(
+                "source", node, f"counts as fed, and has no source for {seconds:.1f} s: {' -> '.join(chain)}"
+            )

@@ -1,0 +1,236 @@
+"""Plays a story with the real hosts in virtual time, under the observers' eyes.
+
+One event queue, ordered by (time, rank, order of scheduling); at one instant alarms come before frames and
+these before steps, as in the emulator. A frame's fate depends on the story's seed, its link, its direction
+and its number there, and on nothing else.
+
+A story ends with a calm: links are up, nothing befalls frames, stalled readers read. Within the time that is
+promised (see promise) every subscriber that is connected must have everything, or a named error. Then all
+cancel, and when the longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
+"""
+
+from collections import Counter
+
+from base.units import SECOND, US
+from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.push.stories.promise import QUOTA_NS, promise
+from testbed.verify.push.stories.story import Story
+from testbed.verify.push.world.beside import Beside
+from testbed.verify.push.world.carrier import Carrier
+from testbed.verify.push.world.happenings import Happenings
+from testbed.verify.push.world.invariants import Grants, check_ended, check_quiet
+from testbed.verify.push.world.links import Wire
+from testbed.verify.push.world.log import Log
+from testbed.verify.push.world.network import Network, Place
+from testbed.verify.push.world.reach import Reach
+from testbed.verify.push.world.sources import Sources
+from topologies.emulator.virtual_time import OBSERVER, Alarm, VirtualTime
+
+LINGER_NS = 5 * SECOND
+"""For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
+LONG_NS = 30 * SECOND
+"""A lifetime that nobody should have to sit out for subscriptions to end."""
+MAX_WAKES = 200
+"""Alarms of one host at one instant: more is a loop."""
+
+
+def play(
+    story: Story, *, record: bool = False, watch: bool = False, beside: type[Beside] = Beside
+) -> Outcome:
+    """Play a story to its end or to the first invariant that does not hold.
+
+    Args:
+        story: what is played.
+        record: keep the rows.
+        watch: keep the features: what the holders of a node were, what came in, what they are then, and the
+            kinds of frames under way.
+        beside: what takes part beside controlled push.
+    """
+    return played(lambda: World(story, beside, record=record, watch=watch))
+
+
+class World(VirtualTime):
+    """A network that plays a story; see kit.outcome.Playable."""
+
+    def __init__(self, story: Story, beside: type[Beside], *, record: bool, watch: bool) -> None:
+        super().__init__()
+        self.story = story
+        self.running = ""
+        self._is_watching = watch
+        self._is_well = False
+        self._connected: dict[str, set[str]] = {}
+        self._log = log = Log(self, keeps_rows=record)
+        self.outcome = log.outcome
+        self._beside = beside(story, self, log, self._last())
+        self._network = network = Network(story, self, log, self._beside)
+        for place in network.places.values():
+            place.alarm = self._make_alarm(place)
+        self._reach = Reach(network)
+        self._sources = Sources(network.places, network.cables, log.count)
+        observers = (
+            Grants(node.name for node in story.nodes if not node.push),
+            self._sources,
+            self._beside,
+        )
+        self._carrier = Carrier(network, self, log, observers, self._deliver)
+        self._do = Happenings(network, self, log, observers, self._prod, self._deliver).do
+        for place in network.places.values():
+            network.start(place)
+
+    def _last(self) -> int:
+        """Return when the last thing happens, ns."""
+        story = self.story
+        times = [story.calm + (story.converge or 0), *(step.at for step in story.steps)]
+        times += [time for log in story.logs for time in log.times]
+        times += [wanted.start for wanted in story.follows]
+        return max(times) * US
+
+    def play(self) -> None:
+        """Play the story; raise Violation."""
+        story, places, last = self.story, self._network.places.values(), self._last()
+        for step in story.steps:
+            self.at(step.at * US, OBSERVER, lambda step=step: self._do(step.do, step.what))  # type: ignore[misc]
+        self.at(story.calm * US, OBSERVER, self._begin_calm)
+        self.at(last, OBSERVER, self._all_is_well)
+        if self._beside.is_there:
+            for place in places:
+                self._settle(place)
+        self._catch_up(last)
+        lifetime = self._be_quiet()
+        for name, (_, reader) in self._network.readers.items():
+            if reader.subscribed:
+                self._do("cancel", (name,))
+        if self._beside.is_there:
+            self._beside.stop()
+            for place in places:
+                self._prod(place)
+            lifetime = self._beside.longest(lifetime)
+        self.run(self.now + lifetime + LINGER_NS)
+        self._check_ended()
+
+    def _catch_up(self, last: int) -> None:
+        """Go on until nobody misses anything."""
+        within = self._beside.catch_up if self._beside.is_there else promise(self.story).within
+        self._go_on(last + within)
+        unsatisfied = self._unsatisfied() if self.story.dead else []
+        if unsatisfied and all(self._reach.is_shut_out(name) for name, _ in unsatisfied):
+            # Around a dead link nodes ask each other in turn, each until its hop was silent for all tries.
+            self._go_on(last + QUOTA_NS * len(self.story.nodes))
+        for name, state in self._unsatisfied():
+            raise Violation("catch-up", name, f"{state}, {(self.now - last) // SECOND} s after all is well")
+        self.outcome.caught_up = self.now - last
+
+    def _go_on(self, until: int) -> None:
+        while (time := self.next_time()) is not None and time <= until:
+            self.step()
+            if self._is_well and not self._is_anyone_unsatisfied():
+                break
+
+    def _unsatisfied(self) -> list[tuple[str, str]]:
+        """Return the applications that still miss something, and what they have."""
+        return self._beside.unsatisfied(self._connected) + self._reach.late()
+
+    def _is_anyone_unsatisfied(self) -> bool:
+        return bool(self._beside.unsatisfied(self._connected)) or self._reach.is_anyone_late()
+
+    def _be_quiet(self) -> int:
+        """Check that little is sent while nothing happens; return for how long state may stay, ns."""
+        story, llis = self.story, self._carrier.llis
+        lifetimes = [wanted.lifetime_ms for wanted in story.subscribers]
+        lifetime = max(lifetimes, default=0) * 1_000_000
+        if lifetime != LONG_NS or not all(node.push for node in story.nodes):
+            return lifetime
+        # What was left behind while all went wrong is over; then cancelling ends all there is, at once.
+        before = Counter(llis)
+        self.run(self.now + lifetime)
+        check_quiet(llis - before, lifetime // SECOND, min(lifetimes))
+        may_wait = story.dead or self._reach.has_quotas  # relays without a source, for each other
+        return lifetime if may_wait else 0
+
+    def _check_ended(self) -> None:
+        network = self._network
+        for place in network.places.values():
+            self._beside.check_empty(place.name, place.host)
+            for peer, face in place.faces.items():
+                if (watch := network.wires[place.name, peer].watch) is not None:
+                    watch.check_ended(place.host.link(face))
+        self._beside.check_over()
+        for place in network.places.values():
+            self._sources.ended(place.name)
+            check_ended(place.name, place.host)
+            for device in place.devices:
+                if device.waiting:
+                    raise Violation("state-zero", place.name, f"the producer holds {device.waiting} grants")
+
+    def violated(self) -> None:
+        """Note the frames that have been sent and have not arrived."""
+        for wire, text, _ in self._carrier.under_way.values():
+            self._log.note(wire.a, wire.b, f"{text} (under way)")
+
+    def digest(self) -> str:
+        """Return the hash of every frame, delivery and error, in order."""
+        return self._log.digest()
+
+    def _begin_calm(self) -> None:
+        self._log.note("", None, "calm")
+        for pair in self._network.cables:
+            a, b = sorted(pair)
+            if (a, b) not in self.story.dead:
+                self._do("heal", (a, b))
+        for name in self._network.readers:
+            self._do("read", (name,))
+
+    def _all_is_well(self) -> None:
+        """Nothing more happens: from now on subscribers have time to catch up."""
+        self._is_well = True
+        if self._beside.is_there:
+            self._connected = {node: self._reach.nodes(node) for node in self._network.places}
+        self._reach.find_all()
+
+    def _settle(self, place: Place) -> None:
+        """Send what a host has put out, and set its alarm."""
+        outputs = place.host.take_outputs()  # which ends work that was put off
+        self._sources.acted(place.name, self.now)
+        for face, payload, _ in outputs:
+            if face in place.peers:  # it may just have been removed
+                self._carrier.send(self._network.wires[place.name, place.peers[face]], payload)
+        self._beside.settled(place.name)
+        place.alarm.set(place.host.next_deadline())
+
+    def _make_alarm(self, place: Place) -> Alarm:
+        def stuck() -> None:
+            raise Violation("spin", place.name, f"wants to be woken again and again at {self.now} ns")
+
+        return Alarm(self, lambda: self._prod(place), MAX_WAKES, stuck)
+
+    def _prod(self, place: Place) -> None:
+        self.running = place.name
+        before = self._holders(place)
+        place.host.wake(self.now)
+        self._note_feature(place, before, "alarm")
+        self._settle(place)
+
+    def _deliver(self, wire: Wire, payload: bytes, kind: str) -> None:
+        place = self._network.places[wire.b]
+        self.running = place.name
+        before = self._holders(place)
+        place.host.receive(place.faces[wire.a], payload, None, self.now)
+        self._note_feature(place, before, kind)
+        self._settle(place)
+
+    def _holders(self, place: Place) -> tuple[str, ...]:
+        """Describe what a node's holders are up to, if features are asked for."""
+        feeds = place.host.forwarder.feeds
+        if not self._is_watching or feeds is None:
+            return ()
+        return tuple(
+            f"{'' if entry.face is None else entry.upstream.state.value} {min(len(entry.ranges), 2)}"
+            f"{' past' * (entry.backfill is not None)}{' fork' * (entry.cache.fork is not None)}"
+            f"{' gap' * (entry.upstream.next < entry.upstream.head)}"
+            for entry in feeds
+        )
+
+    def _note_feature(self, place: Place, before: tuple[str, ...], event: str) -> None:
+        if self._is_watching:
+            under_way = frozenset(kind for _, _, kind in self._carrier.under_way.values())
+            self.outcome.features.add((before, event, self._holders(place), under_way))
