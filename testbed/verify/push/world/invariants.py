@@ -22,6 +22,7 @@ from base.units import MS
 from forwarder.feedcache.items import Item
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
+from forwarder.tables.counters import Counters
 from forwarder.tables.face import BYTE_COUNTERS, PACKET_COUNTERS
 from forwarder.wire.hello import Hello, reference
 from testbed.verify.kit.outcome import Violation
@@ -244,7 +245,7 @@ _NO_STATE = frozenset(
     {"counters", "rejected", "failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
 )
 """Counters, and what the time was when something last came in."""
-_SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType)
+_SKIPPED = (Random, Counter, Counters, type, FunctionType, BuiltinFunctionType, MethodType)
 
 
 def digest(host: Host | Forwarder) -> bytes:
