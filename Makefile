@@ -118,7 +118,7 @@ $(STAMPS)/docs: $(STAMPS)/venv pyproject.toml
 	@touch $@
 
 # Anew when the forwarder has changed, or when there was no compiler.
-$(STAMPS)/compiled: $(STAMPS)/dev setup.py pyproject.toml testbed/compile.sh $(shell find forwarder -name '*.py')
+$(STAMPS)/compiled: $(STAMPS)/dev setup.py pyproject.toml testbed/compile.sh $(shell find base forwarder -name '*.py')
 	@sh testbed/compile.sh $(BIN)/python $(COMPILED) && if [ -d $(COMPILED) ]; then touch $@; fi
 
 clean:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOMS = (
     "analysis",
+    "base",
     "captures",
     "forwarder",
     "ndn_over_ssb",

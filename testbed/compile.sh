@@ -26,4 +26,4 @@ trap 'rm -rf "$wheels"' EXIT
 FEEDNET_COMPILE=1 "$python" -m pip --quiet --disable-pip-version-check wheel --no-deps --wheel-dir "$wheels" .
 "$python" -m zipfile -e "$wheels"/*.whl "$wheels/all"
 mkdir "$directory"
-mv "$wheels"/all/forwarder "$wheels"/all/*.so "$directory"
+mv "$wheels"/all/base "$wheels"/all/forwarder "$wheels"/all/*.so "$directory"
