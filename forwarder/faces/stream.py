@@ -116,7 +116,7 @@ class StreamTransport:
         return self._driver.loop.time() >= self._taken_at + PATIENCE_S
 
     def _on_patience(self) -> None:
-        """Let go of what waits for a neighbour that has stopped reading: whoever asked has given it up."""
+        """Shorten the queue of a neighbour that has stopped reading: its Interests have expired."""
         self._stalled = None
         if self.queued <= SEND_QUEUE:
             return
@@ -143,7 +143,7 @@ class StreamTransport:
         self._unsent = 0
         if not face.is_marking or not self._is_open:
             return
-        with suppress(OSError):  # of a kernel that cannot tell
+        with suppress(OSError):  # the kernel does not support it
             (self._unsent,) = struct.unpack("@i", fcntl.ioctl(self._socket, self._request, bytes(4)))
         size = self.queued + self._unsent
         self._link.set_queue(size, self._driver.clock())
@@ -189,7 +189,7 @@ class StreamTransport:
         return not self._is_open
 
     def _deliver(self) -> None:
-        """Take in what has come, a burst at a time: the rest has its turn after the other faces."""
+        """Read one burst; the rest has its turn after the other faces."""
         if not self._is_open:
             return
         try:

@@ -29,7 +29,7 @@ class Marking:
         self.marked = 0
 
     def take(self, now: int) -> bool:
-        """Tell whether the packet that is sent now is to be marked; then it counts as marked."""
+        """Return whether the packet that is sent now is to be marked; then it counts as marked."""
         if now < self._next:
             return False
         self.marked += 1

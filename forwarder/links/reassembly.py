@@ -1,7 +1,7 @@
-"""Putting fragmented packets together again (NDNLPv2, "Indexed Fragmentation").
+"""Reassembly of fragmented packets (NDNLPv2, "Indexed Fragmentation").
 
-Whatever order the fragments come in, and from however many senders. An unfinished packet is given up when
-it is the oldest of too many, or has waited too long, or all of them take too much memory.
+Fragments arrive in any order and from any number of senders. An incomplete packet is dropped when it times
+out, or as the oldest when there are too many or they take too much memory.
 """
 
 from collections.abc import Hashable
@@ -51,7 +51,7 @@ class Reassembler:
         return len(self._partial)
 
     def add(self, frame: bytes, packet: LpPacket, sender: Hashable, now: int) -> bytes | None:
-        """Take in a fragment, as bytes and parsed; return the packet if it is whole now.
+        """Add a fragment, as bytes and parsed; return the packet if it is complete.
 
         Its header fields are those of its first fragment. Raises MalformedPacket.
         """
@@ -90,7 +90,7 @@ class Reassembler:
         return next(iter(self._partial.values())).since + self.timeout if self._partial else None
 
     def expire(self, now: int) -> None:
-        """Give up what has waited too long; add() does so too, before it takes in another packet."""
+        """Drop packets that have timed out; add() does so too, before it adds a packet."""
         while (deadline := self.next_deadline()) is not None and deadline <= now:
             self._give_up(next(iter(self._partial)))
 

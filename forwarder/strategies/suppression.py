@@ -48,7 +48,8 @@ class Suppression:
         return min(int(interval * self._multiplier), self._max)
 
     def lets_through(self, entry: PitEntry, face: int, intervals: dict[int, int], now: int) -> bool:
-        """Tell whether an Interest may go to a face by that one's interval, and lengthen it if it does again.
+        """Return whether a face's interval lets an Interest through; if it is a repetition, lengthen the
+        interval.
 
         `intervals` are the entry's so far, ns, by face.
         """

@@ -13,18 +13,18 @@ from forwarder.wire.packet import Data, Interest
 _LASTING = 4096
 """Packets. In a store this large, Data stay for the seconds in which a looping Interest may come back."""
 _MOST_STALE = 512
-"""Packets that a look-up by prefix tries: with many stale ones in the way, it costs less to ask again."""
+"""Packets that a look-up by prefix tries: beyond many stale ones, a cache miss costs less."""
 
 
 class ContentStore:
     """A bounded cache of Data packets, one a name.
 
-    Exact names are one hash probe. CanBePrefix needs names in order; that index is brought up to date
-    only when such an Interest asks for it, so traffic that never does pays nothing.
+    Exact names are one hash probe. CanBePrefix needs names in order; that index is updated only by such an
+    Interest, so traffic without them does not pay for it.
 
     Args:
         capacity: packets held at most; 0 switches the store off.
-        policy: which one goes when it is full, one of forwarder.tables.eviction.POLICIES.
+        policy: eviction policy, one of forwarder.tables.eviction.POLICIES.
 
     Attributes:
         serves: whether Interests are answered.
@@ -75,7 +75,7 @@ class ContentStore:
 
     @property
     def capacity(self) -> int:
-        """How many packets it holds at most; what is too much is evicted at once."""
+        """Packets held at most; lowering it evicts at once."""
         return self._capacity
 
     @capacity.setter
@@ -88,7 +88,7 @@ class ContentStore:
             self._unindex(name)
 
     def insert(self, data: Data, now: int, *, is_unsolicited: bool = False) -> None:
-        """Keep a Data packet that arrived at `now` (ns), `is_unsolicited` if nobody had asked for it."""
+        """Insert a Data packet that arrived at `now` (ns); `is_unsolicited` without a pending Interest."""
         room = self._room
         if room <= 0:
             return

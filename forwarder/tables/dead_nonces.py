@@ -12,7 +12,7 @@ _MOST = 1 << 18
 
 
 class DeadNonces:
-    """Hashes of (name, nonce), 64 bit: a stranger's Interest is taken for a dead one once in 2**40 or so.
+    """Hashes of (name, nonce), 64 bit: about one in 2**40 other Interests is taken for a dead one.
 
     Args:
         most: nonces held at most in each of the two generations; with more, the older one goes early.
@@ -35,7 +35,7 @@ class DeadNonces:
         self._new.add(hash((name, nonce)))
 
     def has(self, name: bytes, nonce: int, now: int) -> bool:
-        """Tell whether an Interest is remembered at `now` (ns)."""
+        """Return whether an Interest is on the list at `now` (ns)."""
         if now >= self._turn:
             self._turn_over(now)
         known = hash((name, nonce))
