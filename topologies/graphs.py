@@ -33,7 +33,7 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
 def is_graphml(path: str) -> bool:
-    """Tell whether a file is GraphML, by its name."""
+    """Return whether a file is GraphML, by its name."""
     return path.lower().endswith((".graphml", ".xml"))
 
 
@@ -137,7 +137,7 @@ def _names(graph: networkx.Graph[Any], degrees: Mapping[Any, int]) -> dict[Any, 
 
 
 def _plain(label: object) -> str:
-    """Return what of a label can be in a name."""
+    """Return a label without the characters that a name cannot have."""
     text = unicodedata.normalize("NFKD", str(label)).encode("ascii", "ignore").decode().lower()
     # One that is a name already, such as one that to_networkx() has written, stays as it is.
     return text if re.fullmatch(r"[a-z][a-z0-9_-]*", str(label)) else re.sub(r"[^a-z0-9]", "", text)
@@ -148,7 +148,7 @@ def _says(value: Any) -> bool:
 
 
 def _key(key: object) -> str:
-    """Return an attribute's key: coordinates are called alike, whoever writes them."""
+    """Return an attribute's normalised key: programs spell coordinates differently."""
     text = str(key)
     return text.lower() if text.lower() in ("latitude", "longitude", "radius", "angle") else text
 
@@ -192,7 +192,7 @@ def _value(link: str, name: str, value: Any) -> Any:
 
 
 def _speed(link: str, data: Mapping[str, Any]) -> float | None:
-    """Return the rate that an edge's attributes say, bit/s."""
+    """Return the rate in an edge's attributes, bit/s."""
     if _says(data.get("LinkSpeedRaw")):
         return _number(link, "LinkSpeedRaw", data["LinkSpeedRaw"])
     if not _says(data.get("LinkSpeed")):

@@ -1,11 +1,11 @@
-"""Which feeds a gateway serves and which it subscribes to, and for whom.
+"""The feeds that a gateway serves, and those that it subscribes to for its peers.
 
-A peer that connects is *at home*: its feed is served. What it wants besides are its *wishes*. EBT's notes
-tell of them, and so do the messages by which it follows and leaves others, as stock peers do not tell each
-other that they left a feed. A feed is subscribed to while somebody wishes for it and it is not at home.
+A peer that connects is *at home*: its feed is served. The other feeds that it wants are its *wishes*, learnt
+from EBT's notes and from its `contact` messages, as stock peers do not announce that they left a feed. A feed
+is subscribed to while a peer wishes for it and it is not at home.
 
-Peers come back. So a peer that has left stays at home, and keeps its wishes, for a while. After that its
-wishes end, and its home does if others wish for its feed: it may be at home elsewhere by now.
+Peers reconnect. So a peer that has left stays at home, and keeps its wishes, for a while. Then its wishes
+end, and so does its home if others wish for its feed: it may be at home elsewhere.
 """
 
 from collections import Counter
@@ -27,12 +27,12 @@ _ABSENCE = 600_000_000_000  # ns after which a peer may have moved elsewhere
 
 
 class Demand:
-    """The Behalf of a gateway's peer.
+    """The delegated wants (ssb.replication.ebt) of a gateway's peer.
 
     Args:
         peer: the peer.
         graph: who follows whom by the messages in its store; its origin is the peer's own feed.
-        counters: what is refused, by reason.
+        counters: refusals, by reason.
     """
 
     def __init__(self, peer: Peer, graph: Graph, counters: Counter[str]) -> None:
@@ -56,7 +56,7 @@ class Demand:
         return feed in self._wishes and feed not in self._homes
 
     def take_changes(self) -> list[str]:
-        """Return the feeds whose place may have changed since the last call."""
+        """Return the feeds whose state may have changed since the last call."""
         changed, self._changed = self._changed, {}
         return list(changed)
 
@@ -108,13 +108,13 @@ class Demand:
     # Peers come and go
 
     def arrived(self, remote: str, now: int) -> None:
-        """Take note that a peer has connected."""
+        """Handle that a peer has connected."""
         self._forget_absence(remote)
         if self.asks(remote, remote):
             self._peer.want(remote, now)
 
     def departed(self, remote: str, now: int) -> None:
-        """Take note that a peer is connected no more."""
+        """Handle that a peer has disconnected."""
         if (remote in self._homes and remote not in self._kept) or remote in self._wishes_of:
             self._absent.set(remote, now + _ABSENCE)
             self._see_whether_away(remote)
@@ -124,7 +124,7 @@ class Demand:
         return self._absent.next_deadline()
 
     def wake(self, now: int) -> None:
-        """End the wishes of peers that have been away for long, and their homes if others wish for them."""
+        """End the wishes of peers after a long absence, and their homes if others wish for their feeds."""
         for remote in self._absent.expire(now):
             for feed in list(self._wishes_of.get(remote, ())):
                 self.leaves(remote, feed)
@@ -132,7 +132,7 @@ class Demand:
                 self._forget_absence(remote)
             elif remote in self._wishes:
                 self._move_out(remote)
-            else:  # nobody is worse off with it; look again later
+            else:  # no harm in keeping it; check again later
                 self._absent.set(remote, now + _ABSENCE)
 
     def _makes_room(self, feed: str) -> bool:
@@ -169,7 +169,7 @@ class Demand:
     # Follows
 
     def read(self, messages: Iterable[Message], now: int) -> None:
-        """Act on messages by which authors follow and leave feeds, after all of them have been read."""
+        """Process `contact` messages, after all of them have been read."""
         stated: dict[str, set[str]] = {}
         for message in messages:
             content = message.content
@@ -184,7 +184,7 @@ class Demand:
                     self._review(home, stated.get(home, set()), now)
 
     def _review(self, home: str, stated: Set[str], now: int) -> None:
-        """Follow and leave feeds, after its own statements or others' have changed what a peer reaches."""
+        """Follow and leave feeds, after statements have changed a peer's graph."""
         before, reach = self._homes[home], self._reach(home)
         self._homes[home] = reach
         for feed in sorted((before | stated) - reach):
@@ -202,7 +202,7 @@ class Demand:
             self._peer.returned(feed, home, now)
 
     def _reach(self, feed: str) -> Set[str]:
-        """Return what a peer replicates at most, as far as the graph tells."""
+        """Return the feeds that a peer may replicate according to the graph."""
         if feed == self._graph.origin:
             return frozenset(self._graph.replicated())
         return self._graph.hops(feed, _HOPS).keys()

@@ -1,18 +1,19 @@
 """The gateway: a Scuttlebutt peer on one side, NDN on the other; feeds, blobs and messages cross it.
 
 Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN.
-What they want to replicate besides, it subscribes to over NDN for as long as one of them does, and hands on
-what comes (`ssb_over_ndn.gateway.demand`). So two Scuttlebutt peers exchange feeds across an NDN network,
+It subscribes over NDN to the other feeds that they want to replicate, as long as one of them does, and hands
+on the items (`ssb_over_ndn.gateway.interests`). So two Scuttlebutt peers exchange feeds across an NDN
+network,
 each through its own gateway, by any layering, and neither knows of NDN.
 
-| name | what the gateway serves |
+| name | content |
 |---|---|
 | /ssb/logs/<id>/seq=<n> | the messages of a feed that is at home, as all layerings have it |
 | /ssb/sha256/<hash> | a message that it holds, by its hash |
 | /ssb/blobs/<hash>/seg=<n> | a blob that it holds, in segments |
 
-Blobs are at no certain place. The gateway asks where the author of the first message that names the blob is
-at home: the Interests' forwarding hint is that feed.
+The name of a blob has no location. The gateway asks where the author of the first message that names the blob
+is at home: the Interests' forwarding hint is that feed.
 """
 
 import re
@@ -49,14 +50,14 @@ from ssb_over_ndn.serving.server import Announcer, FeedServer
 from ssb_over_ndn.serving.servers import Servers
 
 _BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
-_MENTIONS = 10_000  # blobs whose authors are remembered
+_MENTIONS = 10_000  # blobs whose authors are recorded
 _WAITING = 100  # blobs that others ask for and that are looked for here
 _BLOB_PATIENCE = 30_000_000_000
 _PAUSE = 10_000_000_000  # before a feed is subscribed to again whose items could not be stored
 
 
 class Gateway(Surrounding):
-    """A StreamEndpoint in the place of its peer's program, and an Application of a forwarder.
+    """A StreamEndpoint that wraps its peer's program, and an Application of a forwarder.
 
     Args:
         program: the Scuttlebutt side.
@@ -64,13 +65,13 @@ class Gateway(Surrounding):
         feeds, blobs: the peer's.
         graph: see Demand; its origin's user is at home here, too, once add_home() has said so.
         subscribe: (feed's name, last item that is here) -> the layering's Subscription.
-        announce: feed's name -> the layering's Announcer; None if subscribers find out by themselves.
+        announce: feed's name -> the layering's Announcer; None if the layering has none.
         random: source of nonces.
         settle: called with the time, ns, when the application has something for the forwarder.
 
     Attributes:
         application: the NDN side.
-        counters: what did not go as it should, by a word each.
+        counters: errors, by a word each.
     """
 
     def __init__(
@@ -141,12 +142,12 @@ class _NdnSide:
         return [log_key(name) for name in self._followed]
 
     def add_home(self, feed: str, now: int) -> None:
-        """Serve a feed from now on, whoever is connected; raises InvalidRef."""
+        """Serve a feed permanently; raises InvalidRef."""
         self._demand.keep(feed, now)
         self._follow_up(now)
 
     def take_in(self, events: list[PeerEvent], now: int) -> None:
-        """Act on what has happened on the Scuttlebutt side."""
+        """Process events of the Scuttlebutt side."""
         messages = []
         for event in events:
             if event.message is not None:
@@ -263,7 +264,7 @@ class _NdnSide:
         self._followed.receive(packet, now)
 
     def _take_items(self, now: int) -> None:
-        """Hand what has come of other feeds to the peer, up to what is none of a feed's messages."""
+        """Hand received items to the peer, for each feed up to the first that is no message of it."""
         messages: list[Message] = []
         ended: dict[str, str] = {}
         offering = self._followed.offering
@@ -285,7 +286,7 @@ class _NdnSide:
             self._counters[word] += 1
 
     def _store(self, messages: list[Message], now: int) -> None:
-        """Hand messages to the peer; what it cannot store is subscribed to again, from where it then is."""
+        """Hand messages to the peer; if it cannot store one, subscribe again from the last stored one."""
         for message in messages:
             self._note_mentions(message)
         try:
@@ -345,7 +346,7 @@ class _NdnSide:
             self._peer.want_blob(blob, now)
 
     def _carry_blobs(self, blobs: Blobs, now: int) -> None:
-        """Fetch over NDN what the peers at home want, and let go of what is over."""
+        """Fetch the blobs that peers at home want over NDN, and stop those that have ended."""
         for blob in blobs.take_gone():
             if blob not in blobs.wanted:
                 self._fetches.drop(blob)

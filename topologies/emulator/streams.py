@@ -43,10 +43,10 @@ class _Stream:
         self.endpoint = endpoint
         self.number = number
         self.connection = connection
-        self.waiting = bytearray()  # what the connection has not taken
+        self.waiting = bytearray()  # bytes beyond the connection's buffer
         self.is_paused = False
         self.is_closing = False  # as soon as nothing waits
-        self.has_ended = False  # the other end's side, and the program has not been told
+        self.has_ended = False  # the other end has closed, and the program has not been notified
         self.is_over = False  # so is the connection
 
 
@@ -68,14 +68,14 @@ class Streams:
         self._accepted = count(-1, -1)
 
     def add(self, endpoint: StreamEndpoint, ports: Iterable[int]) -> None:
-        """Let a program open streams, and have it told of those that others open to some ports."""
+        """Add a program, which may open streams and accepts those that others open to some ports."""
         self._endpoints.append(endpoint)
         for port in ports:
             self._stack.listen(port)
             self._listening[port] = endpoint
 
     def close_all(self, now: int) -> None:
-        """Close all streams, as the kernel does when a program has ended, and let go of the programs."""
+        """Close all streams, as the kernel does when a program has ended, and remove the programs."""
         for port in self._listening:
             self._stack.unlisten(port)
         for connection, stream in self._streams.items():
@@ -89,7 +89,7 @@ class Streams:
             known.clear()
 
     def settle(self, now: int) -> bool:
-        """Do what programs ask for, and tell them of the next event; return whether anything happened."""
+        """Execute the programs' actions and deliver the next event; return whether anything happened."""
         is_busy = False
         for endpoint in self._endpoints:
             for action in endpoint.take_actions():
@@ -112,7 +112,7 @@ class Streams:
             return
         stream = self._numbers.get((id(endpoint), action.stream))
         if stream is None:
-            return  # it has been closed meanwhile
+            return  # closed in the meantime
         if isinstance(action, Send):
             if not stream.is_over and not stream.is_closing:
                 was_full = bool(stream.waiting)
@@ -159,7 +159,7 @@ class Streams:
             self._read(stream, now)
 
     def _happen_to_orphan(self, event: Event, now: int) -> None:
-        """Reset a connection whose program has ended when bytes come."""
+        """Reset a connection whose program has ended when bytes arrive."""
         if event.connection not in self._orphans:
             return
         if event.kind is Kind.READABLE:
@@ -177,7 +177,7 @@ class Streams:
             del stream.waiting[:taken]
 
     def _read(self, stream: _Stream, now: int) -> None:
-        """Pass on what has come, unless it is to wait, then the end."""
+        """Deliver received bytes, unless the program has paused the stream, then the end."""
         while not stream.is_paused and (data := self._take(stream.connection, now)):
             stream.endpoint.on_stream(Received(stream.number, data), now)
         if stream.is_paused:

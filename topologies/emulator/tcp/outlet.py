@@ -1,4 +1,4 @@
-"""Where a connection's segments go out, and how many it may send to whom it does not trust."""
+"""Output of a connection's segments, and the rate limit of challenge ACKs."""
 
 from typing import Final
 
@@ -56,7 +56,7 @@ class Outlet:
         self._sent.append((local_ip, remote_ip, octets))
 
     def may_challenge(self, now: int) -> bool:
-        """Tell whether one more challenge may go out; if so, it counts."""
+        """Return whether one more challenge ACK may be sent; if so, it counts."""
         if now - self._since >= CHALLENGE_SPAN:
             self._since = now
             self._challenges = 0
