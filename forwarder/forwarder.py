@@ -32,7 +32,7 @@ from forwarder.strategies.strategy_choice import StrategyChoice
 from forwarder.tables.face import Face, LinkType
 from forwarder.tables.fib import NextHop
 from forwarder.tables.pacing import Pacer
-from forwarder.tables.pit import InRecord, OutRecord, PitEntry, tidy
+from forwarder.tables.pit import InRecord, OutRecord, PitEntry, compact
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import NO_CACHE, LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
@@ -150,7 +150,7 @@ class Forwarder(Tables):
 
     def _forget(self, face: int, now: int) -> None:
         touching = self.faces.get(face)
-        for entry in () if touching is None else tidy(touching):
+        for entry in () if touching is None else compact(touching):
             was_waiting = bool(entry.in_records)
             entry.drop_in_record(face)
             gone = was_waiting and not entry.in_records
@@ -275,7 +275,7 @@ class Forwarder(Tables):
             entry.set_out_record(OutRecord(face, nonce, now, expiry))
             asked.touches.append(entry)
             if len(asked.touches) > asked.most_touches:
-                tidy(asked)
+                compact(asked)
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._egress.send(face, wire)

@@ -98,7 +98,7 @@ class Host:
             self._reliable[face] = link
             self._stirred[face] = None
         else:
-            self._let_go(face)
+            self._clear_timer(face)
 
     def remove_face(self, face: int, now: int) -> None:
         """Remove a face, with all that waits for it or on it; no effect if there is none of that number."""
@@ -106,7 +106,7 @@ class Host:
             self._now = now
             for gone in (self._links, self._applications, self._pacers):
                 gone.pop(face, None)
-            self._let_go(face)
+            self._clear_timer(face)
             self.forwarder.remove_face(face, now)
             self._settle(now)
 
@@ -217,7 +217,7 @@ class Host:
         for face in self._stirred:
             self._timers.set(face, self._reliable[face].next_deadline())
 
-    def _let_go(self, face: int) -> None:
+    def _clear_timer(self, face: int) -> None:
         """Have no timer of a link any more that is gone, or not reliable."""
         self._reliable.pop(face, None)
         self._stirred.pop(face, None)

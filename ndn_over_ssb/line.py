@@ -167,7 +167,7 @@ class Line:
             return []  # its turn comes when the feed before has its end, or has come then
         packets = self._take(message, now, now_ms)
         while self._position == self.terms.entries:
-            self._hop()
+            self._advance()
             for stored in self._feeds.after(self._incoming, 0, self.terms.entries):
                 packets += self._take(stored.message, now, now_ms)
         return packets
@@ -285,7 +285,7 @@ class Line:
             raise LineError("next is a feed that is there already")
         return feed
 
-    def _hop(self) -> None:
+    def _advance(self) -> None:
         """Continue with the other side's next feed."""
         self._remove(self._incoming)
         self._incoming, self._expected = self._expected, ""

@@ -211,9 +211,9 @@ class NameSpace:
         self._refresh()
         for feed in sorted(self._statements):
             for statement in self._statements[feed]:
-                yield self._verdicts.get(statement.id) or Verdict(statement, self._why_not(statement))
+                yield self._verdicts.get(statement.id) or Verdict(statement, self._objection(statement))
 
-    def _why_not(self, statement: Statement) -> str:
+    def _objection(self, statement: Statement) -> str:
         if statement.sequence >= self._forks.get(statement.feed, statement.sequence + 1):
             return "its log is forked"
         if not statement.title:

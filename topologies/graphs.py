@@ -85,7 +85,7 @@ def from_networkx(graph: networkx.Graph[Any], **link: Any) -> Topology:
         if ends not in best or _rate(best[ends]) < _rate(made):
             best[ends] = made
     attributes = {
-        names[node]: {_key(key): str(value) for key, value in data.items() if _says(value)}
+        names[node]: {_key(key): str(value) for key, value in data.items() if _is_given(value)}
         for node, data in graph.nodes(data=True)
     }
     return Topology(
@@ -143,7 +143,7 @@ def _plain(label: object) -> str:
     return text if re.fullmatch(r"[a-z][a-z0-9_-]*", str(label)) else re.sub(r"[^a-z0-9]", "", text)
 
 
-def _says(value: Any) -> bool:
+def _is_given(value: Any) -> bool:
     return isinstance(value, str | int | float) and str(value) != ""
 
 
@@ -155,7 +155,7 @@ def _key(key: object) -> str:
 
 def _place(name: str, data: Mapping[str, Any]) -> Place | None:
     known = {_key(key): value for key, value in data.items()}
-    if not all(_says(known.get(key)) for key in ("latitude", "longitude")):
+    if not all(_is_given(known.get(key)) for key in ("latitude", "longitude")):
         return None
     found = []
     for key, most in (("latitude", 90), ("longitude", 180)):
@@ -193,9 +193,9 @@ def _value(link: str, name: str, value: Any) -> Any:
 
 def _speed(link: str, data: Mapping[str, Any]) -> float | None:
     """Return the rate in an edge's attributes, bit/s."""
-    if _says(data.get("LinkSpeedRaw")):
+    if _is_given(data.get("LinkSpeedRaw")):
         return _number(link, "LinkSpeedRaw", data["LinkSpeedRaw"])
-    if not _says(data.get("LinkSpeed")):
+    if not _is_given(data.get("LinkSpeed")):
         return None
     unit = str(data.get("LinkSpeedUnits", "")).strip().lower()[:1]
     if unit not in _UNITS:

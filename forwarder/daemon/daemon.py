@@ -73,7 +73,7 @@ class Daemon:
     def start(self) -> list[str]:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
-            self._follow_the_wall()
+            self._update_wall_offset()
             self._listen()
             self._is_settled = self._apply(self._plan)
         except (OSError, ValueError) as error:
@@ -92,9 +92,9 @@ class Daemon:
         self._choose(plan)
         self.management.reauthorise(plan.authorisation, self.faces.driver.clock())
         self._is_settled = self._apply(plan)
-        self.faces.driver.poke()
+        self.faces.driver.schedule()
         await self._is_settled
-        self.faces.driver.poke()
+        self.faces.driver.schedule()
         return waiting(self._plan.config, plan.config)
 
     def _apply(self, plan: Plan) -> asyncio.Future[None]:
@@ -136,10 +136,10 @@ class Daemon:
         else:
             self.forwarder.choose_strategy(prefix, BestRoute)
 
-    def _follow_the_wall(self) -> None:
+    def _update_wall_offset(self) -> None:
         """Periodically update the management's offset between wall clock and monotonic clock."""
         self.management.wall_offset = time.time_ns() - self.faces.driver.clock()
-        self._loop.call_later(_WALL_S, self._follow_the_wall)
+        self._loop.call_later(_WALL_S, self._update_wall_offset)
 
     def _listen(self) -> None:
         config, faces = self._plan.config, self.faces

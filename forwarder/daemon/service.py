@@ -69,7 +69,7 @@ class Service:
         while True:
             await asked.wait()
             asked.clear()
-            supervisor.tell_reloading()
+            supervisor.notify_reloading()
             try:
                 await self._reload()
             except ConfigError as error:

@@ -19,7 +19,7 @@ def tell(*fields: str) -> None:
             sock.sendto("\n".join(fields).encode(), address)
 
 
-def tell_reloading() -> None:
+def notify_reloading() -> None:
     """Notify that a reload begins; READY=1 ends it."""
     tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 

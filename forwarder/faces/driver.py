@@ -70,7 +70,7 @@ class Driver:
         self.drops: Counter[str] = Counter()
         self.waiting = 0
         self._alarm = Alarm(loop, self.clock, self._wake)
-        self._is_poked = False
+        self._is_scheduled = False
         self._clocks: dict[int, int] = {}  # face -> when its next turn starts by its own clock, ns
         self._round: dict[int, int] = {}  # faces that compete in this round -> their clocks
         self._competing_until = 0
@@ -119,14 +119,14 @@ class Driver:
         self._alarm.cancel()
         self._wake()
 
-    def poke(self) -> None:
+    def schedule(self) -> None:
         """Do so soon, and once for all who ask for it until then."""
-        if not self._is_poked:
-            self._is_poked = True
-            self.loop.call_soon(self._on_poke)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.loop.call_soon(self._on_scheduled)
 
-    def _on_poke(self) -> None:
-        self._is_poked = False
+    def _on_scheduled(self) -> None:
+        self._is_scheduled = False
         self.start()
 
     def close(self) -> None:

@@ -322,7 +322,7 @@ class Faces(FaceTable):
                 self._connect_stream(entry, sock)
                 self._announce(entry)
                 reply(Outcome(200, "OK", entry.face))
-        self.driver.poke()
+        self.driver.schedule()
 
     def update(self, face: int, wanted: FaceParameters, now: int) -> Outcome:
         """See FaceSystem."""

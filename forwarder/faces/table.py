@@ -132,7 +132,7 @@ class FaceTable:
         now = self.driver.clock()
         for listener in self._listeners:
             listener(event, face, now)
-        self.driver.poke()
+        self.driver.schedule()
 
     def listen(self, listener: Callable[[FaceEvent, Face, int], None]) -> None:
         """See FaceSystem."""

@@ -45,7 +45,7 @@ def _end_of(buffer: bytes, at: int, size: int) -> int | None:
         kind, start = read_number(buffer, at)
         length, start = read_number(buffer, start)
     except MalformedPacket:
-        if size - at >= _HEADER or not _may_go_on(buffer, at, size):
+        if size - at >= _HEADER or not _is_incomplete(buffer, at, size):
             raise
         return None
     if not 0 < kind < 1 << 32:
@@ -53,7 +53,7 @@ def _end_of(buffer: bytes, at: int, size: int) -> int | None:
     return start + length
 
 
-def _may_go_on(buffer: bytes, at: int, size: int) -> bool:
+def _is_incomplete(buffer: bytes, at: int, size: int) -> bool:
     """Return whether a header is incomplete and valid so far."""
     for _ in range(2):
         if at >= size:

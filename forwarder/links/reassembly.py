@@ -61,7 +61,7 @@ class Reassembler:
         key = ((packet.sequence - index) & SEQUENCE_MASK, sender)
         partial = self._partial.get(key)
         if partial is not None and partial.since + self.timeout <= now:
-            self._give_up(key)  # of another packet: who starts anew counts anew
+            self._drop(key)  # of another packet: who starts anew counts anew
             partial = None
         if partial is None:
             self._make_room(now)
@@ -78,7 +78,7 @@ class Reassembler:
         self._bytes += size
         if len(partial.parts) < count:
             if self._bytes > _MAX_BYTES:
-                self._give_up(next(iter(self._partial)))
+                self._drop(next(iter(self._partial)))
             return None
         del self._partial[key]
         self._bytes -= partial.bytes
@@ -92,14 +92,14 @@ class Reassembler:
     def expire(self, now: int) -> None:
         """Drop packets that have timed out; add() does so too, before it adds a packet."""
         while (deadline := self.next_deadline()) is not None and deadline <= now:
-            self._give_up(next(iter(self._partial)))
+            self._drop(next(iter(self._partial)))
 
     def _make_room(self, now: int) -> None:
         for key, partial in list(self._partial.items()):
             if partial.since + self.timeout > now and len(self._partial) < _MAX_PARTIAL:
                 break
-            self._give_up(key)
+            self._drop(key)
 
-    def _give_up(self, key: tuple[int, Hashable]) -> None:
+    def _drop(self, key: tuple[int, Hashable]) -> None:
         self._bytes -= self._partial.pop(key).bytes
         self.failures += 1

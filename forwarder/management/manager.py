@@ -169,7 +169,7 @@ class Management:
             self._on_query(request, module, verb, now)
         elif module is not None and (module.name, verb) == ("faces", "events"):
             self.counters["queries"] += 1
-            self._give(self._events.ask(request.interest, now))
+            self._send(self._events.ask(request.interest, now))
         elif request.signature is not None:
             self._answer(request.interest, ControlResponse(501, "there is no such command"))
         else:
@@ -221,23 +221,23 @@ class Management:
         if request.parts[-1][0] in (SEGMENT, VERSION):
             packet = self._datasets.find(interest, now)
             self.counters["dropped" if packet is None else "queries"] += 1
-            self._give(packet)
+            self._send(packet)
             return
         try:
             content = module.datasets[verb](request.parts[4:], now)
         except Refusal as refusal:
             self.counters["refused"] += 1
             wire = refusal.response.encode()
-            self._give(make_data(interest.name, wire, freshness_ms=FRESHNESS_MS, content_type=_NACK_CONTENT))
+            self._send(make_data(interest.name, wire, freshness_ms=FRESHNESS_MS, content_type=_NACK_CONTENT))
             return
         self.counters["queries"] += 1
-        self._give(self._datasets.publish(interest.name, content, now))
+        self._send(self._datasets.publish(interest.name, content, now))
 
     def _on_face(self, event: FaceEvent, face: Face, now: int) -> None:
         if event is FaceEvent.DESTROYED:
             self.rib.remove_face(face.number)
         for packet in self._events.notify(face_event(event, face), now):
-            self._give(packet)
+            self._send(packet)
 
     def _learn(self, face: int, announcement: bytes, now: int) -> None:
         is_learnt = self._routes.learn(face, announcement, now)
@@ -250,9 +250,9 @@ class Management:
 
     def _answer(self, interest: Interest, response: ControlResponse) -> None:
         self.counters["commands" if response.code == 200 else "refused"] += 1
-        self._give(make_data(interest.name, response.encode(), freshness_ms=FRESHNESS_MS))
+        self._send(make_data(interest.name, response.encode(), freshness_ms=FRESHNESS_MS))
 
-    def _give(self, packet: bytes | None) -> None:
+    def _send(self, packet: bytes | None) -> None:
         if packet is not None:
             # The content store's room is for Data of others.
             self._outputs.append(make_lp(packet, no_cache=True))

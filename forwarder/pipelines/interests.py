@@ -12,7 +12,7 @@ from forwarder.pipelines.tables import LOCALHOST, SCOPED, Tables
 from forwarder.strategies.strategy import Strategy
 from forwarder.tables.face import Face, LinkType
 from forwarder.tables.fib import NextHop
-from forwarder.tables.pit import InRecord, PitEntry, Tags, tidy
+from forwarder.tables.pit import InRecord, PitEntry, Tags, compact
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket
 from forwarder.wire.name import PARAMETERS_DIGEST, components, prefix_ends
 from forwarder.wire.packet import MOST_LIFETIME_MS, Interest, parse_interest
@@ -101,7 +101,7 @@ class InterestPipeline:
             return
         face.touches.append(entry)
         if len(face.touches) > face.most_touches:
-            tidy(face)
+            compact(face)
         if persistent:
             entry.begin_passing(now)
         self._forward(entry, face, interest, ends, header, expiry, now)

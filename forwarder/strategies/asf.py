@@ -125,7 +125,7 @@ class Asf(Strategy):
         pending_since = {record.face: record.sent for record in entry.out_records if record.expiry > now}
         unused = [hop for hop in hops if hop.face not in pending_since]
         chosen = _best(namespace, unused) if unused else min(hops, key=lambda hop: pending_since[hop.face])
-        if not self._suppression.lets_through(entry, chosen.face, notes.intervals, now):
+        if not self._suppression.allows(entry, chosen.face, notes.intervals, now):
             return ()
         if unused:
             self._time(namespace, chosen.face, entry.name, now)

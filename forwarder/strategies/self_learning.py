@@ -61,7 +61,7 @@ class SelfLearning(Strategy):
             faces = self.node.neighbours(entry, face)
         if not faces:
             return () if entry.is_pending(now) else None
-        faces = [out for out in faces if self._suppression.lets_through(entry, out, notes.intervals, now)]
+        faces = [out for out in faces if self._suppression.allows(entry, out, notes.intervals, now)]
         if hops:
             notes.flooded.difference_update(faces)
         else:

@@ -47,7 +47,7 @@ class Suppression:
         """Return the interval that follows one of `interval` ns."""
         return min(int(interval * self._multiplier), self._max)
 
-    def lets_through(self, entry: PitEntry, face: int, intervals: dict[int, int], now: int) -> bool:
+    def allows(self, entry: PitEntry, face: int, intervals: dict[int, int], now: int) -> bool:
         """Return whether a face's interval lets an Interest through; if it is a repetition, lengthen the
         interval.
 

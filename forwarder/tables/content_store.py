@@ -124,7 +124,7 @@ class ContentStore:
             names.append(name)
         for name in names:
             del self._packets[name]
-            self._policy.gone(name)
+            self._policy.erased(name)
             self._unindex(name)
         return len(names)
 
@@ -138,14 +138,14 @@ class ContentStore:
         if found is None or (interest.must_be_fresh and found[1] + found[0].freshness_ms * MS <= now):
             if not interest.can_be_prefix and not ends_with_digest(name):
                 return None
-            found = self._find_otherwise(interest, now)
+            found = self._find_by_prefix(interest, now)
         if found is None or not self.serves:
             return None
         data = found[0]
         self._used(data.name)
         return data
 
-    def _find_otherwise(self, interest: Interest, now: int) -> tuple[Data, int] | None:
+    def _find_by_prefix(self, interest: Interest, now: int) -> tuple[Data, int] | None:
         """Return a packet by its implicit digest, or under a prefix, with its time of arrival."""
         name = interest.name
         if ends_with_digest(name):

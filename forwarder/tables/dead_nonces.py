@@ -29,7 +29,7 @@ class DeadNonces:
     def add(self, name: bytes, nonce: int, now: int) -> None:
         """Remember an Interest at `now` (ns)."""
         if now >= self._turn:
-            self._turn_over(now)
+            self._rotate(now)
         if len(self._new) >= self._most:
             self._old, self._new = self._new, set()
         self._new.add(hash((name, nonce)))
@@ -37,11 +37,11 @@ class DeadNonces:
     def has(self, name: bytes, nonce: int, now: int) -> bool:
         """Return whether an Interest is on the list at `now` (ns)."""
         if now >= self._turn:
-            self._turn_over(now)
+            self._rotate(now)
         known = hash((name, nonce))
         return known in self._new or known in self._old
 
-    def _turn_over(self, now: int) -> None:
+    def _rotate(self, now: int) -> None:
         half = LIFETIME // 2
         self._old = self._new if now < self._turn + half else set()
         self._new = set()

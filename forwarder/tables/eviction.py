@@ -32,7 +32,7 @@ class Policy(Protocol):
     used: Callable[[bytes], None]
     evict: Callable[[], tuple[bytes, Entry]]
 
-    def gone(self, name: bytes) -> None:
+    def erased(self, name: bytes) -> None:
         """Handle that a packet has been erased."""
         ...
 
@@ -50,7 +50,7 @@ class Lru:
         self.used: Callable[[bytes], None] = packets.move_to_end
         self.evict: Callable[[], tuple[bytes, Entry]] = partial(packets.popitem, False)
 
-    def gone(self, name: bytes) -> None:
+    def erased(self, name: bytes) -> None:
         """See Policy."""
 
 
@@ -91,7 +91,7 @@ class PriorityFifo:
             self._stale = [item for item in self._stale if self._fifo.get(item[2]) == item[1]]
             heapify(self._stale)
 
-    def gone(self, name: bytes) -> None:
+    def erased(self, name: bytes) -> None:
         """See Policy."""
         self._unsolicited.pop(name, None)
         self._fifo.pop(name, None)

@@ -73,7 +73,7 @@ class Face:
         marking_interval: NFD's BaseCongestionMarkingInterval, ns.
         marking_threshold: NFD's DefaultCongestionThreshold, bytes.
         pacer: of a link of known rate; else None.
-        touches: PIT entries that have, or had, a record of it; forwarder.tables.pit.tidy() bounds them by
+        touches: PIT entries that have, or had, a record of it; forwarder.tables.pit.compact() bounds them by
             `most_touches`.
         in_interests ... out_nacks: network-layer packets.
         in_bytes, out_bytes: of the frames that carried them.

@@ -205,7 +205,7 @@ class PitEntry:
         self.out_records = [r for r in self.out_records if r.face != face]
 
 
-def tidy(face: Face) -> list[PitEntry]:
+def compact(face: Face) -> list[PitEntry]:
     """Remove ended entries and duplicates from a face's touches; return the rest."""
     face.touches = list(dict.fromkeys([each for each in face.touches if each.is_live]))
     face.most_touches = 2 * len(face.touches) + SPARE

@@ -45,14 +45,14 @@ class Subscriber:
         """Pass a packet to its subscription; there is none before the start and after the end."""
         if self._is_open():
             self._open.receive(packet, now)
-            self._tell_errors(now)
+            self._report_errors(now)
             self._take(now)
 
-    def nudge(self, feed: bytes, now: int) -> None:
+    def refresh(self, feed: bytes, now: int) -> None:
         """Wake a feed's subscription, if it is open, after an external change."""
         if self._is_open():
-            self._open.nudge(feed, now)
-            self._tell_errors(now)
+            self._open.refresh(feed, now)
+            self._report_errors(now)
             self._take(now)
 
     def take_outputs(self) -> list[bytes]:
@@ -80,17 +80,17 @@ class Subscriber:
             feed = self._starts.pop()[1]
             self._events.append(Event(now, "joined", self._keys[feed]))
             self._open.start(feed, self._planned[feed], now)
-            self._tell_errors(now)
+            self._report_errors(now)
         if self._stop is not None and self._stop <= now:
             self._stop = None
             self._starts.clear()
             for feed in list(self._open):
                 self._open.stop(feed, now)
-                self._tell_errors(now)
+                self._report_errors(now)
                 self._events.append(Event(now, "stopped", self._keys[feed]))
         if self._is_open():
             self._open.wake(now)
-            self._tell_errors(now)
+            self._report_errors(now)
             self._take(now)
 
     def _is_open(self) -> bool:
@@ -109,9 +109,9 @@ class Subscriber:
             self._events += [Event(now, "delivered", key, item.seq, len(item.message)) for item in items]
             if self._interval is not None:
                 self._next_take = now + self._interval
-            self._tell_errors(now)
+            self._report_errors(now)
 
-    def _tell_errors(self, now: int) -> None:
+    def _report_errors(self, now: int) -> None:
         for feed, word in self._open.take_errors():
             key = self._keys[feed]
             if word == "fork":

@@ -126,7 +126,7 @@ class Subscriptions:
         outputs, self._outputs = self._outputs, []
         return outputs
 
-    def nudge(self, feed: bytes, now: int) -> None:
+    def refresh(self, feed: bytes, now: int) -> None:
         """Wake a feed's subscription, if it is followed, after an external change."""
         if feed in self._subscriptions:
             self._subscriptions[feed].wake(now)

@@ -258,13 +258,13 @@ class BlobFetches:
             fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
             fetch.start(now)
             self._fetches[blob] = fetch
-            self._see_end(blob, now)
+            self._check_end(blob, now)
 
     def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:
         """Receive Data or a Nack under a segment's name."""
         if blob in self._fetches:
             self._fetches[blob].receive(number, header, now)
-            self._see_end(blob, now)
+            self._check_end(blob, now)
 
     def take_complete(self) -> list[str]:
         """Return the blobs that have come since the last call."""
@@ -286,9 +286,9 @@ class BlobFetches:
         """Ask again, or give up for a while."""
         for blob, fetch in list(self._fetches.items()):
             fetch.wake(now)
-            self._see_end(blob, now)
+            self._check_end(blob, now)
 
-    def _see_end(self, blob: str, now: int) -> None:
+    def _check_end(self, blob: str, now: int) -> None:
         fetch = self._fetches[blob]
         if not fetch.is_over:
             return

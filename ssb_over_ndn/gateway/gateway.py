@@ -36,7 +36,7 @@ from ssb.replication.blobs import Blobs
 from ssb.store.feeds import FeedStore, StoreError
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.gateway.blobs import BlobFetches, segment_packet
-from ssb_over_ndn.gateway.demand import Demand
+from ssb_over_ndn.gateway.interests import GatewayInterests
 from ssb_over_ndn.naming import (
     hash_packet,
     log_key,
@@ -63,7 +63,7 @@ class Gateway(Surrounding):
         program: the Scuttlebutt side.
         peer: the peer in it.
         feeds, blobs: the peer's.
-        graph: see Demand; its origin's user is at home here, too, once add_home() has said so.
+        graph: see GatewayInterests; its origin's user is at home here, too, once add_home() has said so.
         subscribe: (feed's name, last item that is here) -> the layering's Subscription.
         announce: feed's name -> the layering's Announcer; None if the layering has none.
         random: source of nonces.
@@ -89,9 +89,9 @@ class Gateway(Surrounding):
         super().__init__(program)
         self._settle = settle
         self.counters: Counter[str] = Counter()
-        demand = Demand(peer, graph, self.counters)
-        peer.replication.act_on(demand)
-        self.application = _NdnSide(peer, feeds, blobs, demand, subscribe, announce, random, self.counters)
+        interests = GatewayInterests(peer, graph, self.counters)
+        peer.replication.act_on(interests)
+        self.application = _NdnSide(peer, feeds, blobs, interests, subscribe, announce, random, self.counters)
 
     def _follow_up(self, now: int) -> None:
         events = self._program.take_events()
@@ -108,7 +108,7 @@ class _NdnSide:
         peer: Peer,
         feeds: FeedStore,
         blobs: Blobs | None,
-        demand: Demand,
+        interests: GatewayInterests,
         subscribe: Callable[[bytes, int], Subscription],
         announce: Callable[[bytes], Announcer | None],
         random: Random,
@@ -119,8 +119,8 @@ class _NdnSide:
         self._blobs = blobs
         if blobs is not None:
             blobs.take_news()
-            self._fetches = BlobFetches(blobs.store, random, self._where, counters)
-        self._demand = demand
+            self._fetches = BlobFetches(blobs.store, random, self._hint, counters)
+        self._interests = interests
         self._subscribe = subscribe
         self._announce = announce
         self._counters = counters
@@ -143,7 +143,7 @@ class _NdnSide:
 
     def add_home(self, feed: str, now: int) -> None:
         """Serve a feed permanently; raises InvalidRef."""
-        self._demand.keep(feed, now)
+        self._interests.keep(feed, now)
         self._follow_up(now)
 
     def take_in(self, events: list[PeerEvent], now: int) -> None:
@@ -155,10 +155,10 @@ class _NdnSide:
                 self._published(event.message, now)
                 messages.append(event.message)
             elif event.event == "connected":
-                self._demand.arrived(event.remote, now)
+                self._interests.arrived(event.remote, now)
             elif event.event == "closed":
-                self._demand.departed(event.remote, now)
-        self._demand.read(messages, now)
+                self._interests.departed(event.remote, now)
+        self._interests.read(messages, now)
         self._follow_up(now)
 
     # The application: the NDN side
@@ -185,7 +185,7 @@ class _NdnSide:
         """See Application."""
         due = [
             self._followed.next_deadline(),
-            self._demand.next_deadline(),
+            self._interests.next_deadline(),
             self._waiting.next_deadline(),
             self._again.next_deadline(),
             self._homes.next_deadline(),
@@ -201,7 +201,7 @@ class _NdnSide:
         self._homes.wake(now)
         if self._blobs is not None:
             self._fetches.wake(now)
-        self._demand.wake(now)
+        self._interests.wake(now)
         self._follow_up(now)
 
     # Feeds that are at home
@@ -304,20 +304,20 @@ class _NdnSide:
     def _follow_up(self, now: int) -> None:
         """Serve feeds, start and stop subscriptions, and fetch blobs, as the peers at home want it."""
         again = self._again.expire(now)
-        for feed in self._demand.take_changes() + again:
-            if not self._demand.is_home(feed):
+        for feed in self._interests.take_changes() + again:
+            if not self._interests.is_home(feed):
                 self._homes.remove(feed)
             elif feed not in self._homes:
                 self._serve(feed, now)
             name = log_name(feed)
-            is_followed = self._demand.is_followed(feed)
+            is_followed = self._interests.is_followed(feed)
             if not is_followed:
                 self._again.set(feed, None)
             if is_followed and name not in self._followed and feed not in self._again:
                 self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
             elif not is_followed and name in self._followed:
                 self._followed.stop(name, now)
-            if not self._demand.wants(feed):
+            if not self._interests.wants(feed):
                 self._peer.unwant(feed, now)
         if self._blobs is not None:
             self._carry_blobs(self._blobs, now)
@@ -363,10 +363,10 @@ class _NdnSide:
             else:
                 blobs.unwant(blob)
 
-    def _where(self, blob: str) -> tuple[bytes, ...] | None:
+    def _hint(self, blob: str) -> tuple[bytes, ...] | None:
         """Return the forwarding hint to a blob; None if it is to come from a peer that is at home."""
         author = self._mentions.get(blob)
-        if author is not None and self._demand.is_home(author):
+        if author is not None and self._interests.is_home(author):
             return None
         return () if author is None else (log_name(author),)
 

@@ -108,13 +108,13 @@ class LogMember:
 
     def begin(self, now: int) -> None:
         """Request the group's state."""
-        self._say(now)
+        self._announce(now)
         self._repeat_after(self._first, now)
 
     def published(self, seq: int, item: Data, now: int) -> None:
         """Announce an item that extends the log to the group."""
         self.held = self.newest = seq
-        self._say(now, item.wire if len(item.wire) <= _LARGEST_ITEM else b"")
+        self._announce(now, item.wire if len(item.wire) <= _LARGEST_ITEM else b"")
         self._repeat_after(self._first, now)
 
     def on_interest(self, interest: Interest, now: int) -> None:
@@ -145,16 +145,16 @@ class LogMember:
     def wake(self, now: int) -> None:
         """Send due repetitions and answers."""
         if self._answer_due is not None and self._answer_due <= now:
-            self._say(now)
+            self._announce(now)
         elif self._due is not None and self._due <= now:
-            self._say(now)
+            self._announce(now)
             self._repeat_after(min(_BACKOFF * self._pause, self._longest), now)
 
     def stop(self) -> None:
         """Leave the group."""
         self._due = self._answer_due = None
 
-    def _say(self, now: int, item: bytes = b"") -> None:
+    def _announce(self, now: int, item: bytes = b"") -> None:
         self._answer_due = None
         self.outputs.append(
             make_interest_with_parameters(

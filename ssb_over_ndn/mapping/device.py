@@ -138,7 +138,7 @@ class Device:
         if self._is_moved:
             self._is_moved = False
             # Pending Interests were sent to the old place.
-            self._forget_flying()
+            self._drop_pending()
             self._stored = None
             if self._updating is not None:
                 self._updating.due = now
@@ -149,13 +149,13 @@ class Device:
         if self._update is not None and self._updating is not None and self._updating.due <= now:
             self._update_timeout.missed(now)
             if now < self._update.made + self._lifetime // 2:
-                self._tell(self._update, now, is_again=True)
+                self._send_update(self._update, now, is_again=True)
             else:  # who knows when it arrives: it is to count for long enough
                 self._register(self._update.storage, now)
         if self._renew_at is not None and self._renew_at <= now:
             self._renew_at = None
             self._registered = None
-            self._forget_flying()
+            self._drop_pending()
             self._stored = None  # it may have lost items
         self._go_on(now)
 
@@ -163,7 +163,7 @@ class Device:
     def _has_all(self) -> bool:
         return self._stored is not None and self._stored >= len(self._items)
 
-    def _forget_flying(self) -> None:
+    def _drop_pending(self) -> None:
         self._flying.clear()
         self._names.clear()
         self._ahead.clear()
@@ -229,9 +229,9 @@ class Device:
             ttl=self._ttl,
         )
         self._update = _Update(wire, storage, now)
-        self._tell(self._update, now)
+        self._send_update(self._update, now)
 
-    def _tell(self, update: _Update, now: int, *, is_again: bool = False) -> None:
+    def _send_update(self, update: _Update, now: int, *, is_again: bool = False) -> None:
         self._updating = _Sent(now, now + self._update_timeout.length, is_again)
         self.counters["updates"] += 1
         self._outputs.append(make_update(self._author, update.wire, self._server, self._rng.getrandbits(32)))

@@ -151,4 +151,4 @@ class Reader:
     def _follow_up(self, now: int) -> None:
         for record in self.resolver.take_changed():
             self._events.append(Event(now, "resolved", record.author, record.seq))
-            self._subscriber.nudge(log_name(record.author), now)
+            self._subscriber.refresh(log_name(record.author), now)

@@ -49,7 +49,7 @@ class NameServer:
             self._answer(author, now)
         elif is_direct_query(rest):
             self.counters["queries"] += 1
-            self._outputs.append(self._told(author, interest, now))
+            self._outputs.append(self._record_answer(author, interest, now))
         elif is_update(rest):
             self._update(author, interest, now)
 
@@ -90,9 +90,9 @@ class NameServer:
             self._events.append(Event(now, "mapped", author, taken.seq))
         if self._sweep is None and len(self.ledger):
             self._sweep = now + _SWEEP
-        self._outputs.append(self._told(author, interest, now))
+        self._outputs.append(self._record_answer(author, interest, now))
 
-    def _told(self, author: str, interest: Interest, now: int) -> bytes:
+    def _record_answer(self, author: str, interest: Interest, now: int) -> bytes:
         """Return the answer that has the id's record in it, or nothing."""
         record = self.ledger.get(author, now)
         return make_answer(interest, b"" if record is None else record.wire)

@@ -212,7 +212,7 @@ class SocialFlood(Strategy):
             record = entry.out_record(out)
             is_waiting = record is not None and record.nacked is None and record.expiry > now
             if not is_waiting or (
-                is_own_again and self._suppression.lets_through(entry, out, notes.intervals, now)
+                is_own_again and self._suppression.allows(entry, out, notes.intervals, now)
             ):
                 faces.append(out)
         return faces

@@ -180,7 +180,7 @@ class Keeper:
         self._outputs: list[bytes] = []
         self._events: list[Event] = []
         for home in homes:
-            self._move_in(home, start)
+            self._serve_home(home, start)
         for author, messages in held.items():
             if author not in self._homes:
                 for message in messages:
@@ -235,14 +235,14 @@ class Keeper:
             self._on_hello(packet, now)
         else:
             self._serve(interest, now)
-        self._take_in(now)
+        self._store_received(now)
 
     def take_outputs(self) -> list[bytes]:
         """See Application."""
         up = {number for number, face in self._surroundings.faces.items() if face.is_up and not face.is_local}
         if up != self._up:
             if up - self._up and self._stop is not None and self._hello_at is not None:
-                self._say_hello(self._now)
+                self._send_hello(self._now)
             for face in self._up - up:
                 self._neighbours.pop(face, None)
                 self._surroundings.reconsider(face)
@@ -287,8 +287,8 @@ class Keeper:
         self._subscriptions.wake(now)
         if self._hello_at is not None and now >= self._hello_at:
             self._expire(now)
-            self._say_hello(now)
-        self._take_in(now)
+            self._send_hello(now)
+        self._store_received(now)
         if self._review_at is not None and now >= self._review_at:
             self._review(now)
         if self._again_at is not None and now >= self._again_at:
@@ -296,7 +296,7 @@ class Keeper:
 
     # Users of this node
 
-    def _move_in(self, home: Home, start: int) -> None:
+    def _serve_home(self, home: Home, start: int) -> None:
         """Serve the log of a user of this node, from what was published before."""
         author, feed = home.identity.ref, log_name(home.identity.ref)
         self.community.attach(author, self._terms.hops)
@@ -318,7 +318,7 @@ class Keeper:
         self._events.append(Event(now, "published", author, message.sequence, len(message.encoded)))
         self._servers.appended(feed, message.sequence, data, now)
         self.community.read(message)
-        self._review_soon(now)
+        self._schedule_review(now)
 
     def _join(self, now: int) -> None:
         self._joins_at, self._has_joined = None, True
@@ -348,7 +348,7 @@ class Keeper:
 
     # Neighbours, and the users that are attached there
 
-    def _say_hello(self, now: int) -> None:
+    def _send_hello(self, now: int) -> None:
         self._hello_at = now + self._terms.hello_ms * MS
         for user, home in self._homes.items():
             if user not in self._own or now >= self._own[user].time + self._terms.hello_ms * MS:
@@ -390,7 +390,7 @@ class Keeper:
         if not self._terms.spreads and not hello.attachments:  # many attachments are in several hellos
             for user in list(neighbour.users):
                 self._detach(user, face)
-            self._review_soon(now)
+            self._schedule_review(now)
         elif is_new and self._hello_at is not None:
             self._hello_at = min(self._hello_at, now + _SOON)
 
@@ -421,7 +421,7 @@ class Keeper:
         self._places[user] = _Place(face, attachment, until)
         if place is None and self._terms.serves_neighbours:
             self.community.attach(user, self._terms.hops)
-            self._review_soon(now)
+            self._schedule_review(now)
         return True
 
     def _detach(self, user: str, face: int) -> None:
@@ -444,11 +444,11 @@ class Keeper:
         for user, place in list(self._places.items()):
             if place.until <= now:
                 self._detach(user, place.face)
-                self._review_soon(now)
+                self._schedule_review(now)
 
     # Feeds
 
-    def _review_soon(self, now: int) -> None:
+    def _schedule_review(self, now: int) -> None:
         if self._review_at is None and self._stop is not None:
             self._review_at = now + _SOON
 
@@ -489,7 +489,7 @@ class Keeper:
                 self._subscriptions.stop(feed, now)
                 self._follow(log_key(feed), now)
 
-    def _take_in(self, now: int) -> None:
+    def _store_received(self, now: int) -> None:
         """Store received items."""
         offering = self._subscriptions.offering
         while offering:
@@ -538,7 +538,7 @@ class Keeper:
         if message.author != author:
             return False
         self.community.read(message)
-        self._review_soon(self._now)
+        self._schedule_review(self._now)
         return True
 
     def _items(self, feed: bytes) -> list[Item]:

@@ -98,7 +98,7 @@ class Streams:
         self._events += self._stack.take_events()
         if self._events:
             is_busy = True
-            self._happen(self._events.popleft(), now)
+            self._handle(self._events.popleft(), now)
         return is_busy
 
     def _act(self, endpoint: StreamEndpoint, action: StreamAction, now: int) -> None:
@@ -133,13 +133,13 @@ class Streams:
             if not stream.is_over and not stream.waiting:
                 self._stack.close(stream.connection, now)
 
-    def _happen(self, event: Event, now: int) -> None:
+    def _handle(self, event: Event, now: int) -> None:
         connection, kind = event.connection, event.kind
         if kind is Kind.ACCEPTED:
             self._keep(_Stream(self._listening[event.port], next(self._accepted), connection))
         stream = self._streams.get(connection)
         if stream is None:
-            self._happen_to_orphan(event, now)
+            self._handle_orphan(event, now)
             return
         tell = stream.endpoint.on_stream
         if kind in (Kind.ACCEPTED, Kind.CONNECTED):
@@ -158,7 +158,7 @@ class Streams:
             stream.is_over = kind is Kind.CLOSED
             self._read(stream, now)
 
-    def _happen_to_orphan(self, event: Event, now: int) -> None:
+    def _handle_orphan(self, event: Event, now: int) -> None:
         """Reset a connection whose program has ended when bytes arrive."""
         if event.connection not in self._orphans:
             return

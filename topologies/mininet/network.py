@@ -359,14 +359,14 @@ def _tables(topology: Topology, routing: Routing, dilation: int) -> dict[str, di
         usual = None
         if ways and len(ways) == len(topology.nodes) - 1:
             ((usual, _),) = Counter(ways.values()).most_common(1)
-            table[NODE_NETWORK] = _how(usual, topology.address(node), dilation)
+            table[NODE_NETWORK] = _route_arguments(usual, topology.address(node), dilation)
         for to, best in ways.items():
             if best != usual:
-                table[f"{topology.address(to)}/32"] = _how(best, topology.address(node), dilation)
+                table[f"{topology.address(to)}/32"] = _route_arguments(best, topology.address(node), dilation)
     return tables
 
 
-def _how(hops: Sequence[Hop], source: str, dilation: int) -> str:
+def _route_arguments(hops: Sequence[Hop], source: str, dilation: int) -> str:
     ways = [f"via {hop.into.ipv4} dev {hop.out.name}" for hop in hops]
     rto_min = f" rto_min {dilation * _LINUX_RTO_MIN_MS}ms" if dilation > 1 else ""
     way = ways[0] if len(ways) == 1 else " ".join(f"nexthop {way}" for way in ways)

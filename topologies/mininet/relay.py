@@ -146,7 +146,7 @@ class Relay:
                 said = os.read(commands, 4096)
                 if not said:
                     return
-                self._obey(said)
+                self._execute(said)
             if incoming in ready:
                 self._receive()
             for cell in self._cells.values():
@@ -156,7 +156,7 @@ class Relay:
     def _now(self) -> int:
         return time.monotonic_ns() // self._dilation
 
-    def _obey(self, said: bytes) -> None:
+    def _execute(self, said: bytes) -> None:
         *lines, self._said = (self._said + said).split(b"\n")
         for line in lines:
             link, word, *parameters = line.split(maxsplit=2)
@@ -251,7 +251,7 @@ class Relay:
         }
 
 
-def _be_prompt() -> bool:
+def _reduce_latency() -> bool:
     """Reduce the process's wake-up latency; return whether it has real-time priority."""
     gc.disable()
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(1))
@@ -292,7 +292,7 @@ def main(path: str) -> None:
     seed, dilation = specification.pop("seed"), specification.pop("dilation")
     terminated = _terminated()
     relay = Relay(_topology(specification), seed, dilation)
-    realtime = _be_prompt()
+    realtime = _reduce_latency()
     print("ready", flush=True)
     relay.run(sys.stdin.fileno(), terminated)
     print(json.dumps({"realtime": realtime, **relay.counters()}), flush=True)

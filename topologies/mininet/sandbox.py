@@ -64,7 +64,7 @@ def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = l
             meanwhile(lambda: process.poll() is None)
             process.wait()
         except KeyboardInterrupt:
-            _ask_to_end(process)
+            _terminate(process)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             process.kill()
@@ -74,7 +74,7 @@ def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = l
     return _status(process.returncode)
 
 
-def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
+def _terminate(process: subprocess.Popen[bytes]) -> None:
     """Ask the program to end; wait until it has, its time is up, or this process is asked again."""
     # unshare ignores SIGTERM itself: it has to reach its only child, the first process in the box.
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")

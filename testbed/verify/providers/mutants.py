@@ -73,7 +73,7 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
     "messages read twice": (Patch(Line, "take", _again),),
     "no new epoch": (Patch(Contract, "epoch", _first_epoch),),
     "feeds read are kept": (Patch(Line, "_remove", _kept),),
-    "nothing is acknowledged": (Patch(Line, "_hop", _silent_hop),),
+    "nothing is acknowledged": (Patch(Line, "_advance", _silent_hop),),
     "no routes": (Patch(routes, "find_ways", _no_ways),),
     "caches keep what was revoked": (Patch(ContentStore, "erase", returns(0)),),
     "lines stay when contracts end": (Patch(Links, "close", returns(None)),),

@@ -155,7 +155,7 @@ CLASSIC_MUTANTS: dict[str, tuple[Patch, ...]] = {
     "store taken for lasting": (Patch(ContentStore, "is_lasting", lambda _: property(lambda self: True)),),
     "hop limit not lowered": (Patch(Interest, "next_hop_wire", _not_lowered),),
     "lifetime not renewed": (Patch(Pit, "extend", _not_renewed),),
-    "repetition suppressed for ever": (Patch(Suppression, "lets_through", _once),),
+    "repetition suppressed for ever": (Patch(Suppression, "allows", _once),),
     "MustBeFresh ignored": (Patch(ContentStore, "find", _stale),),
     "first Nack passed on": (Patch(NackPipeline, "receive", _first_nack),),
     "Nack after Data": (Patch(DataPipeline, "receive", _nack_as_well),),

@@ -78,6 +78,6 @@ class Congestion:
             self._halve(flight)
         self.window = self.mss
 
-    def rested(self) -> None:
+    def restart_after_idle(self) -> None:
         """Restart after idle time of a time-out: the window is out of date (RFC 5681, section 4.1)."""
         self.window = min(self.window, self._first)

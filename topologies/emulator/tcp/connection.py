@@ -191,10 +191,10 @@ class Connection:
         if self.state in (State.ESTABLISHED, State.FIN_WAIT_1, State.FIN_WAIT_2):
             self._receive_content(segment.payload, start, bool(flags & FIN), bool(flags & PSH), now)
         elif self.state is State.TIME_WAIT and end > start:
-            receiver.owe(now)  # its FIN again: ours, or its acknowledgement, was lost
+            receiver.schedule_ack(now)  # its FIN again: ours, or its acknowledgement, was lost
             self._over_at = now + 2 * self._settings.msl
         elif end > start and self.state is not State.CLOSED:
-            receiver.owe(now)
+            receiver.schedule_ack(now)
 
     def _receive_in_syn_sent(self, segment: Segment, now: int) -> None:
         flags = segment.flags
@@ -215,7 +215,7 @@ class Connection:
         if acknowledges:
             self._step(Step.SYN_ACK)
             self._open(segment, now)
-            self.receiver.owe(now)
+            self.receiver.schedule_ack(now)
         else:  # simultaneous open
             self._step(Step.SYN)
             self._send_syn(now)

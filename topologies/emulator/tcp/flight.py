@@ -73,15 +73,15 @@ class Flight:
         self._lost_until = max(self._lost_until - gone, 0)
         return None if is_ambiguous else first
 
-    def lose_first(self) -> None:
+    def mark_first_lost(self) -> None:
         """Give the first piece up."""
-        self._lose(1)
+        self._mark_lost(1)
 
-    def lose_all(self) -> None:
+    def mark_all_lost(self) -> None:
         """Give all pieces up."""
-        self._lose(len(self._pieces))
+        self._mark_lost(len(self._pieces))
 
-    def _lose(self, count: int) -> None:
+    def _mark_lost(self, count: int) -> None:
         for place in range(count):
             if not self._lost_from <= place < self._lost_until:
                 piece = self._pieces[place]

@@ -181,7 +181,7 @@ class Receiver:
 
     # --- acknowledgements ---
 
-    def owe(self, now: int) -> None:
+    def schedule_ack(self, now: int) -> None:
         """Have an acknowledgement go out."""
         self._ack_at = now
 

@@ -178,7 +178,7 @@ class Sender:
             self._recovering = False
             self._congestion.recovered(self.in_flight)
         else:
-            self._flight.lose_first()
+            self._flight.mark_first_lost()
             self._forced = True
             self._congestion.partial(count)
             self._partial_acks += 1
@@ -192,7 +192,7 @@ class Sender:
         self._recovering = True
         self._recover = self.next - 1
         self._partial_acks = 0
-        self._flight.lose_first()
+        self._flight.mark_first_lost()
         self._forced = True
         self._congestion.lost(self.in_flight)
 
@@ -268,7 +268,7 @@ class Sender:
 
     def _rest(self, now: int) -> None:
         if not self._flight and now - self._last_sent > self.timeout.value:
-            self._congestion.rested()
+            self._congestion.restart_after_idle()
 
     # --- time ---
 
@@ -301,7 +301,7 @@ class Sender:
     def _time_out(self, now: int) -> None:
         """Mark all pieces lost, and restart with one segment (RFC 6298, 5; RFC 6582, 3.2)."""
         self._congestion.timed_out(self.in_flight, is_first=now == self._silent_since)
-        self._flight.lose_all()
+        self._flight.mark_all_lost()
         self._recovering = False
         self._recover = self.next - 1
         self._duplicates = 0

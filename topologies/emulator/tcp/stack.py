@@ -308,9 +308,9 @@ class Stack:
         self._touched[connection] = None
         if connection.state is State.CLOSED:
             # At once: the same ends may connect again before segments are taken.
-            self._let_go_of_ends(connection)
+            self._release_ends(connection)
 
-    def _let_go_of_ends(self, connection: Connection) -> None:
+    def _release_ends(self, connection: Connection) -> None:
         if self._connections.get(connection.ends) is connection:
             del self._connections[connection.ends]
 
@@ -332,7 +332,7 @@ class Stack:
     def _forget(self, connection: Connection) -> None:
         """Remove a closed connection once its bytes are read."""
         self.counters.repeated += connection.sender.repeated
-        self._let_go_of_ends(connection)
+        self._release_ends(connection)
         connection.deadline = NEVER
         self._timers.set(connection, None)
         if not connection.unread:

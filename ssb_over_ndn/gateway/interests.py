@@ -26,7 +26,7 @@ _HOPS = 3  # how far from a peer at home a feed may be that the peer still repli
 _ABSENCE = 600_000_000_000  # ns after which a peer may have moved elsewhere
 
 
-class Demand:
+class GatewayInterests:
     """The delegated wants (ssb.replication.ebt) of a gateway's peer.
 
     Args:
@@ -64,16 +64,16 @@ class Demand:
         """Have a feed at home for good."""
         self._kept.add(feed)
         self._away.pop(feed, None)
-        self._settle_in(feed)
+        self._add_home(feed)
         if feed == self._graph.origin:
-            self._gain(feed, self._homes[feed] - {feed}, now)
+            self._want(feed, self._homes[feed] - {feed}, now)
 
     # Behalf
 
     def asks(self, remote: str, feed: str) -> bool:
         """See Behalf."""
         if feed == remote:
-            return feed in self._homes or self._makes_room(feed)
+            return feed in self._homes or self._reserve_home(feed)
         wishes = self._wishes.get(feed, set())
         if remote not in wishes:
             own = self._wishes_of.get(remote, {})
@@ -117,7 +117,7 @@ class Demand:
         """Handle that a peer has disconnected."""
         if (remote in self._homes and remote not in self._kept) or remote in self._wishes_of:
             self._absent.set(remote, now + _ABSENCE)
-            self._see_whether_away(remote)
+            self._note_absence(remote)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -131,27 +131,27 @@ class Demand:
             if remote in self._kept or remote not in self._homes:
                 self._forget_absence(remote)
             elif remote in self._wishes:
-                self._move_out(remote)
+                self._remove_home(remote)
             else:  # no harm in keeping it; check again later
                 self._absent.set(remote, now + _ABSENCE)
 
-    def _makes_room(self, feed: str) -> bool:
+    def _reserve_home(self, feed: str) -> bool:
         if len(self._homes) >= _HOMES:
             longest = next(iter(self._away), None)
             if longest is None:
                 self._counters["too many homes"] += 1
                 return False
-            self._move_out(longest)
-        self._settle_in(feed)
+            self._remove_home(longest)
+        self._add_home(feed)
         return True
 
-    def _settle_in(self, feed: str) -> None:
+    def _add_home(self, feed: str) -> None:
         if feed not in self._homes:
             self._homes[feed] = self._reach(feed)
             self._changed[feed] = None
-            self._see_whether_away(feed)
+            self._note_absence(feed)
 
-    def _see_whether_away(self, feed: str) -> None:
+    def _note_absence(self, feed: str) -> None:
         if feed in self._absent and feed in self._homes and feed not in self._kept:
             self._away.setdefault(feed)
 
@@ -159,7 +159,7 @@ class Demand:
         self._absent.set(remote, None)
         self._away.pop(remote, None)
 
-    def _move_out(self, feed: str) -> None:
+    def _remove_home(self, feed: str) -> None:
         del self._homes[feed]
         self._away.pop(feed, None)
         if feed not in self._wishes_of:
@@ -191,11 +191,11 @@ class Demand:
             self._peer.replication.left(feed, home)
             self.leaves(home, feed)
         if home == self._graph.origin:
-            self._gain(home, reach - before, now)
+            self._want(home, reach - before, now)
         else:
-            self._gain(home, {feed for feed in stated if self._graph.is_following(home, feed)}, now)
+            self._want(home, {feed for feed in stated if self._graph.is_following(home, feed)}, now)
 
-    def _gain(self, home: str, feeds: Set[str], now: int) -> None:
+    def _want(self, home: str, feeds: Set[str], now: int) -> None:
         granted = sorted(feed for feed in feeds if self.asks(home, feed))
         self._peer.want_all(granted, now)
         for feed in granted:
