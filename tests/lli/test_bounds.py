@@ -168,7 +168,7 @@ BOUNDS = [
     ),
     Bound(
         "demands",
-        line(Upstreams, "_interests", "INITIAL_TIMEOUT << min(entry.demands, 4)", "INITIAL_TIMEOUT"),
+        line(Upstreams, "_demand", "INITIAL_TIMEOUT << min(entry.demands, 4)", "INITIAL_TIMEOUT"),
         test_upstreams.test_a_demand_is_repeated_ever_more_slowly_until_it_is_met,
     ),
     Bound(

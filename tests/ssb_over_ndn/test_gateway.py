@@ -314,8 +314,6 @@ def test_who_follows_again_gets_what_has_come_for_others_meanwhile() -> None:
     world.change(lambda now: world.peers["ben"].want(ann, now))
     asks = world.gateways["g2"].application._interests.asks
     world.change(lambda now: asks(world.identities["g1"].ref, ann))
-        lambda now: world.gateways["g2"].application._interests.asks(world.identities["g1"].ref, ann)
-    )
     world.write("ann", text="one")
     world.run(2)
     assert world.tip("ben", "ann") == 1
