@@ -100,27 +100,6 @@ class Pipe:
     queue_drops: those of them that found the queue full.
     """
 
-    __slots__ = (
-        "_changes",
-        "_delay",
-        "_departures",
-        "_deviation",
-        "_duplicate",
-        "_goes_bad",
-        "_is_bad",
-        "_jitter",
-        "_loss_bad",
-        "_loss_good",
-        "_ns_per_byte",
-        "_queue_size",
-        "_random",
-        "_reorder",
-        "_stays_bad",
-        "lost",
-        "queue_drops",
-        "sent",
-    )
-
     def __init__(self, link: LinkParameters, rng: random.Random) -> None:
         self._random = rng.random
         self._is_bad = False

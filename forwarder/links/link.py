@@ -48,18 +48,6 @@ class LinkService:
         reliability: unacknowledged frames; None if lost frames are not sent again.
     """
 
-    __slots__ = (
-        "_as_is",
-        "_largest",
-        "_marking",
-        "_payload",
-        "_sequence",
-        "face",
-        "oversized",
-        "reassembler",
-        "reliability",
-    )
-
     def __init__(
         self,
         mtu: int | None = 1500,

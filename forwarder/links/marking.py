@@ -21,8 +21,6 @@ class Marking:
         marked: packets marked so far.
     """
 
-    __slots__ = ("_interval", "_next", "marked")
-
     def __init__(self, interval: int, now: int) -> None:
         self._interval = interval
         self._next = now + interval

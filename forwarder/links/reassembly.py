@@ -39,8 +39,6 @@ class Reassembler:
         timeout: how long a packet waits for its fragments, ns.
     """
 
-    __slots__ = ("_bytes", "_partial", "failures", "timeout")
-
     def __init__(self) -> None:
         self._partial: dict[tuple[int, Hashable], _Partial] = {}
         self._bytes = 0

@@ -71,22 +71,6 @@ class Reliability:
         duplicates: frames received again.
     """
 
-    __slots__ = (
-        "_ack_at",
-        "_acks",
-        "_bytes",
-        "_frames",
-        "_known",
-        "_rtt",
-        "_tx_sequence",
-        "_unacked",
-        "acknowledged",
-        "duplicates",
-        "lost",
-        "payload",
-        "repeated",
-    )
-
     def __init__(self, payload: int, first: int = 0) -> None:
         self.payload = payload
         self._tx_sequence = first

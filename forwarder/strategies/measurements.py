@@ -23,8 +23,6 @@ class Measurements(Generic[T]):
         most: prefixes kept at most.
     """
 
-    __slots__ = ("_by_prefix", "_lengths", "_lifetime", "_most")
-
     def __init__(self, lifetime: int, most: int = 4096) -> None:
         self._lifetime = lifetime
         self._most = most

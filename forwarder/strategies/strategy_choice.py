@@ -13,8 +13,6 @@ class StrategyChoice:
         default: the strategy of all other names.
     """
 
-    __slots__ = ("_by_prefix", "_default", "_lengths")
-
     def __init__(self, default: Strategy) -> None:
         self._default = default
         self._by_prefix: dict[bytes, Strategy] = {}

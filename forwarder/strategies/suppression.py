@@ -29,8 +29,6 @@ class Suppression:
     Raises ValueError, with a line for the user, if they do not fit together.
     """
 
-    __slots__ = ("_max", "_multiplier", "initial")
-
     def __init__(self, parameters: Mapping[str, float]) -> None:
         self.initial, self._max = (
             round(parameters[f"retx-suppression-{name}"] * MS) for name in ("initial", "max")

@@ -30,19 +30,6 @@ class ContentStore:
         serves: whether Interests are answered.
     """
 
-    __slots__ = (
-        "_arrived",
-        "_capacity",
-        "_evict",
-        "_index",
-        "_packets",
-        "_policy",
-        "_room",
-        "_unindexed",
-        "_used",
-        "serves",
-    )
-
     def __init__(self, capacity: int, policy: str = "lru") -> None:
         self._capacity = self._room = capacity  # no room while nothing is admitted
         self._packets: OrderedDict[bytes, tuple[Data, int]] = OrderedDict()  # with the time of arrival

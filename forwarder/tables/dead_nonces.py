@@ -18,8 +18,6 @@ class DeadNonces:
         most: nonces held at most in each of the two generations; with more, the older one goes early.
     """
 
-    __slots__ = ("_most", "_new", "_old", "_turn")
-
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._new: set[int] = set()

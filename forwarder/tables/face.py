@@ -79,35 +79,6 @@ class Face:
         in_bytes, out_bytes: of the frames that carried them.
     """
 
-    __slots__ = (
-        "expiry",
-        "in_bytes",
-        "in_data",
-        "in_interests",
-        "in_nacks",
-        "is_local",
-        "is_marking",
-        "is_proven",
-        "is_reliable",
-        "is_up",
-        "link_type",
-        "local_fields",
-        "local_uri",
-        "marking_interval",
-        "marking_threshold",
-        "most_touches",
-        "mtu",
-        "number",
-        "out_bytes",
-        "out_data",
-        "out_interests",
-        "out_nacks",
-        "pacer",
-        "persistency",
-        "touches",
-        "uri",
-    )
-
     def __init__(
         self,
         number: int,

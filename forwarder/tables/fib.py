@@ -28,8 +28,6 @@ class Fib:
     with it.
     """
 
-    __slots__ = ("_by_length", "_lengths", "_of_face", "_routes", "_suspended", "changes")
-
     def __init__(self) -> None:
         self.changes = 0
         self._routes: dict[bytes, tuple[NextHop, ...]] = {}

@@ -28,17 +28,6 @@ class Pacer:
         overhead: bytes that lower layers add to a frame.
     """
 
-    __slots__ = (
-        "_busy_until",
-        "_handed_over",
-        "_idle",
-        "_mark",
-        "_most",
-        "_ns_per_byte",
-        "_overhead",
-        "_streams",
-    )
-
     def __init__(self, rate_mbit: float, overhead: int = 42) -> None:
         self._ns_per_byte = 8000 / rate_mbit
         self._overhead = overhead

@@ -215,8 +215,6 @@ def compact(face: Face) -> list[PitEntry]:
 class Pit:
     """The table, with timers of the entries' expiry."""
 
-    __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "timers")
-
     def __init__(self) -> None:
         self._entries: dict[Key, PitEntry] = {}
         self._prefixes = Lengths()  # of the names of entries with CanBePrefix

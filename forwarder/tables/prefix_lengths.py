@@ -11,8 +11,6 @@ from collections.abc import Iterable
 class Lengths:
     """The lengths of the prefixes that are in a table."""
 
-    __slots__ = ("_counts",)
-
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
 

@@ -93,8 +93,6 @@ class Surroundings(Protocol):
 class _Neighbour:
     """A neighbour with a keeper: its generation, until when it counts as there (ns), who is attached."""
 
-    __slots__ = ("generation", "until", "users")
-
     def __init__(self) -> None:
         self.generation = -1
         self.until = 0

@@ -14,8 +14,6 @@ class Log:
         bytes: size of the packets that are held.
     """
 
-    __slots__ = ("_items", "bytes", "tip")
-
     def __init__(self) -> None:
         self._items: deque[Data] = deque()
         self.tip = 0

@@ -281,8 +281,6 @@ class EmulatedNetwork(VirtualTime):
 class _Node:
     """A node: its interfaces, its programs, its Internet layer, and when it is to be woken."""
 
-    __slots__ = ("alarm", "ends", "name", "programs", "station")
-
     def __init__(self, name: str, station: Station) -> None:
         self.name = name
         self.station = station
@@ -298,19 +296,6 @@ _Listener = tuple[Endpoint, int]
 class _End:
     """One interface: the pipe to each that it reaches, who listens, whether its link is up or its node there,
     how often that has ended, and the air of a radio cell."""
-
-    __slots__ = (
-        "air",
-        "breaks",
-        "groups",
-        "index",
-        "interface",
-        "peer_ipv4",
-        "pipes",
-        "ports",
-        "sent",
-        "up",
-    )
 
     def __init__(self, interface: Interface, index: int) -> None:
         self.interface = interface

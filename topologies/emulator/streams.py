@@ -28,17 +28,6 @@ _MOST_READ = 1 << 16
 class _Stream:
     """A connection as its program knows it."""
 
-    __slots__ = (
-        "connection",
-        "endpoint",
-        "has_ended",
-        "is_closing",
-        "is_over",
-        "is_paused",
-        "number",
-        "waiting",
-    )
-
     def __init__(self, endpoint: StreamEndpoint, number: int, connection: int) -> None:
         self.endpoint = endpoint
         self.number = number

@@ -20,8 +20,6 @@ class VirtualTime:
         now: virtual time, ns, from 0.
     """
 
-    __slots__ = ("_queue", "_scheduled", "now")
-
     def __init__(self) -> None:
         self.now = 0
         self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
@@ -57,8 +55,6 @@ class Alarm:
         most: alarms at one instant before time counts as standing still.
         stuck: called then.
     """
-
-    __slots__ = ("_at", "_count", "_due", "_most", "_stuck", "_time", "_wake")
 
     def __init__(
         self, time: VirtualTime, wake: Callable[[], None], most: int, stuck: Callable[[], None]

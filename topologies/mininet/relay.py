@@ -69,8 +69,6 @@ _BATCH = 64
 class _Way:
     """One direction of a link, or a member of a medium to another: through `pipe`, then out at `hop.into`."""
 
-    __slots__ = ("breaks", "cut", "hop", "is_up", "out", "pipe", "since", "unsent")
-
     def __init__(self, hop: Hop, pipe: Pipe) -> None:
         self.hop = hop
         self.out = (hop.into.name, 0)

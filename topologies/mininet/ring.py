@@ -45,8 +45,6 @@ class Ring:
     Raises OSError.
     """
 
-    __slots__ = ("_at", "_memory", "_size", "socket")
-
     def __init__(self, memory: int) -> None:
         blocks = max(1, memory // _BLOCK)
         self._size = blocks * _BLOCK

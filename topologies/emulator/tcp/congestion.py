@@ -27,8 +27,6 @@ class Congestion:
         window: to begin with.
     """
 
-    __slots__ = ("_counted", "_first", "mss", "threshold", "window")
-
     def __init__(self, mss: int, window: int) -> None:
         self.mss = mss
         self.window = self._first = window

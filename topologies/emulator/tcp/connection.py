@@ -59,32 +59,6 @@ class Connection:
         sender, receiver: its halves; the latter is meaningless before the peer's SYN.
     """
 
-    __slots__ = (
-        "_events",
-        "_first",
-        "_has_closed",
-        "_is_readable_told",
-        "_is_scaled",
-        "_outlet",
-        "_over_at",
-        "_peer_first",
-        "_peer_mss",
-        "_scale",
-        "_settings",
-        "_syn_at",
-        "_syn_repeated",
-        "_syn_since",
-        "_window_ack",
-        "_window_sequence",
-        "deadline",
-        "ends",
-        "number",
-        "port",
-        "receiver",
-        "sender",
-        "state",
-    )
-
     def __init__(
         self, number: int, ends: Ends, settings: Settings, first: int, sent: Sent, events: list[Event]
     ) -> None:

@@ -27,8 +27,6 @@ class Flight:
     pipe: sequence numbers of them that may be on the way now.
     """
 
-    __slots__ = ("_lost_from", "_lost_until", "_pieces", "pipe")
-
     def __init__(self) -> None:
         self.pipe = 0
         self._pieces: list[Piece] = []

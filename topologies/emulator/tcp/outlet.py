@@ -22,8 +22,6 @@ class Outlet:
         sent: gets (source address, destination address, segment).
     """
 
-    __slots__ = ("_challenges", "_ends", "_pseudo", "_sent", "_since")
-
     def __init__(self, ends: Ends, sent: Sent) -> None:
         self._ends = ends
         self._sent = sent

@@ -42,20 +42,6 @@ class Receiver:
         fin: the sequence number of the peer's FIN, None if it is not known.
     """
 
-    __slots__ = (
-        "_ack_at",
-        "_acknowledged",
-        "_capacity",
-        "_full",
-        "_mss",
-        "_ready",
-        "_runs",
-        "_scale",
-        "edge",
-        "fin",
-        "next",
-    )
-
     def __init__(self, first: int, capacity: int, mss: int, scale: int) -> None:
         self.next = first
         self.edge = first + min(capacity, _MOST_FIELD)

@@ -45,34 +45,6 @@ class Sender:
         repeated: pieces sent again.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_capacity",
-        "_congestion",
-        "_duplicates",
-        "_flight",
-        "_forced",
-        "_is_overriding",
-        "_is_refused",
-        "_last_sent",
-        "_mss",
-        "_partial_acks",
-        "_probe_at",
-        "_probes",
-        "_recover",
-        "_recovering",
-        "_repeat_at",
-        "_silent_since",
-        "edge",
-        "fin",
-        "largest",
-        "next",
-        "repeated",
-        "timeout",
-        "unacknowledged",
-        "wants_probe",
-    )
-
     def __init__(self, first: int, capacity: int) -> None:
         self.unacknowledged = self.next = self.edge = first
         self.largest = 0

@@ -73,8 +73,6 @@ class Counters:
 class _Listener:
     """A port that others may connect to; `half_open`: connections that are not accepted yet."""
 
-    __slots__ = ("backlog", "half_open")
-
     def __init__(self, backlog: int) -> None:
         self.backlog = backlog
         self.half_open: set[int] = set()

@@ -23,8 +23,6 @@ class Timeout:
     3).
     """
 
-    __slots__ = ("_base", "_doublings", "_rtt")
-
     def __init__(self) -> None:
         self._rtt = RoundTrip(INITIAL, 0, NEVER, LEAST_VARIATION)
         self._base = INITIAL
