@@ -1,14 +1,14 @@
-"""The forwarding core: what an NDN node does with Interest, Data and Nack (NFD developer guide, section 4).
+"""The forwarding core: pipelines for Interest, Data and Nack (NFD developer guide, section 4).
 
 Theory of operation. `receive(face, packet, now)` runs one packet through the pipelines and leaves what is
 to be sent in `take_outputs()`; `next_deadline()` and `wake(now)` drive expiry. There is no socket, no
 clock and no randomness but the generator that is passed in, so the same object runs in the emulator and
-in real processes. A malformed packet is counted and dropped, and has changed nothing else.
+in real processes. A malformed packet is counted and dropped, and changes nothing else.
 
 Interest -> HopLimit, feed cache, loop, content store -> PIT -> strategy -> faces.
 Data     -> feeds (verified, pushed on) -> PIT -> content store, faces.
 Nack     -> PIT -> downstream once every upstream has refused.
-An Interest with SendCredit is the feeds' business (forwarder.lli) and makes no PIT entry here.
+An Interest with SendCredit goes to the feeds (forwarder.lli) and makes no PIT entry here.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from forwarder.strategies.strategy_choice import StrategyChoice
 from forwarder.tables.face import Face, LinkType
 from forwarder.tables.fib import NextHop
 from forwarder.tables.pacing import Pacer
-from forwarder.tables.pit import InRecord, OutRecord, PitEntry, tidy
+from forwarder.tables.pit import InRecord, OutRecord, PitEntry, compact
 from forwarder.wire.feed import item_name
 from forwarder.wire.lp import NO_CACHE, LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
@@ -47,21 +47,21 @@ class Forwarder(Tables):
 
     Args:
         rng: source of nonces and every other random choice.
-        strategy: where Interests go, one of forwarder.strategies; best-route if None. choose_strategy() sets
-            another one for names of one's choice.
-        cs_capacity: Data packets that the content store holds at most.
-        cs_policy: which of them goes first, one of forwarder.tables.eviction.POLICIES.
-        pit_capacity: Interests pending at most; what would be more is refused (Nack Congestion).
-        controlled_push: False makes this a forwarder that has never heard of LLIs.
+        strategy: the default strategy, one of forwarder.strategies; best-route if None. choose_strategy()
+            sets others by prefix.
+        cs_capacity: capacity of the content store, Data packets.
+        cs_policy: its eviction policy, one of forwarder.tables.eviction.POLICIES.
+        pit_capacity: Interests pending at most; further ones are refused (Nack Congestion).
+        controlled_push: whether LLIs are supported.
         feed_store: bounds of the verified feed cache.
         recovery: who repairs a gap in a feed, see forwarder.lli.upstream.Recovery.
-        persistent: True makes this a forwarder that knows persistent Interests (forwarder.wire.persistent).
-        observable: True keeps the state towards the network such that packets on it tell all of it: an
-            application's Interest that is held back waits for the answer to the one before it, and no longer.
+        persistent: whether persistent Interests (forwarder.wire.persistent) are supported.
+        observable: whether the state towards the network can be derived from packets: an application's
+            Interest that is suppressed waits for the answer to the previous one, and no longer.
 
     Attributes, besides those of Tables:
         on_announcement: called with (face, announcement, now) when a strategy has learnt a route.
-        on_withdrawal: called with (face, name, now) when such a route has led nowhere.
+        on_withdrawal: called with (face, name, now) when such a route has failed.
         announcement_of: called with (name, now): the announcement of an application of this node, or None.
         pit_expired: PIT entries that have expired with a record of a face to the network.
     """
@@ -129,7 +129,7 @@ class Forwarder(Tables):
         return added
 
     def remove_face(self, face: int, now: int) -> None:
-        """Remove a face with its routes, what it was waiting for and what was asked of it."""
+        """Remove a face with its routes and its PIT records."""
         self.fib.remove_face(face)
         self._forget(face, now)
         gone = self.faces.pop(face, None)
@@ -137,10 +137,9 @@ class Forwarder(Tables):
             self.counters.keep(gone)
 
     def set_face(self, face: int, up: bool, now: int) -> None:
-        """Take note that a face's link is down, or up again.
+        """Set whether a face's link is up.
 
-        While it is down nothing is sent there, and what was waiting for it and asked of it is forgotten; its
-        routes rest.
+        When it goes down, the face's PIT records are removed, and its routes suspended.
         """
         self.faces[face].is_up = up
         if up:
@@ -151,7 +150,7 @@ class Forwarder(Tables):
 
     def _forget(self, face: int, now: int) -> None:
         touching = self.faces.get(face)
-        for entry in () if touching is None else tidy(touching):
+        for entry in () if touching is None else compact(touching):
             was_waiting = bool(entry.in_records)
             entry.drop_in_record(face)
             gone = was_waiting and not entry.in_records
@@ -179,7 +178,7 @@ class Forwarder(Tables):
         return self._next_hops.neighbours(entry, face)
 
     def find_announcement(self, name: bytes, now: int) -> bytes | None:
-        """Return what an application has announced for a name; see strategy.Node."""
+        """Return an application's announcement for a name; see strategy.Node."""
         return None if self.announcement_of is None else self.announcement_of(name, now)
 
     def receive(self, face: int, packet: bytes, now: int, header: LpPacket | None = None) -> None:
@@ -226,7 +225,7 @@ class Forwarder(Tables):
         return deadline
 
     def wake(self, now: int) -> None:
-        """Expire what is due at `now` (ns)."""
+        """Process deadlines up to `now` (ns)."""
         for entry in self.pit.expire(now):
             if entry.in_records:
                 self.counters.expired += 1
@@ -257,9 +256,9 @@ class Forwarder(Tables):
         return sum(granted.limit - granted.next + 1 for granted in granted_ranges(self))
 
     def _fetch(self, face: int, feed: bytes, seq: int, now: int) -> None:
-        """Ask a face for an item by a classic Interest, for the feeds of this node.
+        """Request an item from a face by a classic Interest, for the feeds of this node.
 
-        What is asked of an application of this node waits nowhere: it answers at once, or it has no answer.
+        An Interest to an application of this node makes no PIT entry: it answers at once or not at all.
         """
         nonce = self.rng.getrandbits(32)
         wire = make_interest(
@@ -276,7 +275,7 @@ class Forwarder(Tables):
             entry.set_out_record(OutRecord(face, nonce, now, expiry))
             asked.touches.append(entry)
             if len(asked.touches) > asked.most_touches:
-                tidy(asked)
+                compact(asked)
             self.pit.extend(entry, expiry)
         asked.out_interests += 1
         self._egress.send(face, wire)

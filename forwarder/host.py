@@ -22,7 +22,7 @@ class Application(Protocol):
     """An endpoint behind a local face, sans-IO like everything else."""
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet (bare or LpPacket) from the forwarder."""
+        """Receive a packet (bare or LpPacket) from the forwarder."""
         ...
 
     def take_outputs(self) -> list[bytes]:
@@ -52,7 +52,7 @@ class Host:
         self._links: dict[int, LinkService] = {}
         self._reliable: dict[int, LinkService] = {}
         self._timers: Timers[int] = Timers()  # of reliable links
-        self._stirred: dict[int, None] = {}  # reliable links whose deadlines or frames may be others now
+        self._stirred: dict[int, None] = {}  # reliable links whose deadlines or frames may have changed
         self._applications: dict[int, Application] = {}
         self._pacers: dict[int, Pacer] = {}
         self._next_face = first_face
@@ -91,14 +91,14 @@ class Host:
         return face
 
     def configure(self, face: int) -> None:
-        """Let a face that add_face() has made follow its record: mtu, reliability, marking."""
+        """Apply the record of a face that add_face() has made: mtu, reliability, marking."""
         link = self._links[face]
         link.configure(link.face.mtu)
         if link.reliability is not None:
             self._reliable[face] = link
             self._stirred[face] = None
         else:
-            self._let_go(face)
+            self._clear_timer(face)
 
     def remove_face(self, face: int, now: int) -> None:
         """Remove a face, with all that waits for it or on it; no effect if there is none of that number."""
@@ -106,7 +106,7 @@ class Host:
             self._now = now
             for gone in (self._links, self._applications, self._pacers):
                 gone.pop(face, None)
-            self._let_go(face)
+            self._clear_timer(face)
             self.forwarder.remove_face(face, now)
             self._settle(now)
 
@@ -119,7 +119,7 @@ class Host:
         return self._links[face]
 
     def set_link(self, face: int, up: bool, now: int) -> None:
-        """Take note that a link is down, or up again."""
+        """Set whether a link is up."""
         self._now = now
         self._links[face].reset(self.forwarder.rng.getrandbits(64))
         if face in self._reliable:
@@ -147,7 +147,7 @@ class Host:
         return self.forwarder.add_face(number, local=local, pacer=pacer, link_type=link_type)
 
     def receive(self, face: int, frame: bytes, sender: Hashable, now: int) -> None:
-        """Take in a frame from the network; `sender` tells neighbours apart that share a face, else None."""
+        """Receive a frame from the network; `sender` identifies neighbours that share a face, else None."""
         self._now = now
         link = self._links[face]
         link.face.in_bytes += len(frame)
@@ -165,7 +165,7 @@ class Host:
             self.forwarder.receive(face, packet, now, header if packet is frame else None)
 
     def take_outputs(self) -> list[tuple[int, bytes, None]]:
-        """Return the (face, frame, None) to be sent, in order: what has come of a whole burst, if it was one.
+        """Return the (face, frame, None) to be sent, in order.
 
         None stands where other endpoints name a destination: a face has its own.
         """
@@ -199,7 +199,7 @@ class Host:
         return deadline
 
     def wake(self, now: int) -> None:
-        """Let the forwarder, the links and the applications act on their deadlines."""
+        """Process the deadlines of the forwarder, the links and the applications."""
         self._now = now
         self.forwarder.wake(now)
         for application in self._applications.values():
@@ -217,14 +217,14 @@ class Host:
         for face in self._stirred:
             self._timers.set(face, self._reliable[face].next_deadline())
 
-    def _let_go(self, face: int) -> None:
+    def _clear_timer(self, face: int) -> None:
         """Have no timer of a link any more that is gone, or not reliable."""
         self._reliable.pop(face, None)
         self._stirred.pop(face, None)
         self._timers.set(face, None)
 
     def settle(self, now: int) -> None:
-        """Take what an application has put out because of something that it was told by other ways."""
+        """Process the outputs of applications that were called from elsewhere."""
         self._now = now
         self._settle(now)
 

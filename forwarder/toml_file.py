@@ -1,4 +1,4 @@
-"""Files that a user has written: TOML, checked by a pydantic model, with one line for what is wrong."""
+"""TOML files of users, validated by a pydantic model; errors are one line."""
 
 import tomllib
 from pathlib import Path
@@ -41,7 +41,7 @@ def parse_toml(text: bytes) -> dict[str, Any]:
         raise ValueError("not valid TOML: nested too deeply") from error
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"not valid TOML: {error}") from error
-    except ValueError as error:  # what Python's int() refuses
+    except ValueError as error:  # raised by Python's int()
         raise ValueError("not valid TOML: a number has too many digits") from error
 
 
@@ -54,13 +54,13 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def first_problem(error: "ValidationError") -> str:
-    """Return the first of what a model has found wrong: the key, what is wrong, and what was given."""
+    """Return a model's first error: key, problem and value."""
     path, problem = problem_of(error)
     return f"{'.'.join(path)}: {problem}"
 
 
 def problem_of(error: "ValidationError") -> tuple[tuple[str, ...], str]:
-    """Return the first of what a model has found wrong: the key, the outermost table first, and the rest."""
+    """Return a model's first error: the key, the outermost table first, and the rest."""
     first = error.errors()[0]
     problem = _PLAIN.get(first["type"], first["msg"].removeprefix("Value error, "))
     problem = problem.replace("Input should be", "must be")
@@ -72,7 +72,7 @@ def problem_of(error: "ValidationError") -> tuple[tuple[str, ...], str]:
 
 
 def shown(value: Any) -> str:
-    """Return what the user gave, as far as a line has room for it."""
+    """Return the user's value, shortened to fit into a line."""
     if isinstance(value, str) and value and len(value) <= _ROOM and value.isprintable():
         return value
     short = Repr()

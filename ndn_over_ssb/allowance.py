@@ -23,7 +23,7 @@ class Allowance:
         self._filled = now
 
     def take(self, now: int, *, in_debt: bool = False) -> bool:
-        """Take one, and return whether there was one; `in_debt`: one that was not there has to be earned."""
+        """Take one, and return whether there was one; with `in_debt`, a missing one is taken on credit."""
         self._left = min(self._burst, self._left + (now - self._filled) / SECOND * self._rate)
         self._filled = now
         has_one = self._left >= 1
@@ -33,5 +33,5 @@ class Allowance:
 
     @property
     def debt_s(self) -> float:
-        """Seconds until what was taken too much is earned."""
+        """Seconds until the debt is earned."""
         return max(-self._left / self._rate, 0.0)

@@ -6,7 +6,7 @@
 Both follow each other (messages of type `contact`), and both write what they agree on into their own logs, in
 messages of type `ndn-contract`. The id of the request names the contract.
 
-| do | by | besides | what it says |
+| do | by | fields | meaning |
 |---|---|---|---|
 | offer | a provider | terms | the most that it accepts |
 | request | a customer | provider, terms | asks for a contract |
@@ -38,20 +38,20 @@ _REASON = 200  # letters
 
 
 class InvalidClause(ValueError):
-    """The content says nothing about a contract that can be understood; the message says why."""
+    """The content is no valid clause of a contract; the message says why."""
 
 
 class Terms(NamedTuple):
-    """What a provider grants a customer.
+    """The terms on which a provider serves a customer.
 
     Attributes:
-        rate: Interests a second; as many at once that come within a second.
+        rate: Interests a second, and the size of a burst.
         prefixes: names that the customer may ask for begin with one of these.
-        term_s: the contract ends by itself after so long.
-        entries: messages of a transient feed, after which the next one is begun.
-        unread: transient feeds that a side may have written to their ends before the other has read them; it
-            waits then, so the contract takes a bounded amount of disk.
-        transit: the customer is a provider, too: others are reached by it.
+        term_s: duration of the contract.
+        entries: messages of a transient feed.
+        unread: complete transient feeds of a side that the other may not have read. At this limit it waits,
+            so that the contract takes a bounded amount of disk.
+        transit: the customer is a provider, too, and routes lead through it.
     """
 
     rate: int = 1_000
@@ -93,7 +93,7 @@ class Terms(NamedTuple):
         }
 
     def within(self, offer: "Terms") -> "Terms":
-        """Return these terms, cut down to what is offered. Raises InvalidClause if no prefix is left."""
+        """Return these terms, limited to an offer. Raises InvalidClause if no prefix is left."""
         numbers = {part: min(getattr(self, part), getattr(offer, part)) for part in _BOUNDS}
         prefixes = [
             max(asked, offered, key=len)
@@ -107,12 +107,12 @@ class Terms(NamedTuple):
         return Terms(prefixes=tuple(dict.fromkeys(prefixes)), transit=is_transit, **numbers)
 
     def allow(self, name: bytes) -> bool:
-        """Tell whether the customer may ask for a name."""
+        """Return whether the customer may request a name."""
         return any(name.startswith(prefix) for prefix in self.prefixes)
 
 
 class Clause(NamedTuple):
-    """A message about a contract; what it does not have is empty.
+    """A message about a contract; absent fields are empty.
 
     Attributes:
         id, feed, timestamp: of the message; ms since 1970 by its author's clock.
@@ -178,15 +178,15 @@ def clause(do: str, **parts: Any) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Contract:
-    """A contract as far as the logs tell.
+    """A contract according to the logs.
 
     Attributes:
         id: of the request; "" if only the acceptance is known.
         customer, provider: the two sides; "" if not known.
-        terms: that hold, None before the acceptance is known.
-        begun: side -> the latest epoch that it has begun, and its first transient feed in it.
-        until: when it ends by itself, ms since 1970.
-        is_requested, is_accepted, has_ended: what the logs say.
+        terms: accepted ones; None before the acceptance is known.
+        begun: side -> its latest epoch, and its first transient feed in it.
+        until: end of its duration, ms since 1970.
+        is_requested, is_accepted, has_ended: state according to the logs.
         refusal: why the provider has refused; None if it has not.
     """
 
@@ -203,7 +203,7 @@ class Contract:
     begun: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def holds(self, now_ms: float) -> bool:
-        """Tell whether both sides have agreed and neither has ended it."""
+        """Return whether both sides have agreed and neither has ended it."""
         return self.is_requested and self.is_accepted and not self.has_ended and now_ms < self.until
 
     @property
@@ -217,9 +217,10 @@ class Contract:
 
 
 class Contracts:
-    """All contracts that the logs tell of.
+    """All contracts in the logs.
 
-    Logs are read in any order among each other, each from its start. A clause counts only by who may say it.
+    Logs are read in any order among each other, each from its start. A clause counts only if its author may
+    state it.
     """
 
     def __init__(self) -> None:
@@ -235,7 +236,7 @@ class Contracts:
         return self._contracts[contract]
 
     def read(self, message: Message) -> list[Contract]:
-        """Take the next message of a log into account; return the contracts that it changes."""
+        """Apply the next message of a log; return the contracts that it changes."""
         try:
             said = Clause.read(message)
         except InvalidClause:

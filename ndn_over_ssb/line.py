@@ -34,7 +34,7 @@ PACKETS: Final = "ndn-packets"
 ROOM: Final = 5_600
 """Bytes of packets in a message: with base64 and the message's other fields it stays below 8,192 letters."""
 QUEUE: Final = 256 * 1024
-"""Bytes that wait for the other side at most, besides what is in feeds."""
+"""Largest queue to the other side, bytes, without those in feeds."""
 
 _MOST_NS = 1e18  # between the clocks of two peers
 _BURST = 1_000  # packets that are cut off a stream at once; a message has fewer
@@ -59,7 +59,7 @@ class Passage(NamedTuple):
 
 
 class LineError(ValueError):
-    """The other side has written what is no part of a line; the message says what."""
+    """The other side has violated the protocol of lines; the message says how."""
 
 
 class Line:
@@ -73,7 +73,7 @@ class Line:
             one is shared with the partner already.
         incoming: the other side's first feed.
         now: the time, ns.
-        watch: is told of each packet that passes.
+        watch: called with each packet that passes.
 
     Attributes:
         terms: the contract's.
@@ -120,7 +120,7 @@ class Line:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The feeds of the other side of which messages may come."""
+        """The feeds of the other side that the line reads."""
         return tuple(feed for feed in (self._incoming, self._expected) if feed)
 
     @property
@@ -149,7 +149,7 @@ class Line:
         return True
 
     def flush(self, now: int, now_ms: float) -> None:
-        """Write what is due, if the other side is there and has been sent all that was written before."""
+        """Write due messages, if the other side is connected and has been sent all earlier ones."""
         if not self._is_due() or self._peer.replication.backlog(self._open(), self._partner) != 0:
             return
         messages = []
@@ -159,7 +159,7 @@ class Line:
             self._peer.append(messages, now)
 
     def take(self, message: Message, now: int, now_ms: float) -> list[bytes]:
-        """Take a new message of the other side's feeds; return the packets that can be read now.
+        """Read a new message of the other side's feeds; return the packets that it completes.
 
         Raises LineError.
         """
@@ -167,7 +167,7 @@ class Line:
             return []  # its turn comes when the feed before has its end, or has come then
         packets = self._take(message, now, now_ms)
         while self._position == self.terms.entries:
-            self._hop()
+            self._advance()
             for stored in self._feeds.after(self._incoming, 0, self.terms.entries):
                 packets += self._take(stored.message, now, now_ms)
         return packets
@@ -200,14 +200,14 @@ class Line:
         return self._tip.author
 
     def _has_room(self) -> bool:
-        """Tell whether packets may be written: not if the other side has too many whole feeds to read."""
+        """Return whether packets may be written: not while the other side has too many unread feeds."""
         return self._unread() <= self.terms.unread
 
     def _is_due(self) -> bool:
-        """Tell whether there is something that may be written.
+        """Return whether there is something to write.
 
-        One more feed is there for acknowledgements alone: if both sides waited for the other's, neither could
-        write its own.
+        One more feed is reserved for acknowledgements, as a deadlock would follow if both sides waited for
+        the other's.
         """
         if self._owes_read:
             return self._unread() <= self.terms.unread + 1
@@ -240,7 +240,7 @@ class Line:
         return message
 
     def _cut_off(self) -> tuple[bytes, list[tuple[bytes, int]]]:
-        """Take as much of what waits as fits into a message; return it, and the packets that end there."""
+        """Remove as much of the queue as fits into a message; return it, and the packets that end there."""
         parts, whole, room = [], [], ROOM
         while room and self._queue:
             packet = self._queue[0][0]
@@ -285,8 +285,8 @@ class Line:
             raise LineError("next is a feed that is there already")
         return feed
 
-    def _hop(self) -> None:
-        """Go on with the other side's next feed."""
+    def _advance(self) -> None:
+        """Continue with the other side's next feed."""
         self._remove(self._incoming)
         self._incoming, self._expected = self._expected, ""
         self._position = 0

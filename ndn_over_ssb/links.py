@@ -81,7 +81,7 @@ class Links:
         line = Line(side.peer, side.feeds, other, terms, identities, feed, now, watch)
         face = self._host.add_face()
         face.uri = f"ssb:{other}"
-        # A customer keeps half of what it may send at once for the jitter of the way to its provider.
+        # A customer reserves half of the burst for jitter on the path to its provider.
         burst = terms.rate if contract.provider == side.me else terms.rate / 2
         link = Link(contract, contract.epoch, line, face.number, Allowance(terms.rate, burst, now))
         self._by_contract[contract.id] = self._by_face[face.number] = link
@@ -97,7 +97,7 @@ class Links:
         del self._by_contract[link.contract.id], self._by_face[link.face]
 
     def note(self, link: Link) -> None:
-        """Index a link by the feeds that its line reads now, and schedule what the line has to write."""
+        """Index a link by the feeds that its line reads now, and schedule its flush()."""
         for feed in link.reads:
             if self._by_feed.get(feed) is link:
                 del self._by_feed[feed]
@@ -112,7 +112,7 @@ class Links:
         return link.line.put(packet, now)
 
     def flush(self, now: int) -> None:
-        """Write what waits on lines."""
+        """Write the messages that are due on lines."""
         for link in sorted(self._unflushed.values(), key=lambda link: link.face):
             link.line.flush(now, self._side.ms(now))
             if not link.line.is_waiting:

@@ -7,7 +7,7 @@ rule looks at the time of a message, or compares places in different logs.
 A message gives a prefix to an identity; its id is the *title* under which the holder acts. The content of
 such a message, of type `ndn-name-space`:
 
-| do | by | besides | what it does |
+| do | by | fields | effect |
 |---|---|---|---|
 | allocate | the root | prefix, to | gives a prefix to a holder |
 | delegate | a holder | title, prefix, to | gives a longer prefix to another holder |
@@ -17,8 +17,8 @@ such a message, of type `ndn-name-space`:
 
 The root has no title at first, and names none.
 
-What is done under one prefix is in the logs of its holders, one after the other, each from the holder's title
-to its transfer. That order decides: of two prefixes that overlap, the one that is given first stands, and the
+The history of a prefix is in the logs of its holders, one after the other, each from the holder's title to
+its transfer. That order decides: of two overlapping prefixes, the one that is given first stands, and the
 other message is void until the first is revoked and the second repeated. A holder whose log is forked holds
 nothing new from the fork on.
 """
@@ -41,7 +41,7 @@ _MOST_REPOSITORIES = 16
 
 
 class InvalidStatement(ValueError):
-    """The content is no statement about the name space; the message says why."""
+    """The content is no valid statement about the name space; the message says why."""
 
 
 class Statement(NamedTuple):
@@ -49,11 +49,11 @@ class Statement(NamedTuple):
 
     Attributes:
         id, feed, sequence, timestamp: of the message; ms since 1970 by its author's clock.
-        do: what it does: see the module.
-        title: under which its author acts; "" for the root's first one.
-        prefix: that is given, as a name; empty if none is.
-        to: to whom something is given; "" if nothing is.
-        allocation: id of the message that gave what is revoked; "" if nothing is.
+        do: its effect: see the module.
+        title: of its author; "" for the root's first one.
+        prefix: given by it, as a name; empty if none.
+        to: the receiver; "" if none.
+        allocation: id of the message that it revokes; "" if none.
         repositories: see the module.
     """
 
@@ -95,7 +95,7 @@ def statement(
     allocation: str = "",
     repositories: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """Return the content of a message: see the module for what it says."""
+    """Return the content of a message; the module describes the fields."""
     values = {
         "title": title,
         "prefix": to_uri(prefix),
@@ -108,7 +108,7 @@ def statement(
 
 
 class Verdict(NamedTuple):
-    """What became of a statement: it stands if `void` is empty, else `void` says why it does not."""
+    """The standing of a statement: it is valid if `void` is empty, else `void` is the reason."""
 
     statement: Statement
     void: str
@@ -155,7 +155,7 @@ class NameSpace:
         self._is_stale = False
 
     def read(self, message: Message) -> bool:
-        """Take the next message of a log into account; return whether it was about the name space."""
+        """Apply the next message of a log; return whether it was about the name space."""
         try:
             statement = Statement.read(message)
         except InvalidStatement:
@@ -167,7 +167,7 @@ class NameSpace:
         return True
 
     def forked(self, feed: str, sequence: int) -> None:
-        """Take into account that a log is forked at a sequence number: nothing from there on counts."""
+        """Apply a fork of a log at a sequence number: nothing from there on counts."""
         if sequence < self._forks.get(feed, sequence + 1):
             self._forks[feed] = sequence
             self._is_stale = True
@@ -183,7 +183,7 @@ class NameSpace:
         return self._holdings
 
     def find(self, name: bytes) -> Holding | None:
-        """Return the holding of the longest prefix of a name; None if nobody was given any."""
+        """Return the holding of the longest prefix of a name; None if none was given."""
         self._refresh()
         ends = prefix_ends(name)
         for length in self._lengths:
@@ -195,25 +195,25 @@ class NameSpace:
 
     @property
     def office(self) -> Holding:
-        """Who allocates, by which title: the root, or its heir."""
+        """The allocating identity and its title: the root, or its heir."""
         self._refresh()
         return self._office
 
     def giver(self, holding: Holding) -> Holding:
-        """Return the holding out of which another one was given."""
+        """Return the holding that another one was delegated from."""
         above = self.office
         while holding.allocation not in above._given:
             above = next(each for each in above._given.values() if _is_under(holding.prefix, each.prefix))
         return above
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Yield what became of each statement, log by log."""
+        """Yield the standing of each statement, log by log."""
         self._refresh()
         for feed in sorted(self._statements):
             for statement in self._statements[feed]:
-                yield self._verdicts.get(statement.id) or Verdict(statement, self._why_not(statement))
+                yield self._verdicts.get(statement.id) or Verdict(statement, self._objection(statement))
 
-    def _why_not(self, statement: Statement) -> str:
+    def _objection(self, statement: Statement) -> str:
         if statement.sequence >= self._forks.get(statement.feed, statement.sequence + 1):
             return "its log is forked"
         if not statement.title:
@@ -245,7 +245,7 @@ class NameSpace:
         self._lengths = sorted({len(prefix_ends(prefix)) for prefix in self._holdings}, reverse=True)
 
     def _follow(self, holding: Holding, acts: Mapping[tuple[str, str], list[Statement]]) -> None:
-        """Do what the holders of a prefix have done under it, one holder after the other."""
+        """Apply the statements of a prefix's holders, one holder after the other."""
         is_handed_on = True
         while is_handed_on:
             is_handed_on = False
@@ -261,7 +261,7 @@ class NameSpace:
 
 
 def _apply(holding: Holding, statement: Statement) -> str:
-    """Let a holder do something; return why it is void, or ""."""
+    """Apply a holder's statement; return why it is void, or ""."""
     given = holding._given
     if statement.do in ("allocate", "delegate"):
         if (statement.do == "allocate") != (not holding.prefix):
@@ -282,7 +282,7 @@ def _apply(holding: Holding, statement: Statement) -> str:
 
 
 def _is_under(name: bytes, prefix: bytes) -> bool:
-    """Tell whether a name is longer than a prefix and begins with it."""
+    """Return whether a name is longer than a prefix and begins with it."""
     return len(name) > len(prefix) and name.startswith(prefix)
 
 

@@ -19,11 +19,11 @@ _REPLIES: Final = 20  # requests and epochs of a customer that a provider answer
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What a participant offers, and to whom.
+    """The policy of a participant as a provider.
 
     Attributes:
         root: the identity that allocates the name space.
-        offer: what it grants customers as a provider; None if it is none.
+        offer: the best terms for customers; None if it is no provider.
         admits: whether an identity may be a customer.
     """
 
@@ -37,15 +37,15 @@ class Negotiation:
 
     Args:
         side: the Scuttlebutt side.
-        policy: what is offered, and to whom.
+        policy: see Policy.
         contracts: as logs have them.
         links: of the contracts in force.
         publish: (content, time, ns): append a message to the participant's log.
-        counters: requests that were not answered, by a word each.
+        counters: requests refused or ignored, by reason.
 
     Attributes:
         open: contracts of this participant that are not over, by id.
-        is_silent: the participant's feed could not be written to when there was something to write.
+        is_silent: the participant's feed could not be written to at the last update.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class Negotiation:
         return bool(self._ends.expire(now))
 
     def resume(self, now: int) -> None:
-        """Begin new epochs of the contracts in force, after a start anew."""
+        """Begin new epochs of the contracts in force, after a restart."""
         for contract in list(self.open.values()):
             if contract.holds(self._side.ms(now)) and not self.is_silent:
                 self._begin(contract, contract.epoch + 1, now)
 
     def abort(self, link: Link, now: int) -> None:
-        """End a contract whose other side does not keep to the protocol."""
+        """End a contract whose other side violates the protocol."""
         self._broken[link.contract.id] = None
         self._links.close(link, now)
 
@@ -136,7 +136,7 @@ class Negotiation:
         if contract.id in self._broken:
             return
         mine = contract.begun.get(self._me, (-1, ""))[0]
-        # Logs of others may come only after a start anew; what was begun before it is lost.
+        # After a restart, logs of others may arrive late; epochs begun before it are lost.
         is_old = mine >= 0 and contract.id not in self._labels
         if mine < max(contract.epoch, 0) or is_old:
             if self.is_silent:
@@ -180,7 +180,7 @@ class Negotiation:
         self._publish(clause("accept", contract=contract.id, customer=customer, terms=terms), now)
 
     def _may_reply(self, contract: Contract, now: int) -> bool:
-        """Return whether a customer may have this log grow once more: what is in a log stays there."""
+        """Return whether the rate limit lets a customer make this log grow: logs never shrink."""
         if contract.provider != self._me:
             return True
         rate = _REPLIES / 3600

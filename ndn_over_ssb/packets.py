@@ -13,20 +13,20 @@ from ndn_over_ssb.trust import Trust
 
 
 class Packets:
-    """What passes between links and the forwarder, and what does not.
+    """The filter between links and the forwarder.
 
     Args:
         me: the participant.
         host: the forwarder with its faces.
         links: the contracts in force.
         name_space: who holds which prefix.
-        counters: packets that did not pass, by a word each.
-        trust: checks Data that come by contracts; None if all may pass.
+        counters: packets dropped or refused, by reason.
+        trust: validates Data from links; None to accept all.
         answer: see Participant.
 
     Attributes:
-        answered: Interests that `answer` has kept here.
-        checking_ns: how long Data have waited for the trust's verdict, all together.
+        answered: Interests satisfied by `answer`.
+        checking_ns: total time that Data have waited for validation.
     """
 
     def __init__(

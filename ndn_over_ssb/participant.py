@@ -32,23 +32,23 @@ _LOGS: Final = 10_000  # that a provider reads
 
 
 class Participant(Surrounding):
-    """A StreamEndpoint in the place of its peer's program.
+    """A StreamEndpoint that wraps its peer's program.
 
     Args:
         side: the Scuttlebutt side.
-        policy: what it offers as a provider, and to whom.
+        policy: of it as a provider.
         forwarder: the node's, without faces.
-        trust: checks Data that come by contracts; None if all may pass.
+        trust: validates Data from contracts; None to accept all.
         now: the time, ns.
         watch: called with the other side and each packet that passes a line.
-        answer: name -> the Data packet that is here without NDN, in a log that is replicated anyway; None if
-            there is none. It is called before an Interest leaves for a provider.
+        answer: name -> a Data packet from a log that is replicated here anyway; None if there is none. It is
+            called before an Interest is sent to a provider.
 
     Attributes:
         host: the forwarder with its faces: applications are attached there.
         name_space, contracts: as this participant's logs have them.
-        packets: what passes between contracts and the forwarder.
-        counters: what did not pass, by a word each.
+        packets: the filter between contracts and the forwarder.
+        counters: packets and requests refused, by reason.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Participant(Surrounding):
             self.host.attach(trust)
         self._start(now)
 
-    # What the user does
+    # Calls of the user
 
     def attach(self, application: Application, *, serves: bool = False, now: int) -> int:
         """Attach an application; return its face. One that `serves` gets the Interests under the prefixes of
@@ -152,7 +152,7 @@ class Participant(Surrounding):
         super().wake(now)
 
     def settle(self, now: int) -> None:
-        """Process what an application has put out outside receive() and wake()."""
+        """Process the outputs of an application that was called from elsewhere."""
         self.host.settle(now)
         self._follow_up(now)
 
@@ -218,12 +218,12 @@ class Participant(Surrounding):
                 self.packets.receive(link, packet, now)
 
     def _abort(self, link: Link, reason: str, now: int) -> None:
-        """End a contract whose other side does not keep to the protocol."""
+        """End a contract whose other side violates the protocol."""
         self.counters[f"line: {reason}"] += 1
         self._negotiation.abort(link, now)
         self._is_stale = True
 
-    # What follows from logs
+    # Effects of logs
 
     def _update(self, now: int) -> None:
         self._is_stale = False
@@ -252,7 +252,7 @@ class Participant(Surrounding):
         return needed
 
     def _follow_up(self, now: int) -> None:
-        """Act on what has happened until nothing more follows from it."""
+        """Process events and outputs until there are none left."""
         is_busy = True
         while is_busy:
             if self._is_stale or (self._negotiation.is_silent and self._side.may_publish()):

@@ -1,8 +1,8 @@
-"""Routes of a forwarding provider, from logs alone: name space and contracts say who reaches whom.
+"""Routes of a forwarding provider, derived from logs alone: from the name space and the contracts.
 
 A provider knows all contracts among providers, and between providers and repositories. The next hops for a
-prefix are the neighbours nearer to one of its repositories than the provider itself is, so no Interest goes
-round in circles once all know the same logs.
+prefix are the neighbours nearer to one of its repositories than the provider itself is, so routes are free of
+loops once all have the same logs.
 """
 
 from collections import defaultdict, deque
@@ -21,7 +21,7 @@ _MANY: Final = 1 << 30
 
 
 class Way(NamedTuple):
-    """A next hop: the contract by which it is reached, and how many contracts lead to the repository."""
+    """A next hop: the contract with it, and the number of contracts on the path to the repository."""
 
     contract: str
     cost: int
@@ -30,9 +30,10 @@ class Way(NamedTuple):
 def find_ways(
     node: str, holdings: Mapping[bytes, Holding], contracts: Iterable[Contract]
 ) -> dict[bytes, list[Way]]:
-    """Return the ways from a node for each prefix; none for a prefix that nobody answers for.
+    """Return the next hops of a node for each prefix; none for a prefix without repositories.
 
-    `contracts` are those that hold. A prefix of which the node itself is a repository has no ways either.
+    `contracts` are those that hold. A prefix of which the node itself is a repository has no next hops
+    either.
     """
     neighbours: defaultdict[str, dict[str, str]] = defaultdict(dict)
     transit = set()
@@ -77,8 +78,8 @@ class Change(NamedTuple):
     Attributes:
         time: ns.
         prefix: as a name.
-        holder: who holds it now; "" for nobody any more.
-        repositories: who answers for it now.
+        holder: its holder now; "" for none.
+        repositories: its repositories now.
     """
 
     time: int
@@ -121,7 +122,7 @@ class Routes:
             forwarder.fib.add(prefix, face, cost)
 
     def _note_changes(self, holdings: dict[bytes, Holding], now: int) -> None:
-        """Note what is new in the name space, and keep no Data under prefixes that have changed hands."""
+        """Record changes of the name space, and erase cached Data under prefixes with a new holder."""
         for prefix in {**self._known, **holdings}:
             before, after = self._known.get(prefix), holdings.get(prefix)
             if before == after:
@@ -146,7 +147,7 @@ class Routes:
 
 
 class _Nowhere:
-    """Refuses Interests for prefixes that nobody answers for."""
+    """Refuses Interests for prefixes without a reachable repository."""
 
     def __init__(self) -> None:
         self._outputs: list[bytes] = []

@@ -1,9 +1,9 @@
-"""NDN's trust at a forwarding provider: Data passes if its chain of certificates leads to the anchor.
+"""NDN's trust model at a forwarding provider: Data pass if their chain of certificates leads to the anchor.
 
 Seed 002, section 4.4: NFPs "implement NDN's trust model by validating content through NDN's certificate
 authorities". Schema, chain and signatures are checked by python-ndn's validators (LightVerSec). These are
-coroutines that wait for certificates. Here no event loop runs them: a step at a time, they ask for a
-certificate, and go on when it has come through the provider's own forwarder.
+coroutines that wait for certificates. No event loop runs them here: each runs until it needs a certificate,
+and continues when that has arrived through the provider's own forwarder.
 """
 
 from collections import OrderedDict
@@ -25,17 +25,17 @@ from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.packet import Data, make_interest, read_name
 from forwarder.wire.tlv import MalformedPacket
 
-_KEYS: Final = 1_000  # whose validity is remembered
+_KEYS: Final = 1_000  # whose validity is cached
 _FETCHES: Final = 100  # certificates that are fetched at once
 _WAITING: Final = 2_000  # Data that wait for certificates
 _LIFETIME_MS: Final = 2_000
 
 Verdict = Callable[[bool, int], None]
-"""Is told whether Data may pass, and the time, ns."""
+"""Called with whether Data may pass, and the time, ns."""
 
 
 class TrustError(ValueError):
-    """Schema or anchor cannot be used; the message says why."""
+    """Schema or anchor is invalid; the message says why."""
 
 
 class Trust:
@@ -48,7 +48,7 @@ class Trust:
         epoch_ms: the time at 0 ns, in ms since 1970, for validity periods.
 
     Attributes:
-        accepted, refused: how many packets.
+        accepted, refused: packets.
 
     Raises TrustError. A schema whose keys sign each other in a circle is none, so chains are bounded.
     """
@@ -73,7 +73,7 @@ class Trust:
             raise TrustError(f"schema or anchor: {first}") from None
 
     def check(self, data: Data, verdict: Verdict, now: int) -> None:
-        """Say of Data whether it may pass: at once, or when certificates have come or failed to come."""
+        """Validate Data, and report: at once, or when certificates have arrived or timed out."""
         self._now = now
         if data.name == self._anchor_name:
             self._decide(data.wire == self._anchor, verdict)
@@ -119,7 +119,7 @@ class Trust:
     async def express_interest(
         self, *, name: FormalName, validator: Callable[..., Coroutine[Any, Any, bool]], **how: Any
     ) -> tuple[FormalName, None, bytes]:
-        """Fetch and validate a certificate: what python-ndn's validator asks an NDNApp for."""
+        """Fetch and validate a certificate: the interface of NDNApp that python-ndn's validator uses."""
         wire = await _Certificate(b"".join(map(bytes, name)))
         if wire is None:
             raise InterestTimeout
@@ -134,7 +134,7 @@ class Trust:
         return certificate.not_after is not None and certificate.not_before <= now <= certificate.not_after
 
     def _go_on(self, check: "_Check", certificate: bytes | None) -> None:
-        """Let a check go on until it asks for a certificate or ends."""
+        """Run a check until it needs a certificate or ends."""
         try:
             wanted = check.steps.send(certificate)
         except StopIteration as end:
@@ -159,7 +159,7 @@ class Trust:
         self._waiting += 1
 
     def _end(self, name: bytes, certificate: bytes | None) -> None:
-        """Go on with the checks that wait for a certificate, which is None if it does not come."""
+        """Continue the checks that wait for a certificate; None if it has timed out."""
         self._timers.set(name, None)
         for check in self._fetches.pop(name, ()):
             self._waiting -= 1
@@ -174,7 +174,7 @@ class Trust:
 
 
 class _Certificate:
-    """What a coroutine waits for."""
+    """Awaitable of a certificate."""
 
     def __init__(self, name: bytes) -> None:
         self._name = name
@@ -185,7 +185,7 @@ class _Certificate:
 
 @dataclass(slots=True)
 class _Check:
-    """A validation under way: its coroutine, and who is told its end."""
+    """A pending validation: its coroutine, and the callback for its result."""
 
     steps: Coroutine[bytes, bytes | None, bool]
     verdict: Verdict

@@ -93,7 +93,7 @@ def split_segment(name: bytes) -> tuple[str, int] | None:
 
 
 def read_segment(name: bytes) -> int:
-    """Return the number of a segment, of which `name` is the component; raise MalformedPacket."""
+    """Return a segment's number from its name component; raise MalformedPacket."""
     parts = components(name)
     if len(parts) != 1 or parts[0][0] != SEGMENT:
         raise MalformedPacket("no number of a segment")
@@ -101,12 +101,12 @@ def read_segment(name: bytes) -> int:
 
 
 def metadata_name(feed: bytes) -> bytes:
-    """Return the name to ask for what a feed's newest item is: <feed>/32=metadata, as in RDR."""
+    """Return the name of a feed's metadata, with its newest item: <feed>/32=metadata, as in RDR."""
     return feed + _METADATA
 
 
 def metadata_packet(feed: bytes, tip: int) -> bytes:
-    """Return the Data packet that says what a feed's newest item is; `tip` is 0 if there is none.
+    """Return the Data packet of a feed's metadata; `tip` is its newest item, 0 if there is none.
 
     As in NDN's Realtime Data Retrieval (NDN project wiki, "RDR"): the content is the Name to fetch, here
     that of the item, or the feed's while it has none; the version is the sequence number.
@@ -117,7 +117,7 @@ def metadata_packet(feed: bytes, tip: int) -> bytes:
 
 
 def read_metadata(feed: bytes, data: Data) -> int | None:
-    """Return the newest item's sequence number that a Data packet tells; None if it tells no such thing."""
+    """Return the newest item's sequence number from a Data packet of metadata; None if it has none."""
     if not data.name.startswith(metadata_name(feed)):
         return None
     content = data.content
@@ -146,7 +146,7 @@ def notify_name(feed: bytes, seq: int) -> bytes:
 
 
 def read_notify_name(feed: bytes, name: bytes) -> int | None:
-    """Return the sequence number that a notification of a feed tells; None if the name is no such thing."""
+    """Return the sequence number in a notification's name; None for other names."""
     prefix = notify_prefix(feed)
     if not name.startswith(prefix):
         return None
@@ -164,7 +164,7 @@ def sync_prefix(feed: bytes) -> bytes:
 
 
 def extend_prefix(feed: bytes) -> bytes:
-    """Return the prefix of the group of a feed in which its extensions are told: <feed>/32=extend."""
+    """Return the prefix of the group for announcements of a feed's extensions: <feed>/32=extend."""
     return feed + _EXTEND
 
 

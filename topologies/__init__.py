@@ -1,4 +1,4 @@
-"""Networks: what they are made of, and two ways to bring one up.
+"""Network topologies, and two ways to bring one up.
 
 model.py     nodes, links, addresses
 parameter.py how a parameter of a link or a radio cell is declared
@@ -9,8 +9,8 @@ graphs.py    GraphML files, and NetworkX's graphs
 library.py   real networks; networks/ has their data
 geography.py delays from places
 generate.py  topologies by number
-routing.py   which way packets go
-pipe.py      what one direction of a link does to its frames
+routing.py   paths and next hops
+pipe.py      one direction of a link: queue, rate, loss, delay, duplication
 emulator/    a network in virtual time
 mininet/     a network by Mininet: namespaces, real sockets, real time
 """

@@ -13,7 +13,7 @@
 
 The file is read by lines, not by configparser, so that every error names its line.
 
-- Blank lines, and lines that start with `#` or `;`, say nothing. Names of nodes keep their capitals, but
+- Blank lines, and lines that start with `#` or `;`, are ignored. Names of nodes keep their capitals, but
   links and faces may write them otherwise: to Mini-NDN, A and a are one node.
 - `[nodes]`: a name, a colon, then `_` or key=value words, any key. They describe what other programs do with
   the node (network, router, nfd-log-level); radius and angle are the coordinates of hyperbolic routing.
@@ -23,7 +23,7 @@ The file is read by lines, not by configparser, so that every error names its li
   Mini-NDN knows: the other parameters of topologies.link, under their names less the unit. Mininet's words
   for how the kernel is to do it (use_hfsc, use_tbf, latency_ms, speedup, gro, txo, rxo) are passed over.
 - `[faces]`: `a:b cost=42` is the cost of the link from a to b, and back if there is no line for `b:a`;
-  `_`, or no cost, says nothing.
+  `_`, or no cost, sets none.
 - `[stations]`, `[accessPoints]` and `[cars]`, of Mini-NDN's wireless networks, are refused: links are wired.
 """
 
@@ -66,7 +66,7 @@ def _time(text: str) -> float:
 
 
 class _LinkKey(NamedTuple):
-    """A key of a link: the parameter that it sets, how it is read, and what an error asks for."""
+    """A key of a link: its parameter, its parser, and the expected form for errors."""
 
     parameter: str
     read: Callable[[str], Any]
@@ -97,7 +97,7 @@ _LINK_KEYS = {
 
 @dataclass(frozen=True)
 class _Line:
-    """A line that says something: where it stands, its first word and the words after it."""
+    """A line with content: its place, its first word and the words after it."""
 
     place: str
     section: str
@@ -109,10 +109,10 @@ class _Line:
 
 
 def read_conf(path: str | PathLike[str], **link: Any) -> Topology:
-    """The topology in a Mini-NDN file; `link` are parameters of all links, whatever the file says of them.
+    """Return the topology in a Mini-NDN file; `link` are parameters of all links, which override the file's.
 
-    Raises TopologyError if the file cannot be read or says what a topology cannot be; the message is one
-    line, `FILE:LINE: [section] what and why`.
+    Raises TopologyError if the file cannot be read or is no valid topology; the message is one line,
+    `FILE:LINE: [section] what and why`.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -170,7 +170,7 @@ def parse_conf(text: str, source: str) -> Topology:
 def conf_text(topology: Topology) -> str:
     """Write a topology as a Mini-NDN file, from which `parse_conf` makes the same one.
 
-    Raises TopologyError for what the format cannot say: broadcast media, and attributes with blanks.
+    Raises TopologyError for broadcast media and attributes with blanks, which the format lacks.
     """
     if topology.media:
         raise TopologyError(f"medium {topology.media[0]}: a Mini-NDN file has no broadcast media")

@@ -1,7 +1,6 @@
 """Delays from geography: how long light takes in fibre along the shortest way over the ground.
 
-Real cables make detours, and equipment adds to the delay; what is computed here is the least that a link
-between two places can have.
+Real cables make detours, and equipment adds to the delay: this is a lower bound.
 """
 
 import math

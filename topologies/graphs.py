@@ -33,7 +33,7 @@ _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
 def is_graphml(path: str) -> bool:
-    """Tell whether a file is GraphML, by its name."""
+    """Return whether a file is GraphML, by its name."""
     return path.lower().endswith((".graphml", ".xml"))
 
 
@@ -85,7 +85,7 @@ def from_networkx(graph: networkx.Graph[Any], **link: Any) -> Topology:
         if ends not in best or _rate(best[ends]) < _rate(made):
             best[ends] = made
     attributes = {
-        names[node]: {_key(key): str(value) for key, value in data.items() if _says(value)}
+        names[node]: {_key(key): str(value) for key, value in data.items() if _is_given(value)}
         for node, data in graph.nodes(data=True)
     }
     return Topology(
@@ -137,25 +137,25 @@ def _names(graph: networkx.Graph[Any], degrees: Mapping[Any, int]) -> dict[Any, 
 
 
 def _plain(label: object) -> str:
-    """Return what of a label can be in a name."""
+    """Return a label without the characters that a name cannot have."""
     text = unicodedata.normalize("NFKD", str(label)).encode("ascii", "ignore").decode().lower()
     # One that is a name already, such as one that to_networkx() has written, stays as it is.
     return text if re.fullmatch(r"[a-z][a-z0-9_-]*", str(label)) else re.sub(r"[^a-z0-9]", "", text)
 
 
-def _says(value: Any) -> bool:
+def _is_given(value: Any) -> bool:
     return isinstance(value, str | int | float) and str(value) != ""
 
 
 def _key(key: object) -> str:
-    """Return an attribute's key: coordinates are called alike, whoever writes them."""
+    """Return an attribute's normalised key: programs spell coordinates differently."""
     text = str(key)
     return text.lower() if text.lower() in ("latitude", "longitude", "radius", "angle") else text
 
 
 def _place(name: str, data: Mapping[str, Any]) -> Place | None:
     known = {_key(key): value for key, value in data.items()}
-    if not all(_says(known.get(key)) for key in ("latitude", "longitude")):
+    if not all(_is_given(known.get(key)) for key in ("latitude", "longitude")):
         return None
     found = []
     for key, most in (("latitude", 90), ("longitude", 180)):
@@ -192,10 +192,10 @@ def _value(link: str, name: str, value: Any) -> Any:
 
 
 def _speed(link: str, data: Mapping[str, Any]) -> float | None:
-    """Return the rate that an edge's attributes say, bit/s."""
-    if _says(data.get("LinkSpeedRaw")):
+    """Return the rate in an edge's attributes, bit/s."""
+    if _is_given(data.get("LinkSpeedRaw")):
         return _number(link, "LinkSpeedRaw", data["LinkSpeedRaw"])
-    if not _says(data.get("LinkSpeed")):
+    if not _is_given(data.get("LinkSpeed")):
         return None
     unit = str(data.get("LinkSpeedUnits", "")).strip().lower()[:1]
     if unit not in _UNITS:

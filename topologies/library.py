@@ -1,8 +1,8 @@
 """Real networks: nodes at their places, and the links between them, as they have been published.
 
 Each is a file in topologies/networks/: a title, the source, links as pairs of nodes, and each node's latitude
-and longitude. Delays follow from geography (topologies.geography). The sources say little of rates, so links
-have none unless the caller gives one.
+and longitude. Delays follow from geography (topologies.geography). The sources have few rates, so links have
+none unless the caller gives one.
 """
 
 import tomllib
@@ -17,7 +17,7 @@ _FILES = Path(__file__).parent / "networks"
 
 
 class Network(NamedTuple):
-    """A network of the library: what it is, where that is published, the links, and the nodes' places."""
+    """A network of the library: title, source, links, and the places of nodes."""
 
     title: str
     source: str

@@ -22,7 +22,7 @@ LOWEST = {"uniform": 1.0, "normal": 4.0, "pareto": 2 / 3, "paretonormal": 1.5}
 
 @dataclass(frozen=True, kw_only=True)
 class LinkParameters:
-    """What each direction of a link does to frames; the defaults do nothing."""
+    """The impairments of each direction of a link; the defaults impair nothing."""
 
     bw_mbit: float | None = parameter(
         "rate of each link",
@@ -148,7 +148,7 @@ class LinkParameters:
             raise LinkError(f"loss_percent must be at least loss_good_percent, {good:g}")
 
     def describe(self) -> str:
-        """Say what a link does to frames: "10 Mbit/s, 10 ms delay, 1 % loss, queue of 100 frames"."""
+        """Describe a link: "10 Mbit/s, 10 ms delay, 1 % loss, queue of 100 frames"."""
         said = []
         for each in fields(LinkParameters):
             value, declaration = getattr(self, each.name), LINK_PARAMETERS[each.name]

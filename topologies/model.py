@@ -1,4 +1,4 @@
-"""The topology model: nodes, point-to-point links, broadcast media, and what follows from them.
+"""The topology model: nodes, point-to-point links, broadcast media, interfaces and addresses.
 
 A topology is a value. Interface names, addresses and routes are functions of it, so every way of
 bringing it up (emulated, Mininet) and every reader of its captures agrees on them:
@@ -51,8 +51,8 @@ class TopologyError(ValueError):
 class Link(LinkParameters):
     """A full-duplex link between nodes `a` and `b`; its parameters hold in each direction by itself.
 
-    `cost` is what routing by cost counts for it from a to b, None if nothing says so; `cost_back` that from b
-    to a, if it differs. Raises TopologyError for a self-link and for values out of range.
+    `cost` is its routing cost from a to b, None without; `cost_back` that from b to a, if it differs. Raises
+    TopologyError for a self-link and for values out of range.
     """
 
     a: str
@@ -76,7 +76,7 @@ class Link(LinkParameters):
         return f"{self.a}:{self.b}"
 
     def towards(self, _receiver: str) -> LinkParameters:
-        """Return what the link does to the frames that one end receives: the same in both directions."""
+        """Return the parameters of the direction towards one end: the same for both."""
         return self
 
 
@@ -124,7 +124,7 @@ class Medium(LinkParameters):
         return f"{self.radio.describe()}, {said.removeprefix('unlimited rate, ')}"
 
     def towards(self, receiver: str) -> LinkParameters:
-        """Return what the medium does to the frames that a member receives."""
+        """Return the parameters of the direction towards a member."""
         common = LinkParameters(**{name: getattr(self, name) for name in LINK_PARAMETERS})
         return replace(common, loss_percent=self.losses.get(receiver, self.loss_percent))
 
@@ -141,9 +141,8 @@ class Topology:
     """Nodes, the links between them and the media that join them, in the order of names and addresses.
 
     `switches` are those of the nodes that a file calls switches: here they forward like all others.
-    `attributes` has what a file says of nodes, as text: coordinates ("radius" and "angle", "latitude" and
-    "longitude") and what is meant for other programs. Raises TopologyError, naming the node, link or medium
-    at fault.
+    `attributes` are a file's attributes of nodes, as text: coordinates ("radius" and "angle", "latitude" and
+    "longitude") and those of other programs. Raises TopologyError, naming the node, link or medium at fault.
     """
 
     nodes: tuple[str, ...]
@@ -265,7 +264,7 @@ class Topology:
         return self.media[interface.medium]
 
     def description(self, interface: Interface) -> str:
-        """What an interface is, for people: "pub to r1", "pub on cell"."""
+        """Describe an interface: "pub to r1", "pub on cell"."""
         carrier = self.carrier(interface)
         if isinstance(carrier, Medium):
             return f"{interface.node} on {carrier.name}"
@@ -309,7 +308,7 @@ def on_links(
 ) -> dict[str, list[Program]]:
     """Return the programs of nodes that run one endpoint each, which has a port on every link.
 
-    `ports` says for each interface's name the number of its port.
+    `ports` has the port's number by the interface's name.
     """
     links: dict[str, dict[int, Port]] = {node: {} for node in endpoints}
     for interface in topology.link_ends:

@@ -13,20 +13,21 @@ It is called once a frame, and draws as often whatever the frame is.
 
 
 class Parameter(NamedTuple):
-    """What is declared of a parameter.
+    """The declaration of a parameter.
 
     Attributes:
         title: for people, "delay of each link".
         unit: of its values; "" if they are words.
-        means: what it does, in sentences.
+        means: its effect, in sentences.
         least, most: its range, both included.
         is_above: `least` itself is not allowed.
         unset: the word for None, "" if it must be a number.
         choices: the words or numbers that it takes; empty if it takes all of its range.
         words: text for a value, "{:g} ms delay".
         idle: text for the default value; None: use `words`.
-        netem: text for `tc ... netem`, "duplicate {:.6f}%"; "" if topologies.pipe.netem() does more.
-        changes: what it does to the bytes of frames, None for nothing.
+        netem: text for `tc ... netem`, "duplicate {:.6f}%"; "" if topologies.pipe.netem() generates it, or
+            nothing can.
+        changes: its effect on the bytes of frames, None without.
     """
 
     title: str
@@ -44,7 +45,7 @@ class Parameter(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        """What a value must be, to go on "must be ..."."""
+        """Valid values, to complete "must be ..."."""
         if self.choices:
             return f"one of {self.listed}"
         if self.unit == "packets":
@@ -63,7 +64,7 @@ class Parameter(NamedTuple):
         return f"{'above' if self.is_above else 'from'} {self.least:,g}{upper}"
 
     def allows(self, value: float | str | None) -> bool:
-        """Tell whether a value is in range."""
+        """Return whether a value is in range."""
         if value is None:
             return bool(self.unset)
         if self.choices or isinstance(value, str):

@@ -45,7 +45,7 @@ _UNLIMITED_QUEUE = 1_000_000
 
 
 def pipe_rng(seed: int, carrier: Link | Medium, sender: str, receiver: str = "") -> random.Random:
-    """The generator for what node `sender` sends over a link, or what `receiver` hears of it on a medium.
+    """Return the random generator of the direction from `sender` over a link, or to `receiver` on a medium.
 
     It depends on the seed, the names of the nodes, the medium's name and the direction, so that it stays the
     same when other links come and go. Raises ValueError for a node that is not there.
@@ -100,27 +100,6 @@ class Pipe:
     queue_drops: those of them that found the queue full.
     """
 
-    __slots__ = (
-        "_changes",
-        "_delay",
-        "_departures",
-        "_deviation",
-        "_duplicate",
-        "_goes_bad",
-        "_is_bad",
-        "_jitter",
-        "_loss_bad",
-        "_loss_good",
-        "_ns_per_byte",
-        "_queue_size",
-        "_random",
-        "_reorder",
-        "_stays_bad",
-        "lost",
-        "queue_drops",
-        "sent",
-    )
-
     def __init__(self, link: LinkParameters, rng: random.Random) -> None:
         self._random = rng.random
         self._is_bad = False
@@ -131,7 +110,7 @@ class Pipe:
         self.change(link)
 
     def change(self, link: LinkParameters) -> None:
-        """Do to frames from now on what `link` says."""
+        """Apply other parameters to the frames sent from now on."""
         self._ns_per_byte = link.ns_per_byte
         self._queue_size = link.max_queue_size
         self._goes_bad, self._stays_bad, self._loss_good, self._loss_bad = _elliott(link)
@@ -150,7 +129,7 @@ class Pipe:
         There is one arrival, none if the frame is dropped, two if it is duplicated. A frame that nothing
         changes arrives as the same object. `now_ns` must not decrease from call to call.
         """
-        # Every frame draws as often, whatever becomes of it: the n-th frame's luck is the seed's alone.
+        # Every frame makes as many draws, whatever its fate: the seed alone decides on the n-th frame.
         self._is_bad = self._random() < (self._stays_bad if self._is_bad else self._goes_bad)
         share = self._loss_bad if self._is_bad else self._loss_good
         is_lost = share >= 1 or (share > 0 and self._random() < share)
@@ -189,7 +168,7 @@ def _elliott(link: LinkParameters) -> tuple[float, float, float, float]:
     """Return the probabilities that the link is bad after a frame for which it was good, and after one for
     which it was bad; and the shares of frames lost while it is good, and bad.
 
-    Independent losses are a state of its own for each frame, drawn anew.
+    With independent losses, each frame's state is drawn independently.
     """
     loss = link.loss_percent / 100
     if link.loss_burst is None or not loss:

@@ -1,4 +1,4 @@
-"""A LoRa radio cell: who is on air when, and what the others hear, as a function of time.
+"""A LoRa radio cell: transmissions and receptions as a function of time.
 
 The emulator and the relay run this same class; it has neither sockets nor a clock. All members of a cell use
 one channel with one modulation, and all are in range of each other.
@@ -141,7 +141,7 @@ class Radio:
         return round((self.preamble + 4.25 + symbols) * self.symbol_ns)
 
     def describe(self) -> str:
-        """Say what it is: "LoRa SF7, 125 kHz, 4/5, duty cycle 1 %, carrier sense"."""
+        """Describe it: "LoRa SF7, 125 kHz, 4/5, duty cycle 1 %, carrier sense"."""
         said = [f"LoRa SF{self.spreading_factor}", f"{self.bandwidth_khz:g} kHz", f"4/{self.coding_rate}"]
         if self.duty_cycle_percent < 100:
             said.append(f"duty cycle {self.duty_cycle_percent:g} %")
@@ -153,7 +153,7 @@ RADIO_PARAMETERS = declared(Radio)
 
 
 def air_payload(frame: bytes) -> int | None:
-    """Return how many bytes of an Ethernet frame go on air; None if it does not."""
+    """Return the bytes of an Ethernet frame that go on air; None if it is not sent on air."""
     if frame[12:14] != b"\x08\x00" or len(frame) < 42 or frame[23] != 17:
         return None
     start = 14 + 4 * (frame[14] & 15)
@@ -197,7 +197,7 @@ class _Modem(Generic[Frame]):
 
 
 class _Medium(Protocol):
-    """What is asked of topologies.model.Medium, which imports this module."""
+    """The part of topologies.model.Medium that a cell uses; that module imports this one."""
 
     @property
     def name(self) -> str: ...
@@ -242,7 +242,7 @@ class Cell(Generic[Frame]):
         return cls(medium.radio, medium.members, medium.max_queue_size, f"{seed} air {medium.name}")
 
     def send(self, sender: str, payload: int | None, frame: Frame, now: int) -> None:
-        """Take a frame of a member with so many bytes of payload; None if it does not go on air."""
+        """Send a frame of a member with so many bytes of payload; None if it is not sent on air."""
         modem = self._modems[sender]
         modem.counts["frames"] += 1
         if payload is None or payload > MOST_PAYLOAD or self._radio.airtime_ns(payload) > self._most_ns:
@@ -256,7 +256,7 @@ class Cell(Generic[Frame]):
                 self._plan(now + self._wait(), sender)
 
     def set_present(self, member: str, present: bool) -> None:
-        """Let a member leave the cell, or come back: who is away is heard by nobody, and hears nobody."""
+        """Set whether a member is present; an absent one neither receives nor is received."""
         if present:
             self._away.discard(member)
             return
@@ -273,7 +273,7 @@ class Cell(Generic[Frame]):
         return self._events[0][0] if self._events else None
 
     def wake(self, now: int) -> list[Reception[Frame]]:
-        """Let everything happen up to a time; return what was received meanwhile, in order."""
+        """Process all events up to a time; return the receptions, in order."""
         found: list[Reception[Frame]] = []
         while self._events and self._events[0][0] <= now:
             time, _, member, transmission = heappop(self._events)
@@ -284,7 +284,7 @@ class Cell(Generic[Frame]):
         return found
 
     def counters(self) -> dict[str, dict[str, int]]:
-        """Return what each member has done.
+        """Return the counters of each member.
 
         frames: handed over; unfit: no datagrams, or too long; queue_drops: found the queue full; sent: were
         on air; airtime_ns: for so long; collided: of them, spoiled by another's; busy: times that it heard

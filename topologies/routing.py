@@ -1,19 +1,20 @@
-"""Routes: which way packets go from each node of a topology to a source, to several, or to who follows it.
+"""Routes from each node of a topology to one or several sources, or to followers.
 
-What a way costs, by metric:
+The cost of a path, by metric:
 
 - delay: the sum of the links' delays;
-- cost: the sum of what the topology says that links cost in this direction, else 1;
+- cost: the sum of the links' costs in this direction, by default 1;
 - hops: the number of links.
 
-Of equal ways the one with the fewest hops counts, then the one over the neighbour whose name sorts first. By
+Of equal paths the one with the fewest hops is chosen, then the one over the neighbour whose name sorts first.
+By
 `hyperbolic`, a node prefers the neighbour that is nearest to the destination in the hyperbolic plane, as NLSR
 does (V. Lehman et al.: An Experimental Investigation of Hyperbolic Routing with a Smart Forwarding Plane in
-NDN, 2016). Such ways may come back; NDN notices that, IP does not, so IP goes by delay then.
+NDN, 2016). Such paths may loop; NDN detects loops, IP does not, so IP is routed by delay then.
 
-Which of the ways NDN's forwarders get:
+The next hops of NDN forwarders:
 
-- all: every neighbour that leads there without coming back;
+- all: every neighbour with a loop-free path;
 - shortest: the cheapest;
 - k-shortest: the first steps of the k cheapest paths (J. Y. Yen, 1971);
 - equal-cost: those that are as cheap as the cheapest. IP shares flows among these, too.
@@ -122,7 +123,7 @@ def next_hops(
 
 
 _Ways = dict[str, dict[LinkEnd, int]]
-"""For each node: its ends of links that lead on, and what the way over each costs."""
+"""For each node: its next hops, with the cost of the path over each."""
 
 
 def _without_return(
@@ -135,7 +136,7 @@ def _without_return(
 ) -> _Ways:
     from networkx import bridges
 
-    # What lies behind a bridge can only come back: in a tree no path needs to be looked for again.
+    # Paths from behind a bridge must return over it: in a tree no path needs a new search.
     only_ways = set() if is_one else {frozenset(edge) for edge in bridges(graph.to_undirected(as_view=True))}
     found: _Ways = {}
     for node, ends in own.items():
@@ -188,7 +189,7 @@ def _nearest(topology: Topology, to: str, own: Mapping[str, list[LinkEnd]]) -> _
 def ways(topology: Topology, node: str, to: Mapping[str, int], by: Routing = BY_DELAY) -> dict[str, int]:
     """Return the neighbours of a node that lead to some sources, each with the least cost over it.
 
-    `to` says for each source what it costs on top of the way there.
+    `to` has each source's cost on top of the path to it.
     """
     costs: dict[str, int] = {}
     for source, extra in to.items():
@@ -279,7 +280,7 @@ def _direction(angles: tuple[float, ...]) -> list[float]:
 
 
 def _costs(graph: networkx.DiGraph[str], to: str) -> Mapping[str, int]:
-    """Return what the cheapest path to a node costs from each that has one.
+    """Return the cost of the cheapest path to a node from each that has one.
 
     Raises TopologyError if there is no such node.
     """
@@ -337,7 +338,7 @@ def _metric(topology: Topology, metric: Metric, hop: Hop) -> int:
 
 
 def _of_ip(by: Routing) -> Routing:
-    """Return what of a choice matters to the cost of paths; greedy routing does not serve IP."""
+    """Return the part of a choice that decides on IP routes; greedy routing does not serve IP."""
     return Routing("delay" if by.metric == "hyperbolic" else by.metric, down=by.down)
 
 

@@ -1,4 +1,4 @@
-"""What `feednet forward` is told: a TOML file, checked whole before anything is opened."""
+"""The configuration of `feednet forward`: a TOML file, validated before anything is opened."""
 
 import ipaddress
 from pathlib import Path
@@ -14,7 +14,7 @@ from forwarder.toml_file import first_problem, read_toml
 from forwarder.wire.name import from_uri
 
 METRICS_PORT = 9636
-"""Where counters are read over HTTP, unless the configuration says otherwise."""
+"""Default address of the HTTP server for counters."""
 
 SAMPLE = Path(__file__).with_name("sample.toml")
 """A configuration with everything in it commented out."""
@@ -24,7 +24,7 @@ UNIT = Path(__file__).with_name("feednet.service")
 
 
 class ConfigError(ValueError):
-    """What the user can mend; the message is one line that says what, where and how."""
+    """An error that the user can correct; the message is one line that names it, its place and the remedy."""
 
 
 def _name(text: str) -> str:
@@ -62,7 +62,7 @@ MaxFaces = Annotated[int, Field(ge=1, le=65536)]
 
 
 class Section(BaseModel):
-    """A table: its keys are known, and what is read stays as it is."""
+    """A TOML table: unknown keys are errors, and values are immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -126,7 +126,7 @@ class ContentStoreSection(Section):
 
 
 class FaceSection(Section):
-    """A neighbour, and what is reached by it."""
+    """A neighbour, and the prefixes routed to it."""
 
     uri: Annotated[str, AfterValidator(_face_uri)]
     interface: str | None = Field(default=None, min_length=1, max_length=15)
@@ -160,7 +160,7 @@ _STRATEGIES = (
 
 
 class Config(Section):
-    """A configuration; see sample.toml for what its keys mean."""
+    """A configuration; sample.toml documents its keys."""
 
     log_level: LogLevel = "info"
     log_file: str | None = Field(default=None, min_length=1)

@@ -32,7 +32,7 @@ _ANYWHERE = ("0.0.0.0", "::")
 
 
 def attach_management(host: Host, faces: Faces, authorisation: Authorisation) -> Management:
-    """Attach what answers commands and datasets under /localhost/nfd."""
+    """Attach the management protocol under /localhost/nfd."""
     management = Management(host.forwarder, faces, authorisation=authorisation, started=faces.driver.clock())
     management.extend(FeednetModule(host.forwarder, management.counters, host, faces.driver.drops))
     host.attach(management, INTERNAL_FACE)
@@ -44,14 +44,14 @@ class Daemon:
     """One running forwarder.
 
     Args:
-        plan: what it is to be.
+        plan: its configuration, resolved.
         loop: the running event loop.
 
     Raises ConfigError.
 
     Attributes:
         forwarder, host, faces, management: its parts.
-        started: since when it has been running, ns since 1970.
+        started: start time, ns since 1970.
     """
 
     def __init__(self, plan: Plan, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,7 +73,7 @@ class Daemon:
     def start(self) -> list[str]:
         """Open everything; return the FaceUris to listen at. Raises ConfigError, and has closed all then."""
         try:
-            self._follow_the_wall()
+            self._update_wall_offset()
             self._listen()
             self._is_settled = self._apply(self._plan)
         except (OSError, ValueError) as error:
@@ -83,18 +83,18 @@ class Daemon:
         return self.faces.channels()
 
     async def reload(self, plan: Plan) -> list[str]:
-        """Go by another plan, as far as a running forwarder can; forwarder.daemon.neighbours says how.
+        """Apply another plan, as far as a running forwarder can; see forwarder.daemon.neighbours.
 
-        Returns the keys that take effect after a restart only. Raises ConfigError, and has changed nothing
-        then.
+        Returns the keys that take effect after a restart only. Raises ConfigError without having changed
+        anything.
         """
         await self._is_settled
         self._choose(plan)
         self.management.reauthorise(plan.authorisation, self.faces.driver.clock())
         self._is_settled = self._apply(plan)
-        self.faces.driver.poke()
+        self.faces.driver.schedule()
         await self._is_settled
-        self.faces.driver.poke()
+        self.faces.driver.schedule()
         return waiting(self._plan.config, plan.config)
 
     def _apply(self, plan: Plan) -> asyncio.Future[None]:
@@ -116,7 +116,7 @@ class Daemon:
         for prefix, (text, kind, parameters) in plan.strategies.items():
             known = self._strategies.get(prefix)
             if known is not None and known[0] == text and running.get(prefix) is known[1]:
-                chosen[prefix] = known  # with what it has learnt
+                chosen[prefix] = known  # keeps its measurements
                 continue
             try:
                 chosen[prefix] = (text, kind(self.forwarder, parameters))
@@ -136,10 +136,10 @@ class Daemon:
         else:
             self.forwarder.choose_strategy(prefix, BestRoute)
 
-    def _follow_the_wall(self) -> None:
-        """Tell the management now and then how far the machine's clock has been set since the start."""
+    def _update_wall_offset(self) -> None:
+        """Periodically update the management's offset between wall clock and monotonic clock."""
         self.management.wall_offset = time.time_ns() - self.faces.driver.clock()
-        self._loop.call_later(_WALL_S, self._follow_the_wall)
+        self._loop.call_later(_WALL_S, self._update_wall_offset)
 
     def _listen(self) -> None:
         config, faces = self._plan.config, self.faces
@@ -167,7 +167,7 @@ class Daemon:
         self._join()
 
     def _join(self) -> None:
-        """Open what is bound to interfaces."""
+        """Open the sockets that are bound to interfaces."""
         faces, multicast, ethernet = self.faces, self._plan.config.multicast, self._plan.config.ethernet
         for interface in interfaces(multicast.interfaces):
             groups = [(interface.ipv4, multicast.group_ipv4), (interface.ipv6, multicast.group_ipv6)]
@@ -196,7 +196,7 @@ class Daemon:
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Let an OSError say what could not be opened."""
+    """Prefix an OSError's text with what could not be opened."""
     try:
         yield
     except OSError as error:

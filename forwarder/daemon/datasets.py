@@ -32,7 +32,7 @@ from forwarder.wire.tlv import MalformedPacket, elements, nni, read_header, read
 
 TIMEOUT_S = 4.0
 NEIGHBOURS = "FEEDNET_NEIGHBOURS"
-"""The variable that names what is behind addresses, ADDRESS=NAME ..., on nodes of a testbed."""
+"""The environment variable with the names of addresses, ADDRESS=NAME ..., on nodes of a testbed."""
 _PLACES = ("/run/nfd/nfd.sock", "/run/nfd.sock", "{XDG_RUNTIME_DIR}/nfd/nfd.sock", "{HOME}/.ndn/nfd/nfd.sock")
 _LARGEST = 1 << 16
 _HEADER = 10  # no longer is that of an element this large
@@ -54,7 +54,7 @@ class _Environment(dict[str, str]):
 
 
 def with_name(uri: str) -> str:
-    """Return a FaceUri, followed by the neighbour that it leads to if NEIGHBOURS tells."""
+    """Return a FaceUri, followed by the neighbour's name if NEIGHBOURS has it."""
     names = dict(each.partition("=")[::2] for each in os.environ.get(NEIGHBOURS, "").split())
     host = uri.rpartition("//")[2].partition(":")[0]
     return f"{uri} ({names[host]})" if host in names else uri
@@ -126,7 +126,7 @@ class Client:
     ) -> ControlResponse:
         """Return the answer to a command, such as "faces/create". Raises as fetch().
 
-        A command that asks for what is there already is answered with 409, and what is there.
+        A command to create what exists is answered with 409 and the existing object.
         """
         until = time.monotonic() + timeout_s
         interest = self._signer.command(
@@ -206,7 +206,7 @@ def _last_segment(data: Data) -> int:
     return 0
 
 
-# What the datasets hold, as plain values with the protocol's names.
+# Datasets as plain values with the protocol's names.
 
 _FACE = {
     0x69: "face",

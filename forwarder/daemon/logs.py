@@ -43,7 +43,7 @@ class LogFile(WatchedFileHandler):
             super().close()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Take note that a line is lost."""
+        """Count a line that is lost."""
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -55,9 +55,9 @@ class LogFile(WatchedFileHandler):
 
 
 def set_up(level: str, file: LogFile | None = None) -> None:
-    """Log what is at least of a level, such as "info", to standard error and to a file.
+    """Log records of a level, such as "info", and above to standard error and to a file.
 
-    Called again, it takes the place of what was set before.
+    A later call replaces the settings of an earlier one.
     """
     root = logging.getLogger()
     if not any(type(each) is logging.StreamHandler for each in root.handlers):

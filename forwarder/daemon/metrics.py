@@ -149,7 +149,7 @@ class Metrics:
         return [_url(sock.getsockname()) for sock in self._server.sockets]
 
     def close(self) -> None:
-        """Listen no more."""
+        """Close the listening sockets."""
         if self._server is not None:
             self._server.close()
 

@@ -130,7 +130,7 @@ class Neighbours:
             elif outcome.face is not None:
                 neighbour.face = outcome.face.number
                 self._by_face[neighbour.face] = neighbour
-                if outcome.code == 409:  # it has come by itself, and may so far go by itself
+                if outcome.code == 409:  # made on demand, and not permanent so far
                     self._change(ends, neighbour)
                 self._register(self._routes_of(neighbour))
             elif outcome.code == 504:
@@ -155,7 +155,7 @@ class Neighbours:
             log.error("%s: %s", neighbour.section.uri, outcome.text)
 
     def _release(self, ends: Ends, face: int) -> None:
-        """Give up a face: it may go when nobody uses it any more, as if the neighbour had made it."""
+        """Release a face: it closes when idle, as if the neighbour had made it."""
         wanted = FaceParameters(persistency=Persistency.ON_DEMAND)
         self._faces.update(face, wanted, self._faces.driver.clock())
         if ends.uri.startswith("tcp"):  # it knows no idle time

@@ -1,4 +1,4 @@
-"""`feednet forward` while it runs: signals, reloads, a supervisor, until it is told to end."""
+"""`feednet forward` while it runs: signals, reloads, a supervisor, termination."""
 
 import asyncio
 import logging
@@ -65,11 +65,11 @@ class Service:
         return uris
 
     async def follow(self, asked: asyncio.Event) -> None:
-        """Reload whenever it is asked for, for ever; once for all who ask while a reload is under way."""
+        """Serve requests to reload; those that arrive during a reload are merged into one."""
         while True:
             await asked.wait()
             asked.clear()
-            supervisor.tell_reloading()
+            supervisor.notify_reloading()
             try:
                 await self._reload()
             except ConfigError as error:
@@ -129,7 +129,7 @@ async def run(path: Path | None, on_ready: Callable[[list[str]], None]) -> None:
 
     Args:
         path: of the file; None for the defaults.
-        on_ready: is told the FaceUris to listen at.
+        on_ready: called with the FaceUris to listen at.
 
     Raises ConfigError.
     """
@@ -166,7 +166,7 @@ async def run(path: Path | None, on_ready: Callable[[list[str]], None]) -> None:
 
 
 async def _keep_alive() -> None:
-    """Tell a supervisor, if it wants to know, that the event loop goes round."""
+    """Notify a supervisor with a watchdog that the event loop is alive."""
     every = supervisor.watchdog_s()
     while every is not None:
         supervisor.tell("WATCHDOG=1")

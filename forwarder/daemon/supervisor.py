@@ -1,6 +1,6 @@
-"""What a supervisor is told: the protocol of sd_notify(3), which systemd and others read.
+"""Notifications to a supervisor: the protocol of sd_notify(3), which systemd and others read.
 
-Without NOTIFY_SOCKET in the environment nothing is told.
+Without NOTIFY_SOCKET in the environment nothing is sent.
 """
 
 import os
@@ -19,8 +19,8 @@ def tell(*fields: str) -> None:
             sock.sendto("\n".join(fields).encode(), address)
 
 
-def tell_reloading() -> None:
-    """Say that a reload begins; READY=1 ends it."""
+def notify_reloading() -> None:
+    """Notify that a reload begins; READY=1 ends it."""
     tell("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 

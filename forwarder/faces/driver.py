@@ -1,4 +1,4 @@
-"""What joins a Host with an event loop: whose turn it is, what is sent where, when to wake.
+"""The driver of a Host on an event loop: turns of faces, sending, alarms.
 
 Sockets are read with add_reader and drained in bursts, which costs less than half of what asyncio's
 protocols do. Faces that compete share the processor's time, whatever their frames cost (start-time fair
@@ -17,11 +17,11 @@ from base.units import NEVER
 from forwarder.host import Host
 
 TURN = 500_000
-"""Time after which a burst ends if faces compete, and by which a clock may be ahead of another's, ns."""
+"""Longest burst while faces compete, and largest lead of a face's clock, ns."""
 _COMPETING = 20_000_000
 """How long faces count as competing since two of them have last had something to read at a time, ns."""
 BATCH = 16
-"""Frames that are taken in before what comes of them is sent, unless the host puts work off for a burst."""
+"""Frames received before outputs are sent, unless the host defers work to the end of a burst."""
 
 
 class Transport(Protocol):
@@ -37,7 +37,7 @@ class Transport(Protocol):
 
 
 class Driver:
-    """Runs a Host: the only place where it meets the clock.
+    """Runs a Host: the only place where it reads the clock.
 
     Args:
         host: whose faces have transports here.
@@ -50,7 +50,7 @@ class Driver:
         waiting: bytes that wait for neighbours on streams to read.
         drops: frames, connections and neighbours that were turned away, by reason.
         batch: see BATCH.
-        turn_ends: when the burst that is being taken in is to end, ns.
+        turn_ends: deadline of the burst being received, ns.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Driver:
         self.drops: Counter[str] = Counter()
         self.waiting = 0
         self._alarm = Alarm(loop, self.clock, self._wake)
-        self._is_poked = False
+        self._is_scheduled = False
         self._clocks: dict[int, int] = {}  # face -> when its next turn starts by its own clock, ns
         self._round: dict[int, int] = {}  # faces that compete in this round -> their clocks
         self._competing_until = 0
@@ -79,7 +79,7 @@ class Driver:
     def reader(
         self, face: int, read: Callable[[], None], again: Callable[[], object] | None = None
     ) -> Callable[[], None]:
-        """Return what takes in a burst of a face, by `read`, if it is its turn; else it calls `again`.
+        """Return a callback that reads a burst of a face by `read` if it is its turn, and else calls `again`.
 
         The event loop calls each face that has something to read once a round.
         """
@@ -110,23 +110,23 @@ class Driver:
         return turn
 
     def detach(self, face: int) -> Transport | None:
-        """Forget a face that goes; return its transport."""
+        """Remove a face; return its transport."""
         self._clocks.pop(face, None)
         return self.transports.pop(face, None)
 
     def start(self) -> None:
-        """Let the host act: for the first time, or after something has been done to it."""
+        """Send outputs and set the alarm: at the start, or after calls to the host from elsewhere."""
         self._alarm.cancel()
         self._wake()
 
-    def poke(self) -> None:
+    def schedule(self) -> None:
         """Do so soon, and once for all who ask for it until then."""
-        if not self._is_poked:
-            self._is_poked = True
-            self.loop.call_soon(self._on_poke)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.loop.call_soon(self._on_scheduled)
 
-    def _on_poke(self) -> None:
-        self._is_poked = False
+    def _on_scheduled(self) -> None:
+        self._is_scheduled = False
         self.start()
 
     def close(self) -> None:
@@ -137,7 +137,7 @@ class Driver:
         self.transports.clear()
 
     def receive(self, face: int, frames: Iterable[bytes], sender: Hashable = None, ends: int = NEVER) -> int:
-        """Take in frames of a face, and send what comes of them; return how many.
+        """Receive frames of a face, and send the outputs; return how many frames.
 
         At least one, and none after `ends`, ns.
         """
@@ -159,12 +159,12 @@ class Driver:
         return taken
 
     def flush(self) -> None:
-        """Send what the host has put out, and set its alarm."""
+        """Send the host's outputs, and set its alarm."""
         self.send()
         self._alarm.set(self.host.next_deadline())
 
     def send(self) -> None:
-        """Send what the host has put out, each face's frames in one go."""
+        """Send the host's outputs, each face's frames in one batch."""
         outputs = self.host.take_outputs()
         if not outputs:
             return

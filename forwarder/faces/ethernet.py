@@ -129,7 +129,7 @@ class EthernetChannel:
 
 
 def without_padding(payload: bytes) -> bytes:
-    """Cut off what follows the packet in a frame; what is no packet stays as it is."""
+    """Remove the padding behind the packet in a frame; other frames are returned unchanged."""
     try:
         _, at = read_number(payload, 0)
         length, at = read_number(payload, at)

@@ -42,7 +42,7 @@ class MulticastSockets:
             for sock in (self.receiving, self.sending):
                 sock.setblocking(False)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            # Or it would hear what comes for the group on other interfaces.
+            # Otherwise it would receive the group's datagrams of other interfaces.
             self.receiving.setsockopt(
                 socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.name.encode() + b"\0"
             )

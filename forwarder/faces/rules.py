@@ -1,4 +1,4 @@
-"""What a face may be asked to be (NFD wiki, "FaceMgmt"): the rules behind the codes of create and update."""
+"""Which faces may be created and updated, and the error codes of the others (NFD wiki, "FaceMgmt")."""
 
 from forwarder.faces.uri import FaceUri, parse
 from forwarder.links.link import MIN_FRAME
@@ -19,7 +19,7 @@ def ends(wanted: FaceParameters) -> tuple[FaceUri, FaceUri | None]:
 
 
 def refusal(remote: FaceUri, local: FaceUri | None, wanted: FaceParameters) -> Outcome | None:
-    """Say why there can be no such face; None if there may."""
+    """Return why there can be no such face; None if there can."""
     scheme = remote.scheme
     bits = (wanted.flags or 0) & (wanted.mask or 0)
     is_tcp = scheme.startswith("tcp")

@@ -34,7 +34,7 @@ _CONTROL_BYTES = socket.CMSG_SPACE(_RECEIVED.size)
 
 @cache
 def can_segment() -> bool:
-    """Tell whether the kernel knows UDP_SEGMENT: one that does not would send a run as a single datagram."""
+    """Return whether the kernel supports UDP_SEGMENT; otherwise it would send a run as one datagram."""
     if not sys.platform.startswith("linux"):
         return False
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -65,7 +65,7 @@ def send_batch(
 ) -> int:
     """Send frames over a connected UDP socket that does not block, in order; return how many have gone.
 
-    `on_error` is told of errors other than a full buffer, also of those that a run is sent again for.
+    `on_error` is called with errors other than a full buffer, also those after which a run is sent again.
     What finds the socket's buffer full is lost, as on any link, and so is a frame that cannot be sent. Where
     a run is refused (a kernel or an interface that cannot, pieces larger than the MTU, or an error that an
     earlier datagram has left) its frames go one by one.

@@ -110,18 +110,18 @@ class StreamTransport:
             added = waiting
         self._count(added)
         if self.queued > SEND_QUEUE and self._stalled is None:
-            self._stalled = self._driver.loop.call_later(PATIENCE_S, self._on_patience)
+            self._stalled = self._driver.loop.call_later(PATIENCE_S, self._on_timeout)
 
     def _is_stalled(self) -> bool:
         return self._driver.loop.time() >= self._taken_at + PATIENCE_S
 
-    def _on_patience(self) -> None:
-        """Let go of what waits for a neighbour that has stopped reading: whoever asked has given it up."""
+    def _on_timeout(self) -> None:
+        """Shorten the queue of a neighbour that has stopped reading: its Interests have expired."""
         self._stalled = None
         if self.queued <= SEND_QUEUE:
             return
         if not self._is_stalled():
-            self._stalled = self._driver.loop.call_at(self._taken_at + PATIENCE_S, self._on_patience)
+            self._stalled = self._driver.loop.call_at(self._taken_at + PATIENCE_S, self._on_timeout)
             return
         dropped = 0
         while self.queued - dropped > SEND_QUEUE and len(self._queue) > 1:  # the first may be under way
@@ -143,14 +143,14 @@ class StreamTransport:
         self._unsent = 0
         if not face.is_marking or not self._is_open:
             return
-        with suppress(OSError):  # of a kernel that cannot tell
+        with suppress(OSError):  # the kernel does not support it
             (self._unsent,) = struct.unpack("@i", fcntl.ioctl(self._socket, self._request, bytes(4)))
         size = self.queued + self._unsent
         self._link.set_queue(size, self._driver.clock())
         if size > face.marking_threshold and self._look_again is None:
-            self._look_again = self._driver.loop.call_later(_LOOK_AGAIN_S, self._on_look_again)
+            self._look_again = self._driver.loop.call_later(_LOOK_AGAIN_S, self._on_recheck)
 
-    def _on_look_again(self) -> None:
+    def _on_recheck(self) -> None:
         self._look_again = None
         self._look()
 
@@ -189,7 +189,7 @@ class StreamTransport:
         return not self._is_open
 
     def _deliver(self) -> None:
-        """Take in what has come, a burst at a time: the rest has its turn after the other faces."""
+        """Read one burst; the rest has its turn after the other faces."""
         if not self._is_open:
             return
         try:

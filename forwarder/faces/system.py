@@ -322,7 +322,7 @@ class Faces(FaceTable):
                 self._connect_stream(entry, sock)
                 self._announce(entry)
                 reply(Outcome(200, "OK", entry.face))
-        self.driver.poke()
+        self.driver.schedule()
 
     def update(self, face: int, wanted: FaceParameters, now: int) -> Outcome:
         """See FaceSystem."""
@@ -344,5 +344,5 @@ class Faces(FaceTable):
         return Outcome(200, "OK", record)
 
     def destroy(self, face: int, now: int) -> None:
-        """See FaceSystem. What has been put out for it by now still leaves."""
+        """See FaceSystem. Outputs up to now are still sent."""
         self._loop.call_soon(self.remove, face, "by command")

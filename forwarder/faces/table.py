@@ -40,7 +40,7 @@ class StreamChannel:
 
 @dataclass(slots=True)
 class Entry:
-    """A face with what only its keeper knows.
+    """A face and its transport's limits.
 
     `largest` is the frame that the transport takes, bytes; None if any. `local` tells faces with one remote
     end apart: the interface.
@@ -59,12 +59,12 @@ class Entry:
 
     @property
     def ends(self) -> tuple[FaceUri, FaceUri | None]:
-        """What no two faces have in common."""
+        """The key by which faces differ."""
         return self.remote, self.local
 
 
 class FaceTable:
-    """Faces with their ends, and who wants to know what happens to them.
+    """Faces by their ends, and the listeners for their events.
 
     Args:
         host: numbers its faces from forwarder.tables.face.FIRST_FACE.
@@ -107,7 +107,7 @@ class FaceTable:
         return entry
 
     def _apply(self, face: Face, wanted: FaceParameters) -> None:
-        """Set on a face what is asked for and has been found possible."""
+        """Set validated parameters on a face."""
         if wanted.persistency is not None:
             face.persistency = wanted.persistency
         if wanted.marking_interval is not None:
@@ -132,7 +132,7 @@ class FaceTable:
         now = self.driver.clock()
         for listener in self._listeners:
             listener(event, face, now)
-        self.driver.poke()
+        self.driver.schedule()
 
     def listen(self, listener: Callable[[FaceEvent, Face, int], None]) -> None:
         """See FaceSystem."""
@@ -143,7 +143,7 @@ class FaceTable:
         StreamTransport(self.driver, number, sock, lambda why: self._on_end(number, why))
 
     def _on_end(self, number: int, why: str) -> None:
-        """Take note that a connection has ended."""
+        """Handle the end of a connection."""
         entry = self._entries.get(number)
         if entry is None:
             return

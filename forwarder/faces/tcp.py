@@ -7,7 +7,7 @@ from contextlib import suppress
 from forwarder.faces.uri import FaceUri
 
 CONNECT_S = 8.0
-"""How long a connection may take to be made."""
+"""Time limit for establishing a connection."""
 _FIRST_WAIT_S = 1.0
 _LONGEST_WAIT_S = 300.0
 

@@ -74,7 +74,7 @@ class UdpTransport:
             self._link.set_queue(size, self._driver.clock())
 
     def _on_error(self, error: OSError) -> None:
-        """Take note of the fate of a frame; a connected socket tells it once, of one sent before."""
+        """Handle an ICMP error; a connected socket reports it once, for an earlier frame."""
         if error.errno in _UNREACHABLE and self._on_unreachable is not None:
             self._on_unreachable(error.strerror or str(error))
 
@@ -169,7 +169,7 @@ class UdpChannel:
         except OSError:
             sock.close()
             raise
-        # Until it was connected, anybody could write to it.
+        # Until it was connected, datagrams of others could arrive.
         with suppress(OSError):
             for _ in range(BURST):
                 frame, address = sock.recvfrom(_LARGEST)

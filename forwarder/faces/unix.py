@@ -22,7 +22,7 @@ def default_path() -> Path:
 
 
 def bind(path: Path) -> socket.socket:
-    """Bind a stream socket to a path, in place of a file that nobody listens at any more.
+    """Bind a stream socket to a path, replacing a stale socket file.
 
     Raises OSError, whose text says why for the user.
     """

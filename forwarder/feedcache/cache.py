@@ -10,7 +10,7 @@ from forwarder.wire.packet import Data
 
 
 class FeedCache:
-    """The most recent verified items of one feed, and what is known of it as long as it is remembered.
+    """The most recent verified items of one feed, its tip and its fork.
 
     An item that comes before its turn is kept like any other; what it asserts is held against its
     neighbours when these come. The tip and a fork outlive the items.
@@ -62,7 +62,7 @@ class FeedCache:
         return known[0] if known else None
 
     def accept(self, item: Item) -> None:
-        """Take in an item whose signature is verified, or vouched for by one that is.
+        """Add an item whose signature is verified, or that a verified item vouches for.
 
         Raises RejectedItem ("fork") if it lies beyond a fork, be it one that it proves itself.
         """
@@ -79,7 +79,7 @@ class FeedCache:
                 self.drop_oldest()
 
     def stop(self, fork: Fork) -> bool:
-        """Take note of a checked fork; return whether it is news: the first, or lower than the last."""
+        """Record a verified fork; return whether it is new: the first, or lower than the last."""
         before = self.fork
         if before is None or fork.seq < before.seq:
             self.fork = fork
@@ -91,14 +91,14 @@ class FeedCache:
         return self.fork is not before
 
     def drop_oldest(self) -> None:
-        """Let go of the oldest item."""
+        """Evict the oldest item."""
         seq = self._order.pop(0)
         self.bytes -= len(self._items.pop(seq).data.wire)
         if len(self._known) > 2 * len(self._order) + 8:
             self._known = {number: known for number, known in self._known.items() if number >= seq}
 
     def _compare(self, item: Item, is_recent: bool) -> None:
-        """Hold what an item asserts against what is known, and remember it if it is recent."""
+        """Compare an item's assertions with earlier ones, and record them if the item is recent."""
         for seq, id_ in assertions(item):
             if self.fork is not None and seq >= self.fork.seq:
                 break
@@ -163,11 +163,11 @@ class FeedStore:
         return cache
 
     def close(self, feed: bytes) -> None:
-        """Note that nobody follows a feed any more; its items stay while there is room."""
+        """Mark a feed as not in use; its items stay while there is room."""
         self._in_use.discard(feed)
 
     def accept(self, cache: FeedCache, item: Item) -> None:
-        """Take an item into one of the caches; see FeedCache.accept()."""
+        """Add an item to one of the caches; see FeedCache.accept()."""
         before = cache.bytes
         try:
             cache.accept(item)
@@ -178,14 +178,14 @@ class FeedStore:
             self._make_room()
 
     def stop(self, cache: FeedCache, fork: Fork) -> bool:
-        """Take note of a checked fork in one of the caches; see FeedCache.stop()."""
+        """Record a verified fork in one of the caches; see FeedCache.stop()."""
         before = cache.bytes
         is_news = cache.stop(fork)
         self.bytes += cache.bytes - before
         return is_news
 
     def forget(self, feed: bytes) -> None:
-        """Let go of all that is known of a feed that is not in use."""
+        """Evict the cache of a feed that is not in use."""
         if feed not in self._in_use and (cache := self._caches.pop(feed, None)) is not None:
             self.bytes -= cache.bytes
 
@@ -209,7 +209,7 @@ class FeedStore:
         return False
 
     def _make_room(self) -> None:
-        """Let go of old items, of the feed least recently used first; what the tip is stays known."""
+        """Evict old items, of the least recently used feed first; tips stay."""
         for cache in self._caches.values():
             while len(cache) > 1 and self.bytes > self.max_total_bytes:
                 before = cache.bytes

@@ -1,4 +1,4 @@
-"""Forked feeds: what a fork is, and the proof of one that anybody can check.
+"""Forked feeds, and proofs of forks that any node can verify.
 
 Theory of operation. Every valid item n *asserts two ids*: its own, for number n, and by its backlink that
 of item n - 1. Its author signed both. A feed is forked at f if its author has asserted two different ids

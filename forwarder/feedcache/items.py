@@ -1,4 +1,4 @@
-"""What makes a Data packet an item of a feed, for each format that a feed can have.
+"""Items of feeds in Data packets, for each format of feeds.
 
 An item proves by itself who wrote it and where it stands (author, sequence, signature); what it says about
 its feed is in :mod:`forwarder.feedcache.fork`, and whether that fits, in :mod:`forwarder.feedcache.cache`.
@@ -15,8 +15,9 @@ from ssb.message import InvalidMessage, Message
 
 _SIGNATURE_BYTES: Final = 64
 _REMEMBERED: Final = 2048
-"""Items remembered by a process. That a packet is genuine never changes, and the consumer of a node looks at
-what its forwarder has just looked at."""
+"""Verified items that a process caches: the consumer of a node verifies the packets that its forwarder has
+verified.
+"""
 _LARGEST_REMEMBERED: Final = 8800
 
 
@@ -88,12 +89,12 @@ def verify_run(feed: bytes, run: Sequence[Item]) -> None:
 
 
 def is_signed(feed: bytes, signature: bytes, text: bytes) -> bool:
-    """Tell whether a signature of a text is by a feed's key."""
+    """Return whether a signature of a text is by a feed's key."""
     return verify(feed_key(feed), signature, text)
 
 
 def check_signature(feed: bytes, item: Item) -> None:
-    """Raise RejectedItem unless the item's own signature verifies: what a third party would ask for."""
+    """Raise RejectedItem unless the item's own signature verifies, as a proof for third parties needs."""
     if not is_signed(feed, item.signature, item.signed):
         raise RejectedItem("signature", f"item {item.seq} is not signed by the feed's key")
 
@@ -106,7 +107,7 @@ def open_item(feed: bytes, seq: int, data: Data) -> Item:
 
 
 def forget_all() -> None:
-    """Forget what this process remembers of items: what follows costs what it costs the first time."""
+    """Clear this process's cache of verified items, so that measurements begin cold."""
     _verified.clear()
 
 
@@ -167,7 +168,7 @@ def _parse_native(seq: int, data: Data, previous: bytes | None, payload: bytes) 
 
 
 def _exactly(data: Data) -> bytes:
-    """The packet with nothing in it but what is signed, and the signature."""
+    """The packet with only its signed portion and the signature."""
     return element(_DATA, data.signed + element(_SIGNATURE_VALUE, data.signature))
 
 

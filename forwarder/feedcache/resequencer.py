@@ -28,11 +28,11 @@ class Resequencer:
         self._ready: deque[Item] = deque()
 
     def lacks(self, seq: int) -> bool:
-        """Tell whether an item has not come yet."""
+        """Return whether an item has not arrived yet."""
         return seq > self.arrived and seq not in self._early
 
     def put(self, item: Item) -> None:
-        """Take in an item that is lacking."""
+        """Add an item that is lacking."""
         self._early[item.seq] = item
         while self.fork is None and (after := self._early.pop(self.arrived + 1, None)):
             if self._newest is not None and (seq := dispute(self._newest, after)) is not None:
@@ -64,9 +64,9 @@ class Resequencer:
             self.taken = self.arrived
 
     def forget_early(self) -> None:
-        """Let go of the items that came before their turn."""
+        """Drop the items that arrived out of order."""
         self._early.clear()
 
     def forget_from(self, seq: int) -> None:
-        """Let go of the items from a number on that have not been taken."""
+        """Drop the items from a number on that have not been taken."""
         self._ready = deque(item for item in self._ready if item.seq < seq)

@@ -40,12 +40,12 @@ def cut(buffer: bytes, most: int) -> tuple[list[bytes], int]:
 
 
 def _end_of(buffer: bytes, at: int, size: int) -> int | None:
-    """Return where an element ends whose header is not of the common forms; None if it is not all there."""
+    """Return the end of an element with an uncommon header; None if it is incomplete."""
     try:
         kind, start = read_number(buffer, at)
         length, start = read_number(buffer, start)
     except MalformedPacket:
-        if size - at >= _HEADER or not _may_go_on(buffer, at, size):
+        if size - at >= _HEADER or not _is_incomplete(buffer, at, size):
             raise
         return None
     if not 0 < kind < 1 << 32:
@@ -53,8 +53,8 @@ def _end_of(buffer: bytes, at: int, size: int) -> int | None:
     return start + length
 
 
-def _may_go_on(buffer: bytes, at: int, size: int) -> bool:
-    """Tell whether a header is only cut short."""
+def _is_incomplete(buffer: bytes, at: int, size: int) -> bool:
+    """Return whether a header is incomplete and valid so far."""
     for _ in range(2):
         if at >= size:
             return True

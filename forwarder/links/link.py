@@ -36,29 +36,17 @@ class LinkService:
         mtu: largest packet that the link takes, bytes; at least MIN_MTU. None if it takes any.
         sequence: where the fragments' Sequence begins; random, or the neighbour of a node that starts anew
             could join fragments from before and after.
-        face: the record that says what the link is to do, and on which it counts.
-        overhead: what the network below adds to a frame. If nothing, `mtu` is at least MIN_FRAME.
-        largest: Interest or Data packet that is taken in, bytes.
+        face: the record with the link's settings and counters.
+        overhead: bytes that lower layers add to a frame. If 0, `mtu` is at least MIN_FRAME.
+        largest: largest Interest or Data packet received, bytes.
 
     Attributes:
         face: see above.
         oversized: packets not sent because they need more fragments than a receiver accepts, or have header
             fields for which a fragment has no room.
-        reassembler: the packets that wait for fragments.
-        reliability: what waits for an acknowledgement; None if lost frames are not sent again.
+        reassembler: incomplete packets.
+        reliability: unacknowledged frames; None if lost frames are not sent again.
     """
-
-    __slots__ = (
-        "_as_is",
-        "_largest",
-        "_marking",
-        "_payload",
-        "_sequence",
-        "face",
-        "oversized",
-        "reassembler",
-        "reliability",
-    )
 
     def __init__(
         self,
@@ -181,10 +169,10 @@ class LinkService:
     def receive(
         self, frame: bytes, now: int, sender: Hashable = None, header: LpPacket | None = None
     ) -> bytes | None:
-        """Take in a frame; return the packet that is whole now, None if it waits for more, or was idle.
+        """Receive a frame; return the packet that it completes, None if there is none.
 
-        `sender` tells neighbours apart whose frames come in on one face; `header` is the frame as parse_lp()
-        reads it, if the caller has it. Raises MalformedPacket.
+        `sender` identifies neighbours that share a face; `header` is the frame as parse_lp() reads it, if the
+        caller has it. Raises MalformedPacket.
         """
         if not frame or frame[0] != LP_PACKET:
             if len(frame) > self._largest:
@@ -206,7 +194,7 @@ class LinkService:
         return whole
 
     def set_queue(self, size: int, now: int) -> None:
-        """Tell how many bytes wait for being sent on the link; see forwarder.links.marking."""
+        """Set how many bytes are queued for the link; see forwarder.links.marking."""
         if not self.face.is_marking:
             return
         is_long = size > self.face.marking_threshold
@@ -226,7 +214,7 @@ class LinkService:
         return own if deadline is None or (own is not None and own < deadline) else deadline
 
     def wake(self, now: int) -> None:
-        """Act on a deadline: take_frames() has what comes of it."""
+        """Process a deadline; take_frames() returns the results."""
         self.reassembler.expire(now)
         if self.reliability is not None:
             self.reliability.wake(now)

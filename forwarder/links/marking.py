@@ -21,15 +21,13 @@ class Marking:
         marked: packets marked so far.
     """
 
-    __slots__ = ("_interval", "_next", "marked")
-
     def __init__(self, interval: int, now: int) -> None:
         self._interval = interval
         self._next = now + interval
         self.marked = 0
 
     def take(self, now: int) -> bool:
-        """Tell whether the packet that is sent now is to be marked; then it counts as marked."""
+        """Return whether the packet that is sent now is to be marked; then it counts as marked."""
         if now < self._next:
             return False
         self.marked += 1

@@ -1,7 +1,7 @@
-"""Putting fragmented packets together again (NDNLPv2, "Indexed Fragmentation").
+"""Reassembly of fragmented packets (NDNLPv2, "Indexed Fragmentation").
 
-Whatever order the fragments come in, and from however many senders. An unfinished packet is given up when
-it is the oldest of too many, or has waited too long, or all of them take too much memory.
+Fragments arrive in any order and from any number of senders. An incomplete packet is dropped when it times
+out, or as the oldest when there are too many or they take too much memory.
 """
 
 from collections.abc import Hashable
@@ -39,8 +39,6 @@ class Reassembler:
         timeout: how long a packet waits for its fragments, ns.
     """
 
-    __slots__ = ("_bytes", "_partial", "failures", "timeout")
-
     def __init__(self) -> None:
         self._partial: dict[tuple[int, Hashable], _Partial] = {}
         self._bytes = 0
@@ -51,7 +49,7 @@ class Reassembler:
         return len(self._partial)
 
     def add(self, frame: bytes, packet: LpPacket, sender: Hashable, now: int) -> bytes | None:
-        """Take in a fragment, as bytes and parsed; return the packet if it is whole now.
+        """Add a fragment, as bytes and parsed; return the packet if it is complete.
 
         Its header fields are those of its first fragment. Raises MalformedPacket.
         """
@@ -61,7 +59,7 @@ class Reassembler:
         key = ((packet.sequence - index) & SEQUENCE_MASK, sender)
         partial = self._partial.get(key)
         if partial is not None and partial.since + self.timeout <= now:
-            self._give_up(key)  # of another packet: who starts anew counts anew
+            self._drop(key)  # of another packet: who starts anew counts anew
             partial = None
         if partial is None:
             self._make_room(now)
@@ -78,7 +76,7 @@ class Reassembler:
         self._bytes += size
         if len(partial.parts) < count:
             if self._bytes > _MAX_BYTES:
-                self._give_up(next(iter(self._partial)))
+                self._drop(next(iter(self._partial)))
             return None
         del self._partial[key]
         self._bytes -= partial.bytes
@@ -90,16 +88,16 @@ class Reassembler:
         return next(iter(self._partial.values())).since + self.timeout if self._partial else None
 
     def expire(self, now: int) -> None:
-        """Give up what has waited too long; add() does so too, before it takes in another packet."""
+        """Drop packets that have timed out; add() does so too, before it adds a packet."""
         while (deadline := self.next_deadline()) is not None and deadline <= now:
-            self._give_up(next(iter(self._partial)))
+            self._drop(next(iter(self._partial)))
 
     def _make_room(self, now: int) -> None:
         for key, partial in list(self._partial.items()):
             if partial.since + self.timeout > now and len(self._partial) < _MAX_PARTIAL:
                 break
-            self._give_up(key)
+            self._drop(key)
 
-    def _give_up(self, key: tuple[int, Hashable]) -> None:
+    def _drop(self, key: tuple[int, Hashable]) -> None:
         self._bytes -= self._partial.pop(key).bytes
         self.failures += 1

@@ -1,4 +1,4 @@
-"""Sending lost frames again (NDNLPv2, "Link Reliability").
+"""Retransmission of lost frames (NDNLPv2, "Link Reliability").
 
 Theory of operation. Every frame with a fragment carries a TxSequence, new at each transmission, which the
 receiver acknowledges: in frames that go its way anyway, or in an idle packet after some milliseconds. A frame
@@ -71,22 +71,6 @@ class Reliability:
         duplicates: frames received again.
     """
 
-    __slots__ = (
-        "_ack_at",
-        "_acks",
-        "_bytes",
-        "_frames",
-        "_known",
-        "_rtt",
-        "_tx_sequence",
-        "_unacked",
-        "acknowledged",
-        "duplicates",
-        "lost",
-        "payload",
-        "repeated",
-    )
-
     def __init__(self, payload: int, first: int = 0) -> None:
         self.payload = payload
         self._tx_sequence = first
@@ -114,7 +98,7 @@ class Reliability:
         return frames
 
     def send_unreliably(self, frame: Frame, mark: bool) -> list[bytes]:
-        """Return the frame for header fields without a fragment, which nobody acknowledges."""
+        """Return the frame for header fields without a fragment, which is not acknowledged."""
         size = len(frame.head) + len(frame.tail)
         return [close_frame(frame, mark=mark, acks=self._take_acks(size))]
 
@@ -147,7 +131,7 @@ class Reliability:
         return acks
 
     def receive(self, packet: LpPacket, now: int) -> bool:
-        """Take in a frame; tell whether it is new."""
+        """Receive a frame; return whether it is new."""
         for ack in packet.acks:
             self._on_ack(ack, now)
         if packet.tx_sequence is None or not packet.fragment:
@@ -158,8 +142,8 @@ class Reliability:
                 self._ack_at = now + IDLE_ACK_NS
         self._forget(now)
         if packet.sequence is None:
-            return True  # nothing tells a repetition from another packet of the same contents
-        # With the fragment's hash: a neighbour that starts anew counts anew, and is not to go unheard.
+            return True  # a repetition cannot be distinguished from another packet of the same contents
+        # With the fragment's hash: a neighbour that restarts reuses Sequences, and must be received.
         key = (packet.sequence, hash(packet.fragment))
         is_new = self._known.pop(key, None) is None
         self._known[key] = now + MEMORY_NS
@@ -236,7 +220,7 @@ class Reliability:
         return deadline
 
     def wake(self, now: int) -> None:
-        """Repeat what has timed out, acknowledge what has waited, forget what is old."""
+        """Retransmit frames that have timed out, send delayed acknowledgements, expire old state."""
         self._forget(now)
         lost = []
         timeout = self._rtt.timeout()

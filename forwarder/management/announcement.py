@@ -36,9 +36,9 @@ class Announcement:
 
     Attributes:
         data: the packet.
-        prefix: what is announced.
-        expiration_ms: how long it counts after it has been received.
-        not_before, not_after: when it counts at all, ns since 1970; 0 and None without bounds.
+        prefix: the announced prefix.
+        expiration_ms: validity after it has been received.
+        not_before, not_after: validity period, ns since 1970; 0 and None without bounds.
     """
 
     data: Data

@@ -1,7 +1,7 @@
-"""Who may do what: the authorisation file, signatures, and protection against replays.
+"""Authorisation of commands: the authorisation file, signatures, and protection against replays.
 
-What nfd.conf says in `authorizations`, `localhost_security`, `localhop_security` and
-`prefix_announcement_validation`, a TOML file says here:
+A TOML file has the rules of nfd.conf's `authorizations`, `localhost_security`, `localhop_security` and
+`prefix_announcement_validation`:
 
     [[authorize]]                   # on this machine: /localhost/nfd
     certfile = "keys/alice.ndncert" # or "any"; a path is relative to this file
@@ -50,7 +50,7 @@ class _Strict(BaseModel):
 
 
 class AuthorizeRule(_Strict):
-    """Who may do what on this machine."""
+    """The privileges of a signer on this machine."""
 
     certfile: str
     privileges: tuple[Privilege, ...]
@@ -71,7 +71,7 @@ class LocalhopRule(_Strict):
 
 
 class AnnouncementRule(_Strict):
-    """Whose prefix announcements make routes."""
+    """A signer whose prefix announcements make routes."""
 
     certfile: str
 
@@ -103,11 +103,11 @@ class _Keys:
 
 
 class Authorisation:
-    """The rules, and what is remembered of the commands so far.
+    """The rules, and the newest command of each key.
 
     Args:
-        rules: what a file says; the defaults if None.
-        folder: where relative paths begin.
+        rules: of a file; the defaults if None.
+        folder: base of relative paths.
 
     Raises ValueError with a line for the user if a certificate cannot be loaded.
     """
@@ -151,9 +151,9 @@ class Authorisation:
         return cls(rules, path.parent)
 
     def follow(self, other: "Authorisation", now: int) -> None:
-        """Take another one's rules from `now` (ns) on, and remember the commands so far.
+        """Replace the rules by another's from `now` (ns) on, and keep the newest command of each key.
 
-        What is remembered of a key that is no longer trusted goes when its commands are too old anyway.
+        That of a key that is no longer trusted is dropped when its commands would be too old anyway.
         """
         self._local, self._localhop, self._announcers = other._local, other._localhop, other._announcers
         self._last = {
@@ -167,7 +167,7 @@ class Authorisation:
 
     @property
     def is_localhop_enabled(self) -> bool:
-        """Whether anybody may register routes from one hop away."""
+        """Whether any rule allows registering routes from one hop away."""
         return bool(self._localhop)
 
     def check(self, module: str, signature: Signature, now: int) -> str | None:
@@ -184,7 +184,7 @@ class Authorisation:
         return self._check(rules, signature, now)
 
     def is_announced(self, data: Data, now: int) -> bool:
-        """Tell whether a prefix announcement is signed by whom it may be. Raises MalformedPacket."""
+        """Return whether the rules trust a prefix announcement's signer. Raises MalformedPacket."""
         announcers = self._announcers
         return is_data_right(data, None if announcers.is_any else announcers.find, now)
 
@@ -206,9 +206,9 @@ class Authorisation:
         return self._check_replay(name, signature, now)
 
     def _check_replay(self, name: bytes, signature: Signature, now: int) -> str | None:
-        """Take a verified command's time for the newest of its key, if it is.
+        """Record a verified command's time if it is the newest of its key.
 
-        Only keys that are trusted come here: what is remembered is bounded by the file.
+        Only trusted keys come here: the file bounds the state.
         """
         time = signature.time
         if time is None:

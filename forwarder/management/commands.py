@@ -1,4 +1,4 @@
-"""Command Interests, in both forms that there are: what they ask for, and what of them is signed.
+"""Command Interests in both formats: their parameters, and their signed portion.
 
 - NDN packet format 0.3, "Signed Interest": /<prefix>/<module>/<verb>/<ControlParameters>/<digest>, where the
   ParametersSha256DigestComponent covers the ApplicationParameters, InterestSignatureInfo and
@@ -30,7 +30,7 @@ _OLD_COMPONENTS = 4  # timestamp, nonce, SignatureInfo, SignatureValue
 
 @dataclass(frozen=True)
 class Signature:
-    """Who has signed what.
+    """The signature of a command.
 
     Attributes:
         kind: SignatureType.
@@ -67,7 +67,7 @@ class Request:
 
 
 def parse_request(interest: Interest) -> Request:
-    """Take an Interest apart; raise MalformedPacket, also if its name has not its parameters' digest."""
+    """Parse a command Interest; raise MalformedPacket, also if its name lacks its parameters' digest."""
     parts = components(interest.name)
     wire = interest.wire
     _, at, size = read_header(wire, 0, len(wire))

@@ -1,4 +1,4 @@
-"""The module faces (NFD FaceMgmt): create, update, destroy; list, query, channels; and what an event says."""
+"""The module faces (NFD FaceMgmt): create, update, destroy; list, query, channels; face events."""
 
 from collections.abc import Mapping, Sequence
 
@@ -40,7 +40,7 @@ _QUERY_FILTER = 0x96
 _EVENT = 0xC0
 _EVENT_KIND = 0xC1
 
-"""What is said to be the MTU of a face that takes any frame, as in NFD."""
+"""The reported MTU of a face without a limit, as in NFD."""
 
 _WITHOUT_LINK = (CONTENT_STORE_FACE, NULL_FACE)
 _PROPERTIES = frozenset({"persistency", "mtu", "marking_interval", "marking_threshold", "flags", "mask"})

@@ -1,6 +1,6 @@
-"""The module feednet, ours: what NFD's datasets do not tell, as JSON under /localhost/nfd/feednet/status.
+"""The module feednet, ours: state beyond NFD's datasets, as JSON under /localhost/nfd/feednet/status.
 
-Also an example of a module of one's own: give it to Management.extend().
+It also shows how to write a module; Management.extend() adds one.
 """
 
 import json
@@ -27,9 +27,9 @@ class FeednetModule(Module):
 
     Args:
         forwarder: whose.
-        management: counters of the management, if they are to be told.
-        host: whose links' counters are told; None if they are not.
-        drops: what the sockets have turned away, by reason.
+        management: counters of the management, None to leave them out.
+        host: the host whose links' counters are reported, None to leave them out.
+        drops: frames, connections and neighbours that the sockets have rejected, by reason.
     """
 
     name = "feednet"

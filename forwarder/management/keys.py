@@ -33,7 +33,7 @@ _NOT_BEFORE = 254
 _NOT_AFTER = 255
 
 Verify = Callable[[bytes, bytes], bool]
-"""Tells whether, for (signed portion, signature), the signature is right."""
+"""(signed portion, signature) -> whether the signature is valid."""
 
 
 def is_digest_right(signed: bytes, signature: bytes) -> bool:
@@ -42,7 +42,7 @@ def is_digest_right(signed: bytes, signature: bytes) -> bool:
 
 
 def load_key(info: bytes) -> tuple[int, Verify]:
-    """Return the SignatureType of a public key (SubjectPublicKeyInfo, DER) and what verifies with it.
+    """Return the SignatureType of a public key (SubjectPublicKeyInfo, DER) and its verifier.
 
     Raises ValueError if it is not an RSA, ECDSA or Ed25519 key.
     """
@@ -92,13 +92,13 @@ def _load_curve(info: bytes) -> tuple[int, Verify]:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A key that is trusted.
+    """A trusted key.
 
     Attributes:
         key_name: /<identity>/KEY/<id>.
-        not_before, not_after: when it counts, ns since 1970; 0 and None without bounds.
-        kind: the SignatureType that goes with it.
-        verify: what verifies with it.
+        not_before, not_after: validity period, ns since 1970; 0 and None without bounds.
+        kind: its SignatureType.
+        verify: its verifier.
     """
 
     key_name: bytes
@@ -108,7 +108,7 @@ class Certificate:
     verify: Verify
 
     def is_valid(self, now: int) -> bool:
-        """Tell whether it counts at `now`."""
+        """Return whether it is valid at `now`."""
         return self.not_before <= now and (self.not_after is None or now <= self.not_after)
 
 
@@ -120,7 +120,7 @@ def key_name_of(locator: bytes) -> bytes:
 
 
 def parse_certificate(wire: bytes) -> Certificate:
-    """Read a certificate. Its own signature is not looked at: whoever put it there trusts it.
+    """Read a certificate. Its own signature is not verified: whoever installed it trusts it.
 
     Raises ValueError (MalformedPacket is one) with a line for the user.
     """
@@ -207,7 +207,7 @@ _DAYS_TO_10000 = 2_932_897
 
 
 def _time(text: bytes) -> int:
-    """Read YYYYMMDDThhmmss, UTC, as ns since 1970; what was before is 0."""
+    """Read YYYYMMDDThhmmss, UTC, as ns since 1970; earlier times are 0."""
     digits = text[:8] + text[9:]
     if len(text) != 15 or text[8:9] != b"T" or not digits.isdigit():
         raise MalformedPacket("a time is YYYYMMDDThhmmss")
@@ -219,9 +219,9 @@ def _time(text: bytes) -> int:
 
 
 def is_data_right(data: Data, find: Callable[[bytes], Certificate | None] | None, now: int) -> bool:
-    """Tell whether a Data packet is signed by a key that `find` (by key name) knows.
+    """Return whether a Data packet is signed by a key that `find` (by key name) returns.
 
-    Without `find` everybody counts; then only a digest can be wrong.
+    Without `find` every signer is trusted; then only a digest can be wrong.
     """
     kind, locator = parse_signature_info(signature_info(data))
     if find is None:

@@ -1,8 +1,8 @@
 """The management of a forwarder: an application of its own node that answers under /localhost/nfd.
 
-NFD management protocol. An Interest is either a command, which is checked (signature, privilege, parameters),
-done and answered with a ControlResponse under the very same name; or asks for a dataset or a notification.
-What is none of these is counted and dropped. Sans-IO, and nothing that comes in makes it raise.
+NFD management protocol. An Interest is a command, or requests a dataset or a notification. A command is
+checked (signature, privilege, parameters), executed and answered with a ControlResponse of the same name.
+Other packets are counted and dropped. Sans-IO; no packet makes it raise.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ _NACK_CONTENT = 3
 
 
 def own_version() -> str:
-    """Return what is given out as NfdVersion."""
+    """Return NfdVersion."""
     try:
         return f"feednet-{version('feednet')}"
     except PackageNotFoundError:
@@ -49,15 +49,15 @@ class Management:
     """The management protocol's server, an Application as in forwarder.host.
 
     Args:
-        forwarder: what is managed.
-        faces: who makes and closes its faces.
-        authorisation: who may do what.
-        started: since when the forwarder has been running, ns since 1970. All times here are such: commands
-            say when they were signed.
+        forwarder: the managed forwarder.
+        faces: creates and closes its faces.
+        authorisation: privileges of signers.
+        started: start time of the forwarder, ns since 1970. All times here are such, as commands carry the
+            time of their signing.
 
     Attributes:
         rib: the routes.
-        wall_offset: what the clock on the wall is ahead of the times given here, ns: who signs goes by it.
+        wall_offset: wall clock minus the times given here, ns; signers use the wall clock.
         counters: commands (done), refused (answered with an error), queries (datasets and notifications),
             dropped (neither, or no longer there); learnt, unlearnt (announcements that strategies brought).
     """
@@ -96,13 +96,13 @@ class Management:
         forwarder.announcement_of = self._routes.announcement_of
 
     def extend(self, module: Module) -> None:
-        """Add a module of one's own; its commands want the privilege `faces`."""
+        """Add a module; its commands need the privilege `faces`."""
         self._modules[module.name.encode()] = module
 
     def start(self) -> None:
-        """Begin, once the internal face stands: make routes to it, and be told where commands come from.
+        """Start, once the internal face exists: make routes to it, and enable its IncomingFaceId.
 
-        NFD's other reserved faces stand from now on, too.
+        NFD's other reserved faces exist from now on, too.
         """
         self._forwarder.faces[INTERNAL_FACE].local_fields = True
         for number, uri in ((CONTENT_STORE_FACE, "contentstore://"), (NULL_FACE, "null://")):
@@ -112,12 +112,12 @@ class Management:
         self._open_localhop()
 
     def reauthorise(self, authorisation: Authorisation, now: int) -> None:
-        """Go by other rules from `now`, ns, on. Commands that have been seen are replays under these, too."""
+        """Replace the rules from `now`, ns, on. Commands seen before remain replays."""
         self._authorisation.follow(authorisation, now + self.wall_offset)
         self._open_localhop()
 
     def _open_localhop(self) -> None:
-        """Take commands from one hop away if the rules let anybody in there."""
+        """Accept commands from one hop away if any rule allows them."""
         if self._authorisation.is_localhop_enabled:
             self.rib.register(Route(_LOCALHOP_RIB, INTERNAL_FACE, Origin.APP))
         else:
@@ -126,7 +126,7 @@ class Management:
     # Application.
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet from the forwarder at `now`, ns since 1970."""
+        """Receive a packet from the forwarder at `now`, ns since 1970."""
         try:
             header = parse_lp(packet)
             if header.nack_reason is not None or header.fragment[:1] != bytes((INTEREST,)):
@@ -148,7 +148,7 @@ class Management:
         """End routes."""
         self.rib.wake(now)
 
-    # What comes in.
+    # Received packets
 
     def _on_request(self, request: Request, face: int | None, now: int) -> None:
         parts = request.parts
@@ -169,7 +169,7 @@ class Management:
             self._on_query(request, module, verb, now)
         elif module is not None and (module.name, verb) == ("faces", "events"):
             self.counters["queries"] += 1
-            self._give(self._events.ask(request.interest, now))
+            self._send(self._events.ask(request.interest, now))
         elif request.signature is not None:
             self._answer(request.interest, ControlResponse(501, "there is no such command"))
         else:
@@ -221,40 +221,40 @@ class Management:
         if request.parts[-1][0] in (SEGMENT, VERSION):
             packet = self._datasets.find(interest, now)
             self.counters["dropped" if packet is None else "queries"] += 1
-            self._give(packet)
+            self._send(packet)
             return
         try:
             content = module.datasets[verb](request.parts[4:], now)
         except Refusal as refusal:
             self.counters["refused"] += 1
             wire = refusal.response.encode()
-            self._give(make_data(interest.name, wire, freshness_ms=FRESHNESS_MS, content_type=_NACK_CONTENT))
+            self._send(make_data(interest.name, wire, freshness_ms=FRESHNESS_MS, content_type=_NACK_CONTENT))
             return
         self.counters["queries"] += 1
-        self._give(self._datasets.publish(interest.name, content, now))
+        self._send(self._datasets.publish(interest.name, content, now))
 
     def _on_face(self, event: FaceEvent, face: Face, now: int) -> None:
         if event is FaceEvent.DESTROYED:
             self.rib.remove_face(face.number)
         for packet in self._events.notify(face_event(event, face), now):
-            self._give(packet)
+            self._send(packet)
 
     def _learn(self, face: int, announcement: bytes, now: int) -> None:
         is_learnt = self._routes.learn(face, announcement, now)
         self.counters["learnt" if is_learnt else "unlearnt"] += 1
 
-    # What goes out.
+    # Sent packets
 
     def _replies_to(self, interest: Interest) -> Callable[[ControlResponse], None]:
         return lambda response: self._answer(interest, response)
 
     def _answer(self, interest: Interest, response: ControlResponse) -> None:
         self.counters["commands" if response.code == 200 else "refused"] += 1
-        self._give(make_data(interest.name, response.encode(), freshness_ms=FRESHNESS_MS))
+        self._send(make_data(interest.name, response.encode(), freshness_ms=FRESHNESS_MS))
 
-    def _give(self, packet: bytes | None) -> None:
+    def _send(self, packet: bytes | None) -> None:
         if packet is not None:
-            # The content store is for what others may want.
+            # The content store's room is for Data of others.
             self._outputs.append(make_lp(packet, no_cache=True))
 
 

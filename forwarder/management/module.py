@@ -1,4 +1,4 @@
-"""What a module of the management protocol is made of: commands, and datasets."""
+"""Modules of the management protocol: their commands and datasets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Refusal(Exception):
     """A command or a query cannot be done.
 
     Attributes:
-        response: what it is answered.
+        response: the answer.
     """
 
     def __init__(self, code: int, text: str, body: ControlParameters | None = None) -> None:
@@ -65,10 +65,10 @@ class Command:
     """One command.
 
     Attributes:
-        run: does it; returns the answer, or None if it will come by Call.reply. May raise Refusal.
-        required, optional: names of the ControlParameters fields that it must and may have; what else is
-            there makes the command wrong.
-        takes_payload: its parameters stand in ApplicationParameters, and not in the name.
+        run: executes it; returns the answer, or None if Call.reply will send it. May raise Refusal.
+        required, optional: names of the ControlParameters fields that it must and may have; others are
+            errors.
+        takes_payload: its parameters are in ApplicationParameters, not in the name.
     """
 
     run: Callable[[Call], ControlResponse | None]

@@ -43,7 +43,7 @@ MTU = 0x89
 
 @dataclass(slots=True)
 class ControlParameters:
-    """What a command asks for, or what its answer says; None for what is not there.
+    """Parameters of a command or of its response; None if absent.
 
     Attributes:
         name: a prefix.
@@ -54,7 +54,7 @@ class ControlParameters:
         marking_interval: BaseCongestionMarkingInterval, ns.
         marking_threshold: DefaultCongestionThreshold, bytes.
         mtu: bytes.
-        flags, mask: bits, and which of them are meant.
+        flags, mask: bits, and which of them apply.
         strategy: the name of one.
         expiration: ExpirationPeriod, ms.
         persistency: FacePersistency.
@@ -163,12 +163,12 @@ def parse_parameters(wire: bytes) -> ControlParameters:
 
 @dataclass(frozen=True)
 class ControlResponse:
-    """What a command is answered.
+    """The response to a command.
 
     Attributes:
-        code: 200, or an error's; much as HTTP has them.
+        code: StatusCode, 200 or an error's, as in HTTP.
         text: for people.
-        body: what has been done; None if nothing has, and mostly then.
+        body: the parameters as applied; None mostly if there are none.
     """
 
     code: int
@@ -178,8 +178,7 @@ class ControlResponse:
     def encode(self) -> bytes:
         """Return the element.
 
-        Every answer has a body, an error's an empty one where there is nothing to say: python-ndn crashes on
-        an answer without.
+        Every answer has a body, be it empty: python-ndn crashes on an answer without.
         """
         body = ControlParameters() if self.body is None else self.body
         value = element(_STATUS_CODE, nni(self.code)) + element(_STATUS_TEXT, self.text.encode())

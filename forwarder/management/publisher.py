@@ -1,8 +1,7 @@
-"""What the management publishes: segmented datasets and the notification stream.
+"""Segmented datasets and the notification stream of the management.
 
-NFD management protocol, StatusDataset and Notification. A dataset is generated when somebody asks for it,
-gets a version, and is kept for a while so that its other segments can be had. A notification has the next
-number of its stream.
+NFD management protocol, StatusDataset and Notification. A dataset is generated on request, gets a version,
+and is kept for a while for requests of its other segments. A notification has the next number of its stream.
 """
 
 from collections import deque
@@ -26,7 +25,7 @@ _WAITING = 256
 
 
 class Datasets:
-    """The datasets that have been asked for of late, in segments."""
+    """Recently requested datasets, in segments."""
 
     def __init__(self) -> None:
         self._kept: dict[
@@ -108,7 +107,7 @@ class Stream:
         return None
 
     def notify(self, content: bytes, now: int) -> Iterator[bytes]:
-        """Publish a notification; yield the packet if somebody waits for it."""
+        """Publish a notification; yield the packet if an Interest for it is pending."""
         name = self._name + component(SEQUENCE, nni(self._next))
         self._next += 1
         packet = make_data(name, content, freshness_ms=FRESHNESS_MS)

@@ -37,7 +37,7 @@ LEARNT_NS = 600_000_000_000
 
 _SHORTEST_MS = 15_000
 _LONGEST_OWN_MS = 3_600_000
-"""Bounds of what is announced for a route that somebody has registered without an announcement, as in NFD."""
+"""Validity of announcements made for routes that were registered without one, ms, as in NFD."""
 
 _LOCALHOST = component(GENERIC, b"localhost")
 
@@ -47,12 +47,12 @@ def _numbers(fields: Sequence[tuple[int, int]]) -> bytes:
 
 
 class RibModule(Module):
-    """rib/register, rib/unregister, rib/announce, rib/list; and what strategies learn and tell.
+    """rib/register, rib/unregister, rib/announce, rib/list; routes that strategies learn and announce.
 
     Args:
         rib: the table.
         faces: all of the forwarder's.
-        authorisation: whose announcements count.
+        authorisation: trusted signers of announcements.
     """
 
     name = "rib"
@@ -171,7 +171,7 @@ class RibModule(Module):
         return None
 
     def withdraw(self, face: int, name: bytes, now: int) -> None:
-        """End the learnt route by which a name went to a face in vain. This is Forwarder.on_withdrawal."""
+        """Remove the learnt route of a name to a face. This is Forwarder.on_withdrawal."""
         for end in [*reversed(prefix_ends(name)), 0]:
             learnt = [
                 route

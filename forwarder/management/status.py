@@ -16,7 +16,7 @@ class StatusModule(Module):
     Args:
         forwarder: whose.
         version: NfdVersion.
-        started: since when, ns since 1970.
+        started: start time, ns since 1970.
     """
 
     name = "status"
@@ -34,7 +34,7 @@ class StatusModule(Module):
         numbers = (
             (0x81, self._started // MS),
             (0x82, now // MS),
-            (0x83, len(node.fib) + pending),  # there is no name tree; what would stand in it
+            (0x83, len(node.fib) + pending),  # there is no name tree; its entries would be these
             (0x84, len(node.fib)),
             (0x85, pending),
             (0x86, 0),  # strategies keep their own measurements

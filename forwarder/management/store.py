@@ -65,7 +65,7 @@ class StoreModule(Module):
         limit = MOST_ERASED if wanted is None else min(wanted, MOST_ERASED)
         prefix = call.parameters.name or b""
         erased = self._store.erase(prefix, limit)
-        # Capacity says that this is all that one command does, and that more is left.
+        # Capacity in the answer means: the limit of one command, and more is left.
         is_cut = erased == MOST_ERASED < (wanted or MOST_ERASED + 1) and self._holds(prefix, call.now)
         return ControlResponse(
             200,
@@ -74,7 +74,7 @@ class StoreModule(Module):
         )
 
     def _holds(self, prefix: bytes, now: int) -> bool:
-        """Tell whether anything under a prefix is (still) there that Interests are answered with."""
+        """Return whether the store (still) answers any Interest under a prefix."""
         if not prefix:
             return len(self._store) > 0
         interest = make_interest(prefix, nonce=0, can_be_prefix=True)

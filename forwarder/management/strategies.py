@@ -23,7 +23,7 @@ class StrategiesModule(Module):
     """strategy-choice/set, strategy-choice/unset, strategy-choice/list.
 
     Args:
-        choice: what has been chosen.
+        choice: strategies by prefix.
         choose: Forwarder.choose_strategy.
     """
 
@@ -44,7 +44,7 @@ class StrategiesModule(Module):
         prefix = call.prefix()
         strategy, parameters, full = find_strategy(call.parameters.strategy or b"")
         if self._names.get(prefix) == (dict(self._choice.items()).get(prefix), full):
-            return done(name=prefix, strategy=full)  # as it is already, with what it has learnt
+            return done(name=prefix, strategy=full)  # unchanged, with its measurements
         try:
             self._choose(prefix, strategy, parameters)
         except ValueError as error:
@@ -85,9 +85,9 @@ def _joined(parts: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def find_strategy(name: bytes) -> tuple[type[Strategy], dict[str, str], bytes]:
-    """Return the class, the parameters and the full name of what a strategy's name stands for.
+    """Return a strategy's class, parameters and full name by its name in a command.
 
-    Raises Refusal of another version: 404 of one above ours, which we do not know, 409 of one below.
+    Raises Refusal for another version: 404 above ours, 409 below, as NFD does.
     """
     unknown = Refusal(404, "there is no such strategy")
     parts = components(name)

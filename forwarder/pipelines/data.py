@@ -1,4 +1,4 @@
-"""Data: verified and pushed on as items of feeds, cached, and sent to whoever waits for them."""
+"""Data: verified and pushed on as items of feeds, cached, and sent to downstreams."""
 
 from typing import Final
 

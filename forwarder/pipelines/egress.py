@@ -4,7 +4,7 @@ from typing import Final
 
 from forwarder.pipelines.tables import Tables
 from forwarder.tables.face import CONTENT_STORE_FACE, Face, LinkType
-from forwarder.tables.pit import OutRecord, PitEntry, tidy
+from forwarder.tables.pit import OutRecord, PitEntry, compact
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import Interest
 
@@ -47,7 +47,7 @@ class Egress:
         entry.out_records.append(OutRecord(out, nonce, now, expiry))
         face.touches.append(entry)
         if len(face.touches) > face.most_touches:
-            tidy(face)
+            compact(face)
         face.out_interests += 1
         packet = interest.next_hop_wire()
         if mark or face.local_fields or entry.tags is not None:

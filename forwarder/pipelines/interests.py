@@ -1,4 +1,4 @@
-"""Interests: admission, caches, loops, the PIT, then wherever the strategy says."""
+"""Interests: admission, caches, loops, PIT, strategy."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from forwarder.pipelines.tables import LOCALHOST, SCOPED, Tables
 from forwarder.strategies.strategy import Strategy
 from forwarder.tables.face import Face, LinkType
 from forwarder.tables.fib import NextHop
-from forwarder.tables.pit import InRecord, PitEntry, Tags, tidy
+from forwarder.tables.pit import InRecord, PitEntry, Tags, compact
 from forwarder.wire.lp import CONGESTION, DUPLICATE, NO_ROUTE, LpPacket
 from forwarder.wire.name import PARAMETERS_DIGEST, components, prefix_ends
 from forwarder.wire.packet import MOST_LIFETIME_MS, Interest, parse_interest
@@ -67,7 +67,7 @@ class InterestPipeline:
                 self._egress.send_data(face, item.wire, token, now)
                 return
         entry = tables.pit.find(interest)
-        # What is heard again on a shared link has been somewhere else.
+        # On a shared link, the same nonce again may come from another node.
         heard = face.number if face.link_type is LinkType.POINT_TO_POINT else -1
         is_loop = entry is not None and entry.is_loop(heard, nonce)
         persistent = self._persistent and is_persistent(interest)
@@ -101,7 +101,7 @@ class InterestPipeline:
             return
         face.touches.append(entry)
         if len(face.touches) > face.most_touches:
-            tidy(face)
+            compact(face)
         if persistent:
             entry.begin_passing(now)
         self._forward(entry, face, interest, ends, header, expiry, now)
@@ -159,7 +159,7 @@ class InterestPipeline:
         faces = strategy.after_interest(entry, face.number, hops, now)
         is_strict = strategy.IS_STRICT and len(entry.in_records) > 1
         if faces is None and (is_strict or entry.is_pending(now)):
-            # Others wait for this face, which has no other way, or somebody else may still answer.
+            # Other downstreams wait, or another upstream may still answer.
             if is_strict or not entry.is_pending(now, but=face.number):
                 self.tables.counters.no_route += 1
                 entry.drop_in_record(face.number)

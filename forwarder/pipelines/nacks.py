@@ -72,5 +72,5 @@ class NackPipeline:
 
 
 def _least_severe(records: Iterable[OutRecord]) -> int:
-    """Return the reason that says least against trying again: Congestion, Duplicate, NoRoute, none at all."""
+    """Return the least severe reason, in the order Congestion, Duplicate, NoRoute, none at all."""
     return min((record.nacked or 0 for record in records), key=lambda reason: reason or sys.maxsize)

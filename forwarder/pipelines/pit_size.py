@@ -1,7 +1,7 @@
 """How much pending state a node holds towards the network, in entries and bytes.
 
-Only faces to the network count: state towards local applications shows on no wire, and what cannot be seen
-from packets could not be checked against them.
+Only faces to the network count: captures show no packets of local applications, so state towards these could
+not be verified.
 """
 
 from collections.abc import Mapping

@@ -26,10 +26,10 @@ class Tables:
     Attributes:
         faces: all faces by number. Numbers are the caller's choice, above 0; every face must be added before
             use.
-        regions: prefixes of the producer regions that this node is in: an Interest whose forwarding hint
-            leads here has arrived, and is forwarded by its name.
-        unsolicited: whether Data that nobody has asked for are kept: "drop-all", "admit-local",
-            "admit-network" or "admit-all".
+        regions: prefixes of the producer regions that this node is in. An Interest with a forwarding hint to
+            one of them is forwarded by its name.
+        unsolicited: whether unsolicited Data are cached: "drop-all", "admit-local", "admit-network" or
+            "admit-all".
         strategies: strategies by prefix.
         feeds: controlled push, None without.
         pit_satisfied: PIT entries that Data from the network have ended.

@@ -1,7 +1,7 @@
-"""The strategies: one file each, found by being here.
+"""The strategies: one file each, discovered in this folder.
 
-A strategy of one's own is a file with a class derived from forwarder.strategies.strategy.Strategy; put it
-here, or name the file to load(). docs/strategies.md shows how to write one.
+A new strategy is a file with a class derived from forwarder.strategies.strategy.Strategy; put it here, or
+pass its path to load(). docs/strategies.md shows how to write one.
 """
 
 import importlib
@@ -81,7 +81,7 @@ def load(path: Path) -> list[str]:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:  # whatever the user's file does
+    except (Exception, SystemExit) as error:  # any fault of the user's file
         raise ValueError(f"{path}: {type(error).__name__}: {error}") from error
     found = {strategy.NAME: strategy for strategy in _strategies_in(module)}
     if not found:

@@ -64,7 +64,7 @@ class _Path:
 
 @dataclass(slots=True)
 class _Namespace:
-    """What is known of the next hops of a prefix, by face, and when to probe next, ns."""
+    """Measurements of a prefix's next hops, by face, and the time of the next probe, ns."""
 
     paths: dict[int, _Path] = field(default_factory=dict)
     probe_at: int | None = None
@@ -125,7 +125,7 @@ class Asf(Strategy):
         pending_since = {record.face: record.sent for record in entry.out_records if record.expiry > now}
         unused = [hop for hop in hops if hop.face not in pending_since]
         chosen = _best(namespace, unused) if unused else min(hops, key=lambda hop: pending_since[hop.face])
-        if not self._suppression.lets_through(entry, chosen.face, notes.intervals, now):
+        if not self._suppression.allows(entry, chosen.face, notes.intervals, now):
             return ()
         if unused:
             self._time(namespace, chosen.face, entry.name, now)
@@ -160,7 +160,7 @@ class Asf(Strategy):
         path = notes.namespace.paths.get(face)
         if path is None:
             return 0
-        # What answers a persistent Interest has not been on its way since that was sent.
+        # The answer to a persistent Interest may have been produced long after it was sent.
         if record is not None and entry.passed is None:
             path.rtt.sample(now - record.sent)
             path.state = _WORKING
@@ -186,7 +186,7 @@ class Asf(Strategy):
         return ()
 
     def _settle(self, namespace: _Namespace, now: int) -> None:
-        """Count what has become overdue, and forget what is out of date."""
+        """Count time-outs, and drop expired measurements."""
         for path in namespace.paths.values():
             if path.awaited is not None and path.due <= now:
                 path.awaited = None
@@ -197,7 +197,7 @@ class Asf(Strategy):
             namespace.paths = {face: path for face, path in namespace.paths.items() if path.expiry > now}
 
     def _time(self, namespace: _Namespace, face: int, name: bytes, now: int) -> None:
-        """Note that an Interest goes to a face, and time it unless another one is being timed."""
+        """Record that an Interest goes to a face, and time it unless another one is being timed."""
         path = namespace.paths.get(face)
         if path is None:
             path = namespace.paths[face] = _Path(0)
@@ -212,7 +212,7 @@ def _state(namespace: _Namespace, face: int) -> int:
 
 
 def _rank(namespace: _Namespace, hop: NextHop, order: Sequence[int]) -> tuple[int, ...]:
-    """Return what to sort next hops by, whose states come in that order."""
+    """Return the sort key of a next hop: its state first."""
     state = _state(namespace, hop.face)
     time = namespace.paths[hop.face].rtt.smoothed if state == _WORKING else None
     return order.index(state), time or 0, hop.cost, hop.above, hop.face

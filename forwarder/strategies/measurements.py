@@ -1,7 +1,7 @@
-"""What strategies learn of names and faces: the Measurements table (NFD developer guide, section 3.6).
+"""The Measurements table: knowledge of strategies by name and face (NFD developer guide, section 3.6).
 
-A strategy keeps a table of its own. What has not been used for a while is forgotten, and what was used
-longest ago goes when there is no more room: whoever sends Interests for many names gains nothing by it.
+Each strategy has a table of its own. Entries expire when unused, and the least recently used one is evicted
+when the table is full, so that Interests for many names cannot exhaust memory.
 """
 
 from collections import OrderedDict
@@ -16,14 +16,12 @@ T = TypeVar("T")
 
 
 class Measurements(Generic[T]):
-    """Anything by name prefix, for a while.
+    """Values by name prefix, with expiry.
 
     Args:
-        lifetime: how long what is not used is kept, ns.
+        lifetime: of unused entries, ns.
         most: prefixes kept at most.
     """
-
-    __slots__ = ("_by_prefix", "_lengths", "_lifetime", "_most")
 
     def __init__(self, lifetime: int, most: int = 4096) -> None:
         self._lifetime = lifetime
@@ -32,7 +30,7 @@ class Measurements(Generic[T]):
         self._lengths = Lengths()
 
     def get(self, prefix: bytes, now: int) -> T | None:
-        """Return what is known of a prefix, and keep it for longer."""
+        """Return the value of a prefix, and renew its lifetime."""
         found = self._by_prefix.get(prefix)
         if found is None or found[1] <= now:
             return None
@@ -40,7 +38,7 @@ class Measurements(Generic[T]):
         return found[0]
 
     def get_or_make(self, prefix: bytes, make: Callable[[], T], now: int) -> T:
-        """Return what is known of a prefix, else what `make` returns, and keep it for longer."""
+        """Return the value of a prefix, by default make(), and renew its lifetime."""
         found = self.get(prefix, now)
         if found is None:
             found = make()
@@ -48,7 +46,7 @@ class Measurements(Generic[T]):
         return found
 
     def find(self, name: bytes, ends: Sequence[int], now: int) -> T | None:
-        """Return what is known of the longest prefix of a name, whose prefix_ends() are `ends`."""
+        """Return the value of the longest prefix of a name, whose prefix_ends() are `ends`."""
         for end in reversed(self._lengths.among(ends)):
             found = self._by_prefix.get(name[:end])
             if found is not None and found[1] > now:

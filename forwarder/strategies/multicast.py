@@ -33,5 +33,5 @@ class Multicast(Strategy):
             return [hop.face for hop in hops] or None
         if entry.notes is None:
             entry.notes = {}
-        may = self._suppression.lets_through
+        may = self._suppression.allows
         return [hop.face for hop in hops if may(entry, hop.face, entry.notes, now)]

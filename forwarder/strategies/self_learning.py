@@ -11,8 +11,7 @@ consumer's repetition is then flooded again. Repetitions are held back as multic
 A discovery Interest that reaches a node without other neighbours is refused there, so that a search in vain
 ends before the Interest's lifetime does.
 
-What applications have announced, and what becomes of announcements, is the routing table's business: see
-forwarder.strategies.strategy.Node.
+The routing table manages announcements: see forwarder.strategies.strategy.Node.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +61,7 @@ class SelfLearning(Strategy):
             faces = self.node.neighbours(entry, face)
         if not faces:
             return () if entry.is_pending(now) else None
-        faces = [out for out in faces if self._suppression.lets_through(entry, out, notes.intervals, now)]
+        faces = [out for out in faces if self._suppression.allows(entry, out, notes.intervals, now)]
         if hops:
             notes.flooded.difference_update(faces)
         else:

@@ -1,12 +1,12 @@
-"""What a forwarding strategy is (NFD developer guide, section 5); strategy_choice says which is where.
+"""The base class of forwarding strategies (NFD developer guide, section 5); see also strategy_choice.
 
-A strategy is a class in a file of its own in forwarder.strategies, or anywhere else: it says where an
-Interest goes, and may learn from what comes back. The core does the rest: it passes on only next hops that
-may be used, keeps the PIT, sends, and tells who waits when there is no way to go. A strategy has no timer:
-what is overdue it finds when it is asked next.
+A strategy is a class in a file of its own, in forwarder.strategies or elsewhere: it chooses next hops, and
+may learn from answers. The core does the rest: it offers only next hops that are allowed, keeps the PIT,
+sends, and refuses downstreams when there is no next hop. A strategy has no timer: it finds time-outs when it
+is called next.
 
-What it remembers with a pending Interest goes into the entry's `notes`; for what it knows of names there is
-forwarder.strategies.measurements, for repeated Interests forwarder.strategies.suppression.
+State of a pending Interest goes into the entry's `notes`. forwarder.strategies.measurements holds state by
+name, forwarder.strategies.suppression delays repeated Interests.
 """
 
 import math
@@ -21,7 +21,7 @@ from forwarder.wire.packet import Data
 
 
 class Node(Protocol):
-    """What a strategy may look at of the forwarder that it works for."""
+    """The part of a forwarder that strategies use."""
 
     faces: dict[int, Face]
     fib: Fib
@@ -39,7 +39,7 @@ class Node(Protocol):
         ...
 
     def withdraw(self, face: int, name: bytes, now: int) -> None:
-        """Forget the route to `face` that announce() has made and by which `name` was sent there, if any."""
+        """Remove the route by which `name` was sent to `face`, if announce() has made it."""
         ...
 
     def find_announcement(self, name: bytes, now: int) -> bytes | None:
@@ -54,13 +54,12 @@ class Strategy:
     """Base of all strategies: never forwards anything.
 
     Class attributes:
-        NAME, VERSION: it is known as /localhost/nfd/strategy/<NAME>/v=<VERSION>.
-        PARAMETERS: default values of its parameters. A whole number takes whole numbers from 0 on, any other
-            takes numbers from 0 on.
-        PROBES, HEARS_DATA, JUDGES_DATA, LEADS_FEEDS: whether it has a probe(), an after_data(), an accepts()
-            and a feed_hops() of its own, which is found out by itself: most have none, and all would be
-            called for every exchange.
-        IS_STRICT: whether after_interest() refuses only who asks now, and does so though others wait.
+        NAME, VERSION: its name is /localhost/nfd/strategy/<NAME>/v=<VERSION>.
+        PARAMETERS: default values of its parameters, from 0 on; if a default is an int, only whole numbers
+            are accepted.
+        PROBES, HEARS_DATA, JUDGES_DATA, LEADS_FEEDS: whether it overrides probe(), after_data(), accepts()
+            and feed_hops(); set automatically, so that the core need not call those that are not.
+        IS_STRICT: whether after_interest() refuses only the current downstream, even while others wait.
 
     Args:
         node: the forwarder.
@@ -82,7 +81,7 @@ class Strategy:
     IS_STRICT: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        """Take note of what a class derived from this one does."""
+        """Set the class attributes that depend on overridden methods."""
         super().__init_subclass__()
         cls.PROBES = cls.probe is not Strategy.probe
         cls.HEARS_DATA = cls.after_data is not Strategy.after_data
@@ -114,12 +113,12 @@ class Strategy:
     ) -> Sequence[int] | None:
         """Choose the faces to send an Interest to that came from `face` at `now` (ns).
 
-        `hops` are the next hops that it may go to, cheapest first: never back to `face`, and never out of
-        its scope. `entry.is_pending(now)` tells whether it is a repetition. `entry.tags` are the header
-        fields that it came with, and those that it will be sent with.
+        `hops` are the allowed next hops, cheapest first: never back to `face`, and never out of its scope.
+        `entry.is_pending(now)` is true of a repetition. `entry.tags` are the header fields that it came with,
+        and those that it will be sent with.
 
-        Empty: it waits, another one is on its way. None: there is no way to go (Nack NoRoute, unless it is
-        pending somewhere).
+        Empty: it is suppressed while another one is pending. None: there is no next hop (Nack NoRoute, unless
+        it is pending at some face).
         """
         return None
 
@@ -131,14 +130,16 @@ class Strategy:
         return ()
 
     def accepts(self, entry: PitEntry, face: int, data: Data, now: int) -> bool:
-        """Tell whether Data that came in on `face` answer an Interest; those that answer none are dropped."""
+        """Return whether Data that came in on `face` satisfy an Interest; those that satisfy none are
+        dropped.
+        """
         return True
 
     def after_data(self, entry: PitEntry, face: int, data: Data, now: int) -> int:
-        """Learn from Data that came in on `face`, before it goes to whoever waits for it.
+        """Learn from Data that came in on `face`, before they go to downstreams.
 
         Return how long the entry is to stay, ns, without its in-records, to learn from other answers; 0
-        is usual. The Data of such an entry come here too, and then nobody waits. The Data go on with the
+        is usual. Later Data for such an entry come here too, without downstreams. The Data are sent with the
         announcement in `entry.tags`.
         """
         return 0
@@ -148,19 +149,18 @@ class Strategy:
     ) -> Sequence[int] | None:
         """Learn from a Nack that came in on `face`; return faces to try instead.
 
-        Once all faces that were asked have refused, downstream is refused, with the least severe of their
-        reasons; None: it goes on waiting all the same. If nobody waits any more there are no `hops`, and
-        nothing to try.
+        Once all upstreams have refused, downstreams are refused with the least severe reason; None: the entry
+        stays pending all the same. Without downstreams `hops` is empty, and the return value is ignored.
         """
         return ()
 
     def after_expiry(self, entry: PitEntry, now: int) -> None:
-        """Learn from an Interest that nobody has answered in time."""
+        """Learn from an Interest that has expired."""
 
     def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop] | None:
         """Choose the next hops that a feed may come from under controlled push (forwarder.lli), best first.
 
-        `hops` are those of the FIB, cheapest first. Without any, the node waits for one; None: it refuses the
-        feed. With `past`: those that may have items which this node's caches have let go.
+        `hops` are those of the FIB, cheapest first. Empty: the node waits for one; None: it refuses the feed.
+        With `past`: next hops that may have items that this node's caches have evicted.
         """
         return hops

@@ -1,4 +1,4 @@
-"""Which strategy is for which names (NFD developer guide, section 3.6)."""
+"""The Strategy Choice table (NFD developer guide, section 3.6)."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,11 @@ from forwarder.tables.prefix_lengths import Lengths
 
 
 class StrategyChoice:
-    """Which strategy for which names: that of the longest prefix that has one.
+    """Strategies by prefix; the longest prefix of a name decides.
 
     Args:
         default: the strategy of all other names.
     """
-
-    __slots__ = ("_by_prefix", "_default", "_lengths")
 
     def __init__(self, default: Strategy) -> None:
         self._default = default

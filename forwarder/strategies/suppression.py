@@ -29,8 +29,6 @@ class Suppression:
     Raises ValueError, with a line for the user, if they do not fit together.
     """
 
-    __slots__ = ("_max", "_multiplier", "initial")
-
     def __init__(self, parameters: Mapping[str, float]) -> None:
         self.initial, self._max = (
             round(parameters[f"retx-suppression-{name}"] * MS) for name in ("initial", "max")
@@ -47,8 +45,9 @@ class Suppression:
         """Return the interval that follows one of `interval` ns."""
         return min(int(interval * self._multiplier), self._max)
 
-    def lets_through(self, entry: PitEntry, face: int, intervals: dict[int, int], now: int) -> bool:
-        """Tell whether an Interest may go to a face by that one's interval, and lengthen it if it does again.
+    def allows(self, entry: PitEntry, face: int, intervals: dict[int, int], now: int) -> bool:
+        """Return whether a face's interval lets an Interest through; if it is a repetition, lengthen the
+        interval.
 
         `intervals` are the entry's so far, ns, by face.
         """

@@ -13,35 +13,22 @@ from forwarder.wire.packet import Data, Interest
 _LASTING = 4096
 """Packets. In a store this large, Data stay for the seconds in which a looping Interest may come back."""
 _MOST_STALE = 512
-"""Packets that a look-up by prefix tries: with many stale ones in the way, it costs less to ask again."""
+"""Packets that a look-up by prefix tries: beyond many stale ones, a cache miss costs less."""
 
 
 class ContentStore:
     """A bounded cache of Data packets, one a name.
 
-    Exact names are one hash probe. CanBePrefix needs names in order; that index is brought up to date
-    only when such an Interest asks for it, so traffic that never does pays nothing.
+    Exact names are one hash probe. CanBePrefix needs names in order; that index is updated only by such an
+    Interest, so traffic without them does not pay for it.
 
     Args:
         capacity: packets held at most; 0 switches the store off.
-        policy: which one goes when it is full, one of forwarder.tables.eviction.POLICIES.
+        policy: eviction policy, one of forwarder.tables.eviction.POLICIES.
 
     Attributes:
         serves: whether Interests are answered.
     """
-
-    __slots__ = (
-        "_arrived",
-        "_capacity",
-        "_evict",
-        "_index",
-        "_packets",
-        "_policy",
-        "_room",
-        "_unindexed",
-        "_used",
-        "serves",
-    )
 
     def __init__(self, capacity: int, policy: str = "lru") -> None:
         self._capacity = self._room = capacity  # no room while nothing is admitted
@@ -75,7 +62,7 @@ class ContentStore:
 
     @property
     def capacity(self) -> int:
-        """How many packets it holds at most; what is too much is evicted at once."""
+        """Packets held at most; lowering it evicts at once."""
         return self._capacity
 
     @capacity.setter
@@ -88,7 +75,7 @@ class ContentStore:
             self._unindex(name)
 
     def insert(self, data: Data, now: int, *, is_unsolicited: bool = False) -> None:
-        """Keep a Data packet that arrived at `now` (ns), `is_unsolicited` if nobody had asked for it."""
+        """Insert a Data packet that arrived at `now` (ns); `is_unsolicited` without a pending Interest."""
         room = self._room
         if room <= 0:
             return
@@ -124,7 +111,7 @@ class ContentStore:
             names.append(name)
         for name in names:
             del self._packets[name]
-            self._policy.gone(name)
+            self._policy.erased(name)
             self._unindex(name)
         return len(names)
 
@@ -138,14 +125,14 @@ class ContentStore:
         if found is None or (interest.must_be_fresh and found[1] + found[0].freshness_ms * MS <= now):
             if not interest.can_be_prefix and not ends_with_digest(name):
                 return None
-            found = self._find_otherwise(interest, now)
+            found = self._find_by_prefix(interest, now)
         if found is None or not self.serves:
             return None
         data = found[0]
         self._used(data.name)
         return data
 
-    def _find_otherwise(self, interest: Interest, now: int) -> tuple[Data, int] | None:
+    def _find_by_prefix(self, interest: Interest, now: int) -> tuple[Data, int] | None:
         """Return a packet by its implicit digest, or under a prefix, with its time of arrival."""
         name = interest.name
         if ends_with_digest(name):

@@ -1,4 +1,4 @@
-"""What a forwarder counts: packets, and what became of them."""
+"""Counters of a forwarder."""
 
 from collections import Counter
 from operator import attrgetter
@@ -9,20 +9,20 @@ _packets = attrgetter(*PACKET_COUNTERS)
 
 
 class Counters:
-    """Packets and what became of them, counted where it happens.
+    """Packets by kind and by outcome.
 
-    All packets that come in count; of those that go out, LLIs, items pushed under them, and their Nacks
-    count in FeedTable.counters instead. Those of faces that are gone stay in the sums.
+    All incoming packets count. Outgoing LLIs, items pushed under them, and their Nacks count in
+    FeedTable.counters instead. The sums include removed faces.
 
     Attributes:
         in_interests ... out_nacks: of all faces; each Face has its own.
         cs_hits, cs_misses: Interests looked up in the content store.
         aggregated: Interests for which another face waited already.
         satisfied, expired: PIT entries.
-        unsolicited: Data that nobody has asked for.
-        looped: Interests that have been here before.
+        unsolicited: Data without a pending Interest.
+        looped: Interests dropped as loops.
         hop_limit_reached, no_route, out_of_scope, pit_full: Interests not sent on for that reason.
-        malformed: packets that are none.
+        malformed: packets that cannot be parsed.
     """
 
     _OF_NODE = (
@@ -57,7 +57,7 @@ class Counters:
         self.malformed = 0
 
     def keep(self, face: Face) -> None:
-        """Remember what a face has counted that is being removed."""
+        """Add the counters of a face that is being removed to the sums."""
         for name in PACKET_COUNTERS:
             self._gone[name] += getattr(face, name)
 

@@ -12,13 +12,11 @@ _MOST = 1 << 18
 
 
 class DeadNonces:
-    """Hashes of (name, nonce), 64 bit: a stranger's Interest is taken for a dead one once in 2**40 or so.
+    """Hashes of (name, nonce), 64 bit: about one in 2**40 other Interests is taken for a dead one.
 
     Args:
         most: nonces held at most in each of the two generations; with more, the older one goes early.
     """
-
-    __slots__ = ("_most", "_new", "_old", "_turn")
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -29,19 +27,19 @@ class DeadNonces:
     def add(self, name: bytes, nonce: int, now: int) -> None:
         """Remember an Interest at `now` (ns)."""
         if now >= self._turn:
-            self._turn_over(now)
+            self._rotate(now)
         if len(self._new) >= self._most:
             self._old, self._new = self._new, set()
         self._new.add(hash((name, nonce)))
 
     def has(self, name: bytes, nonce: int, now: int) -> bool:
-        """Tell whether an Interest is remembered at `now` (ns)."""
+        """Return whether an Interest is on the list at `now` (ns)."""
         if now >= self._turn:
-            self._turn_over(now)
+            self._rotate(now)
         known = hash((name, nonce))
         return known in self._new or known in self._old
 
-    def _turn_over(self, now: int) -> None:
+    def _rotate(self, now: int) -> None:
         half = LIFETIME // 2
         self._old = self._new if now < self._turn + half else set()
         self._new = set()

@@ -1,6 +1,6 @@
-"""Which Data packet leaves a full content store (NFD developer guide, section 3.3.2).
+"""Eviction policies of the content store (NFD developer guide, section 3.3.2).
 
-A policy is told of every packet that the store takes in, uses and lets go of, and names the next victim.
+The store notifies its policy of every packet that it inserts, uses and erases; the policy names the victim.
 """
 
 from collections import OrderedDict
@@ -20,11 +20,11 @@ class Policy(Protocol):
     """An order in which packets are evicted. They are known by name.
 
     Attributes:
-        NAME: what a configuration file calls it.
-        arrived: called with (data, arrival in ns, whether it is unsolicited) for what comes in, also in the
-            place of one of the same name; None if the policy does not care.
+        NAME: in configuration files.
+        arrived: called with (data, arrival in ns, whether it is unsolicited) for a packet that is inserted or
+            replaced; None if the policy ignores it.
         used: called with a name when that packet answers an Interest.
-        evict: takes a packet out of the store's, of which there is one at least; returns what stood there.
+        evict: removes a packet from the store's, which are not empty; returns its entry.
     """
 
     NAME: ClassVar[str]
@@ -32,8 +32,8 @@ class Policy(Protocol):
     used: Callable[[bytes], None]
     evict: Callable[[], tuple[bytes, Entry]]
 
-    def gone(self, name: bytes) -> None:
-        """Take note that a packet has been erased."""
+    def erased(self, name: bytes) -> None:
+        """Handle that a packet has been erased."""
         ...
 
 
@@ -50,15 +50,15 @@ class Lru:
         self.used: Callable[[bytes], None] = packets.move_to_end
         self.evict: Callable[[], tuple[bytes, Entry]] = partial(packets.popitem, False)
 
-    def gone(self, name: bytes) -> None:
+    def erased(self, name: bytes) -> None:
         """See Policy."""
 
 
 class PriorityFifo:
-    """Those that nobody has asked for; then those that are stale, the longest so first; then by arrival.
+    """Unsolicited packets first; then stale ones, in order of becoming stale; then by arrival.
 
-    NFD moves packets to the stale ones by timers. Here they stand in a heap by the time at which they become
-    stale, and are looked at when one has to go. Time is that of the latest arrival.
+    NFD moves packets to the stale ones by timers. Here a heap has them by the time at which they become
+    stale, and is read on eviction. Time is that of the latest arrival.
     """
 
     NAME: ClassVar[str] = "priority_fifo"
@@ -91,7 +91,7 @@ class PriorityFifo:
             self._stale = [item for item in self._stale if self._fifo.get(item[2]) == item[1]]
             heapify(self._stale)
 
-    def gone(self, name: bytes) -> None:
+    def erased(self, name: bytes) -> None:
         """See Policy."""
         self._unsolicited.pop(name, None)
         self._fifo.pop(name, None)
@@ -101,7 +101,7 @@ class PriorityFifo:
         return name, self._packets.pop(name)
 
     def _victim(self) -> bytes:
-        """Take the next one to go out of its queue."""
+        """Remove and return the next victim."""
         if self._unsolicited:
             return self._unsolicited.popitem(last=False)[0]
         while self._stale and self._stale[0][0] <= self._now:

@@ -1,4 +1,4 @@
-"""Faces, as tables, strategies and management see them: what is behind one, and what has passed.
+"""Faces, as tables, strategies and management see them: settings and counters.
 
 A face's link service (forwarder.links.link) and its socket (forwarder.faces) are elsewhere; a Face is the
 record that they, the core and the management protocol share. Numbers are those of the NFD management
@@ -17,10 +17,10 @@ INTERNAL_FACE = 1
 """The face of a node's own management."""
 
 CONTENT_STORE_FACE = 254
-"""Where Data from the content store are said to come from."""
+"""IncomingFaceId of Data from the content store."""
 
 NULL_FACE = 255
-"""A face that nothing comes from, and where what is sent is gone."""
+"""A face that never receives, and that drops all packets sent to it."""
 
 FIRST_FACE = 256
 """Where a forwarder that others talk to begins to number its faces: those below are reserved."""
@@ -39,7 +39,7 @@ class Scope(IntEnum):
 
 
 class Persistency(IntEnum):
-    """What ends a face (NFD FaceMgmt): its failure; that or being idle; only a command."""
+    """What closes a face (NFD FaceMgmt): failure; failure or idleness; only a command."""
 
     PERSISTENT = 0
     ON_DEMAND = 1
@@ -47,7 +47,7 @@ class Persistency(IntEnum):
 
 
 class LinkType(IntEnum):
-    """Who hears what is sent on a face: one; all of a group; some of a group, not always the same."""
+    """Receivers of a face: one; all of a group; some of a group, not always the same."""
 
     POINT_TO_POINT = 0
     MULTI_ACCESS = 1
@@ -66,48 +66,18 @@ class Face:
         mtu: largest frame that it takes, bytes; None if it takes any.
         expiry: when it will be closed unless something comes in, ns; None if never.
         is_up: whether its link works.
-        is_proven: whether its neighbour is known to receive what is sent there; who writes from an address
-            may have made that up.
-        local_fields: whether NextHopFaceId and IncomingFaceId are in use on it.
-        is_reliable: whether lost frames are sent again (NDNLPv2 link reliability).
+        is_proven: whether its neighbour is known to receive at its address, which may be spoofed.
+        local_fields: whether NextHopFaceId and IncomingFaceId are enabled.
+        is_reliable: whether lost frames are retransmitted (NDNLPv2 link reliability).
         is_marking: whether it marks congestion.
         marking_interval: NFD's BaseCongestionMarkingInterval, ns.
         marking_threshold: NFD's DefaultCongestionThreshold, bytes.
-        pacer: of a link whose rate is known; None if it is not.
-        touches: pending Interests that have, or had, a record of it, and about as many at most that are over:
-            forwarder.tables.pit.tidy() has it hold no more than `most_touches`.
+        pacer: of a link of known rate; else None.
+        touches: PIT entries that have, or had, a record of it; forwarder.tables.pit.compact() bounds them by
+            `most_touches`.
         in_interests ... out_nacks: network-layer packets.
         in_bytes, out_bytes: of the frames that carried them.
     """
-
-    __slots__ = (
-        "expiry",
-        "in_bytes",
-        "in_data",
-        "in_interests",
-        "in_nacks",
-        "is_local",
-        "is_marking",
-        "is_proven",
-        "is_reliable",
-        "is_up",
-        "link_type",
-        "local_fields",
-        "local_uri",
-        "marking_interval",
-        "marking_threshold",
-        "most_touches",
-        "mtu",
-        "number",
-        "out_bytes",
-        "out_data",
-        "out_interests",
-        "out_nacks",
-        "pacer",
-        "persistency",
-        "touches",
-        "uri",
-    )
 
     def __init__(
         self,

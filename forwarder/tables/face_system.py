@@ -1,4 +1,4 @@
-"""Making and closing faces: what the management protocol asks of whoever owns the sockets.
+"""Creating and closing faces: the interface between the management protocol and the owner of sockets.
 
 The protocol (forwarder.management) is sans-IO and knows faces only as records; forwarder.faces implements
 FaceSystem over sockets, and the tests implement it over nothing. Codes and numbers are those of the NFD
@@ -14,7 +14,7 @@ from forwarder.tables.face import Face, Persistency
 
 
 class FaceEvent(IntEnum):
-    """What happens to a face (FaceEventKind)."""
+    """Events of faces (FaceEventKind)."""
 
     CREATED = 1
     DESTROYED = 2
@@ -30,7 +30,7 @@ CONGESTION_MARKING = 4
 
 @dataclass(frozen=True)
 class FaceParameters:
-    """What a command asks of a face; None where it says nothing.
+    """Parameters of a face in a command; None if absent.
 
     Attributes:
         uri, local_uri: FaceUris, not necessarily canonical.
@@ -38,7 +38,7 @@ class FaceParameters:
         mtu: bytes.
         marking_interval: ns.
         marking_threshold: bytes.
-        flags, mask: bits to set, and which of them are meant; both or neither.
+        flags, mask: bits to set, and which of them apply; both or neither.
     """
 
     uri: str | None = None
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 
 
 class FaceSystem(Protocol):
-    """All faces of a node that applications and neighbours come by."""
+    """The faces of a node to applications and neighbours."""
 
     def create(self, wanted: FaceParameters, now: int, reply: Callable[[Outcome], None]) -> None:
         """Make a face, at `now` (ns), and call `reply`, at once or when a connection stands or has failed."""

@@ -24,11 +24,9 @@ class Fib:
     """Routes by prefix.
 
     A look-up tries only the prefix lengths that some route has, longest first: the number of hash probes
-    is that of distinct lengths, not of components or routes. A face that goes is looked up, too: its routes
-    are found without a look at those of others.
+    is that of distinct lengths, not of components or routes. Routes are indexed by face, too, for removal
+    with it.
     """
-
-    __slots__ = ("_by_length", "_lengths", "_of_face", "_routes", "_suspended", "changes")
 
     def __init__(self) -> None:
         self.changes = 0

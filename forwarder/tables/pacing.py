@@ -1,4 +1,4 @@
-"""A link of known rate, seen from its sender: when it is busy, and who shares it.
+"""Pacing on a link of known rate, shared by streams.
 
 Theory of operation. Whatever is sent on the link is charged to it, as if it queued for the link's rate; the
 backlog is what a queue at the link would hold. Two kinds of streams share it. Items of a feed wait in the
@@ -25,19 +25,8 @@ class Pacer:
 
     Args:
         rate_mbit: its rate, Mbit/s.
-        overhead: bytes that a frame has on top of what is handed over.
+        overhead: bytes that lower layers add to a frame.
     """
-
-    __slots__ = (
-        "_busy_until",
-        "_handed_over",
-        "_idle",
-        "_mark",
-        "_most",
-        "_ns_per_byte",
-        "_overhead",
-        "_streams",
-    )
 
     def __init__(self, rate_mbit: float, overhead: int = 42) -> None:
         self._ns_per_byte = 8000 / rate_mbit
@@ -47,7 +36,7 @@ class Pacer:
         self._most = max(_MOST_BACKLOG, 4 * a_few)
         self._idle = a_few // _FRAMES
         self._busy_until = 0
-        self._handed_over = 0  # time on the link of what is on its way to it
+        self._handed_over = 0  # time on the link of packets handed over and not yet sent
         self._streams: dict[bytes, int] = {}
 
     def sent(self, size: int, now: int) -> None:
@@ -59,7 +48,7 @@ class Pacer:
         self._handed_over += self._time(size)
 
     def all_sent(self) -> None:
-        """Note that what was on its way has been sent, or dropped."""
+        """Record that all packets handed over have been sent, or dropped."""
         self._handed_over = 0
 
     def seen(self, stream: bytes, now: int) -> None:
@@ -70,7 +59,7 @@ class Pacer:
             self._streams[stream] = now
 
     def is_congested(self, now: int) -> bool:
-        """Tell whether what is sent now should carry a mark."""
+        """Return whether a packet sent now should carry a mark."""
         return self._busy_until > now + self._mark
 
     def next_turn(self, size: int, now: int) -> int:

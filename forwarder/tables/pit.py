@@ -64,11 +64,11 @@ class OutRecord:
 
 @dataclass(slots=True)
 class Tags:
-    """What a strategy tells others of its kind in NDNLPv2 header fields.
+    """NDNLPv2 header fields by which strategies signal to those of other nodes.
 
     Attributes:
         non_discovery: the Interest is not to be flooded where no route is known (NonDiscovery).
-        announcement: whose Data it is to be answered with (PrefixAnnouncement): a Data packet, or None.
+        announcement: PrefixAnnouncement to send with the Data: a Data packet, or None.
     """
 
     non_discovery: bool = False
@@ -86,10 +86,10 @@ class PitEntry:
         in_records, out_records: at most one a face.
         deadline: the latest expiry that an Interest for it has had, ns; -1 before the first.
         is_live: whether it is in the table.
-        passed: names of Data that have passed a persistent Interest, oldest first; None if there is none.
-        strategy: what decides about it.
-        notes: whatever the strategy wants to remember with it.
-        tags: header fields that go with its packets; None if none do.
+        passed: names of Data sent for a persistent Interest, oldest first; None if there is none.
+        strategy: of its name.
+        notes: state of the strategy.
+        tags: header fields of its packets; None without.
     """
 
     __slots__ = (
@@ -122,7 +122,7 @@ class PitEntry:
 
     @property
     def is_satisfied(self) -> bool:
-        """Whether nobody waits any more, and it stays for its strategy to learn from late answers."""
+        """Whether it has no downstreams left, and stays only for its strategy to learn from late answers."""
         return not self.in_records
 
     def out_record(self, face: int) -> OutRecord | None:
@@ -133,7 +133,7 @@ class PitEntry:
         return None
 
     def is_pending(self, now: int, but: int = -1) -> bool:
-        """Tell whether it has been sent somewhere that may still answer, other than face `but`."""
+        """Return whether an upstream other than face `but` may still answer."""
         return any(
             record.nacked is None and record.expiry > now and record.face != but
             for record in self.out_records
@@ -144,14 +144,14 @@ class PitEntry:
         return max([record.sent for record in self.out_records])
 
     def waits_for(self, face: int, nonce: int) -> bool:
-        """Tell whether an Interest with this nonce has come from a face, and is the newest from there."""
+        """Return whether the newest Interest from a face has this nonce."""
         return any(record.face == face and record.nonce == nonce for record in self.in_records)
 
     def is_loop(self, face: int, nonce: int) -> bool:
-        """Tell whether an Interest from `face` with `nonce` has been here before, and left.
+        """Return whether an Interest from `face` with `nonce` has looped.
 
-        The same nonce from the same face is the link's duplicate or the consumer's own repetition. If it
-        comes again more than _MOST_COPIES times, it goes round a ring in which every node takes it for that.
+        The same nonce from the same face is the link's duplicate or the consumer's own repetition; if it
+        comes more than _MOST_COPIES times, it circulates in a ring whose nodes all take it for that.
         """
         for record in self.in_records:
             if record.nonce == nonce:
@@ -159,7 +159,7 @@ class PitEntry:
         return any(record.nonce == nonce for record in self.out_records)
 
     def set_in_record(self, record: InRecord) -> bool:
-        """Add or replace the record of a downstream face; tell whether it joins others that wait."""
+        """Add or replace the record of a downstream face; return whether there are others."""
         for before in self.in_records:
             if before.face == record.face:
                 record.copies = before.copies + 1 if before.nonce == record.nonce else 0
@@ -205,8 +205,8 @@ class PitEntry:
         self.out_records = [r for r in self.out_records if r.face != face]
 
 
-def tidy(face: Face) -> list[PitEntry]:
-    """Remove entries that are over, and repetitions, from what a face touches; return the rest."""
+def compact(face: Face) -> list[PitEntry]:
+    """Remove ended entries and duplicates from a face's touches; return the rest."""
     face.touches = list(dict.fromkeys([each for each in face.touches if each.is_live]))
     face.most_touches = 2 * len(face.touches) + SPARE
     return face.touches
@@ -214,8 +214,6 @@ def tidy(face: Face) -> list[PitEntry]:
 
 class Pit:
     """The table, with timers of the entries' expiry."""
-
-    __slots__ = ("_digests", "_entries", "_loose", "_prefixes", "timers")
 
     def __init__(self) -> None:
         self._entries: dict[Key, PitEntry] = {}
@@ -247,7 +245,7 @@ class Pit:
             self.timers.set(entry, expiry)
 
     def expire_at(self, entry: PitEntry, deadline: int) -> None:
-        """Let a live entry expire at `deadline` (ns), even if that is sooner."""
+        """Set the deadline of a live entry (ns), even to an earlier one."""
         entry.deadline = deadline
         self.timers.set(entry, deadline)
 
@@ -257,7 +255,7 @@ class Pit:
         self._forget(entry)
 
     def expire(self, now: int) -> list[PitEntry]:
-        """Remove and return the entries whose lifetime is over."""
+        """Remove and return expired entries."""
         due = self.timers.expire(now)
         for entry in due:
             self._forget(entry)
@@ -276,7 +274,7 @@ class Pit:
             self._loose -= 1
 
     def may_match(self, name: bytes) -> bool:
-        """Tell whether Data of this name may satisfy an entry."""
+        """Return whether Data of this name may satisfy an entry."""
         entries = self._entries
         return bool(self._loose or (name, False, False) in entries or (name, False, True) in entries)
 

@@ -1,7 +1,8 @@
-"""How long the prefixes in a table are, in bytes.
+"""The lengths of prefixes in a table, in bytes.
 
 A look-up by prefix that tried every prefix of a name would take time quadratic in the name's size: one packet
-of some thousand empty components would cost as much as thousands of others. Most lengths are nobody's.
+of some thousand empty components would cost as much as thousands of others. Most lengths do not occur in a
+table.
 """
 
 from collections.abc import Iterable
@@ -9,8 +10,6 @@ from collections.abc import Iterable
 
 class Lengths:
     """The lengths of the prefixes that are in a table."""
-
-    __slots__ = ("_counts",)
 
     def __init__(self) -> None:
         self._counts: dict[int, int] = {}
@@ -20,7 +19,7 @@ class Lengths:
         self._counts[len(prefix)] = self._counts.get(len(prefix), 0) + 1
 
     def remove(self, prefix: bytes) -> None:
-        """Note that a prefix has left the table; it must have been added."""
+        """Remove the length of a prefix that has left the table; it must have been added."""
         left = self._counts[len(prefix)] - 1
         if left:
             self._counts[len(prefix)] = left

@@ -30,7 +30,7 @@ class Origin(IntEnum):
 
 
 class RouteFlag(IntFlag):
-    """What a route means for the prefixes below it (NFD RibMgmt).
+    """Flags of a route for the prefixes below it (NFD RibMgmt).
 
     CHILD_INHERIT: they have it too. CAPTURE: they, and its own prefix, have none from above.
     """
@@ -40,7 +40,7 @@ class RouteFlag(IntFlag):
 
 
 class NextHops(Protocol):
-    """What a Rib needs of a FIB."""
+    """The part of a FIB that a Rib uses."""
 
     def add(self, prefix: bytes, face: int, cost: int, above: int) -> None:
         """Add a next hop, or change it; `above` as in forwarder.tables.fib.NextHop."""
@@ -56,11 +56,11 @@ class Route:
     """One route of a prefix.
 
     Attributes:
-        prefix, face, origin: what tells it from others.
+        prefix, face, origin: its key.
         cost: lower is better.
-        flags: RouteFlag bits, and whatever others were asked for.
-        deadline: when it ends, ns; -1 if only by a command.
-        announcement: the Data packet that it was made from; None if it was made otherwise.
+        flags: RouteFlag bits, and others as requested.
+        deadline: of its expiry, ns; -1 if it does not expire.
+        announcement: its prefix announcement, a Data packet; None without.
     """
 
     prefix: bytes
@@ -76,7 +76,7 @@ class Rib:
     """The table.
 
     Args:
-        fib: where the next hops go. What others put there stays, unless it is of the same prefix and face.
+        fib: receives the next hops. Next hops of other origin stay, unless prefix and face are equal.
     """
 
     def __init__(self, fib: NextHops) -> None:
@@ -121,7 +121,7 @@ class Rib:
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """End the routes whose time is over."""
+        """Remove expired routes."""
         for route in self._timers.expire(now):
             self._forget(route)
             self._settle(route.prefix)
@@ -166,7 +166,7 @@ class Rib:
             self._install(prefix, self._next_hops(prefix))
 
     def _next_hops(self, prefix: bytes) -> dict[int, tuple[int, int]]:
-        """Return what a prefix sends to: face -> (cost, above)."""
+        """Return the next hops of a prefix: face -> (cost, inherited from above)."""
         hops: dict[int, tuple[int, int]] = {}
         for above, end in enumerate(reversed([0, *prefix_ends(prefix)])):
             routes = self._routes.get(prefix[:end], {}).values()

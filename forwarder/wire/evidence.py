@@ -15,20 +15,20 @@ MOST_HOPS: Final = 64
 """Evidence from further away counts for nothing: more hops than a path has."""
 LAST_NUMBER: Final = (1 << 64) - 2
 MOST_LEAP: Final = 1 << 32
-"""A number that is further ahead than this is not believed: what a liar has said must leave room above it."""
+"""Longest believable lead of a number: a forged one must leave room for higher ones."""
 _MOST_FIRST: Final = 1 << 63
 PROOF_BYTES: Final = 64
 _DOMAIN: Final = b"feednet source\0"  # no packet begins so
 
 
 class Evidence(NamedTuple):
-    """What a node knows of a source.
+    """A node's evidence of a source.
 
     Attributes:
-        number: the newest that it has heard of; only a source issues a higher one.
+        number: the highest received; only a source issues a higher one.
         hops: to the source that has issued it, at that time.
         proof: the signature of the number by the feed's key, 64 bytes; empty if the source does not have that
-            key, or the proof is known. It has no part in comparisons.
+            key, or the proof is known. Comparisons ignore it.
     """
 
     number: int
@@ -36,14 +36,14 @@ class Evidence(NamedTuple):
     proof: bytes = b""
 
     def beats(self, other: "Evidence | None") -> bool:
-        """Tell whether it is strictly better: newer, or as new and from nearer; any is better than none."""
+        """Return whether it is strictly better: newer, or as new and nearer; any is better than none."""
         if other is None:
             return True
         return self.number > other.number or (self.number == other.number and self.hops < other.hops)
 
     @property
     def onward(self) -> "Evidence":
-        """What a node holds that takes its owner for upstream."""
+        """The evidence of a node that takes this one's owner for upstream."""
         return Evidence(self.number, self.hops + 1, self.proof)
 
     @property
@@ -52,7 +52,7 @@ class Evidence(NamedTuple):
         return Evidence(self.number, self.hops)
 
     def is_believable(self, known: "Evidence | None") -> bool:
-        """Tell whether its number is no further ahead than sources get, given what is known."""
+        """Return whether its number's lead over known evidence is believable."""
         return self.number <= (_MOST_FIRST if known is None else known.number + MOST_LEAP)
 
 
@@ -73,5 +73,5 @@ def decode_evidence(value: bytes) -> Evidence:
 
 
 def proven_text(feed: bytes, number: int) -> bytes:
-    """Return what a source signs, by the feed's key, when it issues a number."""
+    """Return the text that a source signs, by the feed's key, when it issues a number."""
     return _DOMAIN + number.to_bytes(8, "big") + feed

@@ -37,8 +37,7 @@ def item_name(feed: bytes, seq: int) -> bytes:
 def split_item(name: bytes) -> tuple[bytes, int] | None:
     """Split an item's name into (feed, seq); None if it does not have an item's form.
 
-    Reads from the end and does not walk the feed's name: whoever has not met this feed before must
-    call check_feed_name().
+    Reads from the end and does not parse the feed's name: for a new feed, call check_feed_name().
     """
     for size, header in _SEQUENCE_HEADERS:
         at = len(name) - size - 2
@@ -56,7 +55,7 @@ def split_item(name: bytes) -> tuple[bytes, int] | None:
 
 
 def is_item_name(name: bytes) -> bool:
-    """Tell whether a name is an item's and well formed, key and number being components of their own."""
+    """Return whether a name is an item's and well formed, with key and number as components."""
     parts = split_item(name)
     if parts is None:
         return False

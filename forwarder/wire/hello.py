@@ -1,5 +1,4 @@
-"""Hello: what two neighbours tell each other of all feeds of their link at once (docs/controlled-push.md,
-section 7).
+"""Hello: a message between two neighbours about all feeds of their link (docs/controlled-push.md, section 7).
 
 A field of an LpPacket without a fragment; forwarders that do not know it ignore it. A feed is named by a
 reference of 8 bytes.
@@ -30,13 +29,13 @@ MOST_STANDINGS: Final = 40
 
 
 class Standing(NamedTuple):
-    """Where a grant stands, as one of its two ends sees it.
+    """The state of a grant at one of its two ends.
 
     Attributes:
         reference: of the feed.
-        next: the next item to be sent, or the first that has not come; None if there is no such grant.
+        next: the next item to send, or the first that has not arrived; None if there is no such grant.
         limit: the last item granted; None likewise.
-        evidence: what the upstream has offered; None if it knows no source.
+        evidence: of the upstream; None if it knows no source.
     """
 
     reference: bytes
@@ -49,14 +48,13 @@ class Hello(NamedTuple):
     """A Hello.
 
     Attributes:
-        number: to be replied to; None if no reply is wanted.
-        reply: the number of the Hello that is replied to; None if none is.
-        granted: digest of what the receiver has granted the sender, see digest(); None if absent.
-        held: membership() of what the sender has granted the receiver, who replies with its own; None if
-            absent.
-        haves: grants of the sender, to be compared.
-        states: grants of the receiver, as they stand at the sender.
-        is_forgotten: the sender has given up all that it has granted the receiver, or knows of nothing.
+        number: to be echoed in a reply; None if no reply is requested.
+        reply: the number of the Hello that it replies to; None if it is no reply.
+        granted: digest of the receiver's grants to the sender, see digest(); None if absent.
+        held: membership() of the sender's grants to the receiver, which replies with its own; None if absent.
+        haves: grants of the sender, for comparison.
+        states: grants of the receiver, as the sender has them.
+        is_forgotten: the sender has no grants to the receiver, or has withdrawn them.
     """
 
     number: int | None = None
@@ -74,14 +72,14 @@ def reference(feed: bytes) -> bytes:
 
 
 def digest(standings: Iterable[Standing]) -> bytes:
-    """Return what both ends of a link compute alike if they agree on all grants from one to the other."""
+    """Return a hash that is equal at both ends of a link if they agree on all grants in one direction."""
     return hashlib.sha256(b"".join(sorted(map(encode, standings)))).digest()[:REFERENCE_BYTES]
 
 
 def membership(standings: Iterable[Standing]) -> bytes:
-    """Return the digest of which grants there are, and what was offered for them, however far they are.
+    """Return a digest of the existing grants and their evidence, whatever their progress.
 
-    Items that are under way make no difference.
+    Items in flight make no difference.
     """
     return digest(standing._replace(next=None, limit=None) for standing in standings)
 

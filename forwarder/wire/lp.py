@@ -29,14 +29,14 @@ TX_SEQUENCE: Final = 0x0348
 _NON_DISCOVERY: Final = 0x034C
 _PREFIX_ANNOUNCEMENT: Final = 0x0350
 FEED_STATE: Final = 0x0370
-"""Ours: what the sender of a pushed item knows of the feed. A non-critical header field."""
+"""Ours: the sender's state of the feed of a pushed item. A non-critical header field."""
 _FEED: Final = 7  # a Name
 _TIP: Final = 0x0371
 _LIMIT: Final = 0x0372
 _FIRST: Final = 0x0373
 _EVIDENCE: Final = 0x0374
 HELLO: Final = 0x0378
-"""Ours: what a neighbour says of all feeds of the link (forwarder.wire.hello). Non-critical, too."""
+"""Ours: a message about all feeds of the link (forwarder.wire.hello). Non-critical, too."""
 
 CONGESTION: Final = 50
 DUPLICATE: Final = 100
@@ -57,17 +57,16 @@ class LpPacket:
         nack_reason: None unless a Nack; 0 if the Nack gives no reason.
         pit_token: opaque bytes to be returned with the answer, or None.
         congestion_mark: 0 if absent.
-        incoming_face: FaceId that a packet came in on, told to an application; None if absent.
-        next_hop_face: FaceId that an application wants its Interest sent to; None if absent.
-        cache_policy: CachePolicyType: NO_CACHE if the Data is not to be kept, 0 if it is not said; None if
-            the field is absent.
-        tx_sequence: number of this frame, which the receiver is to acknowledge; None if absent.
-        acks: TxSequences that are acknowledged.
+        incoming_face: IncomingFaceId, for applications; None if absent.
+        next_hop_face: NextHopFaceId, by which an application chooses an Interest's next hop; None if absent.
+        cache_policy: CachePolicyType: NO_CACHE, or 0 if the type is missing; None if the field is absent.
+        tx_sequence: TxSequence of this frame, to be acknowledged; None if absent.
+        acks: acknowledged TxSequences.
         non_discovery: the Interest is not to be flooded where no route is known.
         announcement: PrefixAnnouncement's content, a Data packet; None if absent.
-        tip, limit: FeedState: newest item that the sender has verified, and last item that it will push
-            under the credit it was given; both None if absent.
-        feed: FeedState's Name, in a packet that has no fragment to tell the feed by; None if absent.
+        tip, limit: FeedState: newest item that the sender has verified, and last item that it will push under
+            its credit; both None if absent.
+        feed: FeedState's Name, in a packet without a fragment; None if absent.
         first: FeedState's First: the oldest item that the sender can push; None if absent.
         evidence: FeedState's Evidence of a source; None if absent.
         hello: Hello's value, in a packet without a fragment; None if absent.

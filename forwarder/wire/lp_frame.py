@@ -1,7 +1,7 @@
-"""An LpPacket as the two ends of a link see it: header fields that they do not look into, and a fragment.
+"""An LpPacket as the two ends of a link see it: opaque header fields and a fragment.
 
-A link service adds its own fields to what the core made, and takes them off again (NDNLPv2, NFD wiki
-revision 63). All others pass through as the bytes they are, so that none is lost, known or not.
+A link service adds its own fields to the core's packet, and removes them at the other end (NDNLPv2, NFD wiki
+revision 63). All others pass through unchanged, known or not.
 """
 
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ ACK_BYTES = 12
 FRAGMENT_HEADERS = 34
 """Most that an LpPacket adds to a fragment: its own and the Fragment's header, Sequence, index, count."""
 SEQUENCE_MASK = 0xFFFF_FFFF_FFFF_FFFF
-"""Sequence and TxSequence have 64 bits, and begin anew after the last."""
+"""Sequence and TxSequence have 64 bits, and wrap."""
 
 
 class Frame(NamedTuple):
-    """What a frame carries besides its link's own fields.
+    """The content of a frame without its link's own fields.
 
     Attributes:
         head: header fields that come before Ack, end to end.
@@ -44,7 +44,7 @@ class Frame(NamedTuple):
 
 
 def open_frame(packet: bytes) -> Frame:
-    """Take a packet apart, bare or an LpPacket; raise MalformedPacket.
+    """Split a packet, bare or an LpPacket; raise MalformedPacket.
 
     Of an LpPacket, parse_lp() has checked the fields before.
     """

@@ -62,7 +62,7 @@ def prefix_ends(name: bytes) -> list[int]:
                 break
     except IndexError:
         raise MalformedPacket(CUT_SHORT) from None
-    if at < size:  # digests, and what takes more than a byte
+    if at < size:  # digests, and types or lengths of several bytes
         for kind, start, end in elements(name, at, size):
             _check_component(kind, end - start)
             ends.append(end)
@@ -73,10 +73,9 @@ def prefix_ends(name: bytes) -> list[int]:
 
 
 def ends_with_digest(name: bytes) -> bool:
-    """Tell whether a name ends with an implicit digest.
+    """Return whether a name ends with an implicit digest.
 
-    Looks at the end only, so a component that happens to hold the same bytes also counts; whoever acts
-    on the answer compares the digest itself.
+    It reads the end only, so a component with the same bytes also counts; callers compare the digest itself.
     """
     return name[-DIGEST_COMPONENT_BYTES:-32] == b"\x01\x20"
 

@@ -62,7 +62,7 @@ LARGEST_PACKET: Final = 8800
 """Largest Interest or Data packet that every node passes on, bytes (ndn-cxx MAX_NDN_PACKET_SIZE)."""
 
 MOST_LIFETIME_MS: Final = 3_600_000
-"""Longest that an Interest is kept, ms, whatever it asks for: a stranger's would stay for ever."""
+"""Longest lifetime of an Interest, ms: state must end, whatever InterestLifetime is."""
 SENT_HOP_LIMIT: Final = 32
 """HopLimit that our own consumers and relays put into their Interests."""
 
@@ -287,7 +287,7 @@ def make_interest(
 
 
 def read_name(wire: bytes) -> bytes:
-    """Return the name of an Interest or Data packet, of which nothing else is read; raise MalformedPacket."""
+    """Return the name of an Interest or Data packet without parsing the rest; raise MalformedPacket."""
     kind, at, end = read_header(wire, 0, len(wire))
     if kind not in (INTEREST, DATA):
         raise MalformedPacket("neither Interest nor Data")

@@ -19,7 +19,7 @@ def make_persistent(interest: bytes) -> bytes:
 
 
 def is_persistent(interest: Interest) -> bool:
-    """Tell whether an Interest is persistent; the first such element says so, if it is empty."""
+    """Return whether an Interest is persistent: its first such element must be empty."""
     wire = interest.wire
     _, start, end = read_header(wire, 0, len(wire))
     for kind, value, after in elements(wire, start, end):

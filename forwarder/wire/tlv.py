@@ -9,10 +9,10 @@ from typing import Final
 
 
 class MalformedPacket(ValueError):
-    """The bytes are not what the specification allows; the message says why.
+    """The bytes violate the specification; the message says how.
 
-    It says so in words that are few, as reasons are counted: no places. Other readers of packets
-    (captures/dissectors/) use the same words.
+    Messages are a fixed set without offsets, as reasons are counted. Other parsers (captures/dissectors/) use
+    the same ones.
     """
 
 

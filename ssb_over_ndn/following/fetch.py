@@ -30,7 +30,7 @@ class CongestionWindow:
         self._until = 0
 
     def arrived(self, in_flight: int) -> None:
-        """Grow by an answer, if the window was what held back more: `in_flight` counts the answered one."""
+        """Grow by an answer, if the window was the limit: `in_flight` counts the answered one."""
         if in_flight >= int(self.size):
             self.size += 1 if self.size < self._threshold else 1 / self.size
 
@@ -73,7 +73,7 @@ class Box(Protocol[_Opened]):
         ...
 
     def lacks(self, seq: int) -> bool:
-        """Tell whether there is room for an item, and need of it."""
+        """Return whether an item is lacking, and has room."""
         ...
 
     def open(self, seq: int, data: Data) -> _Opened | None:
@@ -81,7 +81,7 @@ class Box(Protocol[_Opened]):
         ...
 
     def put(self, item: _Opened) -> None:
-        """Take in an item; one that is not lacking, or has no room, is dropped."""
+        """Add an item; one that is not lacking, or has no room, is dropped."""
         ...
 
 
@@ -116,15 +116,15 @@ class Fetcher:
         self._lifetime_ms = lifetime_ms
         self._hint = hint
         self._must_be_fresh = must_be_fresh
-        self._asked = 0  # all up to here have been asked for, or have come
+        self._asked = 0  # all up to here have been requested, or have arrived
         self._flying: dict[int, _Request] = {}
-        self._timers: Timers[int] = Timers()  # of what is flying
+        self._timers: Timers[int] = Timers()  # of items in flight
         self._lost: list[int] = []  # items, a heap
-        self._unsound: set[int] = set()  # items under whose name something else came
+        self._unsound: set[int] = set()  # items whose names brought other Data
         self._outputs: list[bytes] = []
 
     def on_item(self, seq: int, data: Data, mark: int, now: int) -> bool:
-        """Take in a Data packet under an item's name, and its CongestionMark; tell whether it is the item."""
+        """Receive Data under an item's name, and their CongestionMark; return whether they are the item."""
         item = self._inbox.open(seq, data)
         request = self._flying.get(seq)
         if item is None:
@@ -148,7 +148,7 @@ class Fetcher:
             self._flying[seq].is_refused = True
 
     def ask(self, now: int) -> None:
-        """Ask for what is known, has room and fits into the window."""
+        """Request known items as far as room and window allow."""
         last = min(self.tip, self._inbox.limit)
         self._asked = max(self._asked, self._inbox.arrived)
         while len(self._flying) < int(self.window.size):
@@ -163,7 +163,7 @@ class Fetcher:
                 self._send(seq, is_again, now)
 
     def stop(self) -> None:
-        """Forget what is asked for."""
+        """Drop the requests."""
         self._asked = self._inbox.arrived
         for seq in list(self._flying):
             self._end(seq)
@@ -179,7 +179,7 @@ class Fetcher:
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Give up what has not been answered; ask() asks again."""
+        """Time out unanswered requests; ask() repeats them."""
         for seq in self._timers.expire(now):
             request = self._flying.pop(seq)
             heappush(self._lost, seq)
@@ -197,7 +197,7 @@ class Fetcher:
         interest = make_interest(
             self._inbox.name(seq),
             nonce=self._rng.getrandbits(32),
-            # A cache that holds something else may let go of it sooner than of the item.
+            # A cache with other Data may evict them sooner than the item.
             must_be_fresh=self._must_be_fresh or seq in self._unsound,
             lifetime_ms=self._lifetime_ms,
             hop_limit=SENT_HOP_LIMIT,

@@ -1,6 +1,6 @@
-"""Following a feed with classic Interests: a scout finds out which items exist, a fetcher fetches them.
+"""Following a feed with classic Interests: a scout learns which items exist, a fetcher fetches them.
 
-How a subscriber learns of new items is what such layerings differ in; each is a Scout.
+Layerings of this kind differ in their Scout.
 """
 
 from random import Random
@@ -15,12 +15,12 @@ from ssb_over_ndn.following.inbox import Inbox
 
 
 class Scout:
-    """Learns which items of a feed exist. What a scout is not interested in passes it by.
+    """Learns which items of a feed exist. The default methods do nothing.
 
     Attributes:
         tip: the newest item that is known to exist.
-        arrived: the last item that has come, and all before it; kept up to date by the follower.
-        found: packets of items that came in Interests; the follower takes them as if it had asked for them.
+        arrived: the last item that has arrived with all before it; updated by the follower.
+        found: packets of items that came in Interests; the follower receives them like answers.
         outputs: packets to be sent.
     """
 
@@ -37,23 +37,23 @@ class Scout:
         """End."""
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """Take in an Interest."""
+        """Receive an Interest."""
 
     def on_item(self, seq: int, data: Data, now: int) -> None:
-        """Take note of an item, asked for or not, that has come in a packet; `arrived` is up to date."""
+        """Handle an item, requested or not, that has arrived in a packet; `arrived` is up to date."""
 
     def on_data(self, data: Data, now: int) -> None:
-        """Take in a Data packet that is no item."""
+        """Receive a Data packet that is no item."""
 
     def on_nack(self, interest: Interest, now: int) -> None:
-        """Take note that an Interest, not for an item, was refused."""
+        """Receive a Nack of an Interest that was not for an item."""
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return None
 
     def wake(self, now: int) -> None:
-        """Act on a deadline, or on what `arrived` has become."""
+        """Process a deadline, or a change of `arrived`."""
 
 
 class Follower:
@@ -167,7 +167,7 @@ class Follower:
             self._scout.on_nack(interest, now)
 
     def _follow_up(self, now: int) -> None:
-        """Ask for what the scout has learnt to exist; a forked feed has ended."""
+        """Request items that the scout has found, unless the feed is forked."""
         if self._inbox.forked_at is not None:
             self._errors.append("fork")
             self.stop(now)

@@ -1,4 +1,4 @@
-"""What has come of a feed and waits: for the items before it, or for the application."""
+"""Received items of a feed that wait for earlier ones, or for the application."""
 
 from collections import Counter
 
@@ -53,7 +53,7 @@ class Inbox:
         return item_name(self.feed, seq)
 
     def lacks(self, seq: int) -> bool:
-        """Tell whether there is room for an item, and need of it."""
+        """Return whether an item is lacking, and has room."""
         return seq <= self.limit and self._items.lacks(seq) and self._items.fork is None
 
     def open(self, seq: int, data: Data) -> Item | None:
@@ -65,7 +65,7 @@ class Inbox:
             return None
 
     def put(self, item: Item) -> None:
-        """Take in an item; one that is not lacking, or has no room, is dropped."""
+        """Add an item; one that is not lacking, or has no room, is dropped."""
         if self.lacks(item.seq):
             self._items.put(item)
 

@@ -1,7 +1,7 @@
-"""The subscribing application: when it follows which feeds, and how fast it takes what comes.
+"""The subscribing application: which feeds it follows when, and how fast it reads.
 
-Everything that does not depend on how items come is here, once: the schedule, pauses, the pace of a slow
-application, and the events that are reported.
+It has all that does not depend on the layering: the schedule, pauses, the pace of a slow application, and the
+events that are reported.
 """
 
 from collections.abc import Mapping
@@ -45,14 +45,14 @@ class Subscriber:
         """Pass a packet to its subscription; there is none before the start and after the end."""
         if self._is_open():
             self._open.receive(packet, now)
-            self._tell_errors(now)
+            self._report_errors(now)
             self._take(now)
 
-    def nudge(self, feed: bytes, now: int) -> None:
-        """Let a feed's subscription act, if it is open: something has changed that it did not see."""
+    def refresh(self, feed: bytes, now: int) -> None:
+        """Wake a feed's subscription, if it is open, after an external change."""
         if self._is_open():
-            self._open.nudge(feed, now)
-            self._tell_errors(now)
+            self._open.refresh(feed, now)
+            self._report_errors(now)
             self._take(now)
 
     def take_outputs(self) -> list[bytes]:
@@ -60,7 +60,7 @@ class Subscriber:
         return self._open.take_outputs()
 
     def take_events(self) -> list[Event]:
-        """Return what happened since the last call."""
+        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -75,29 +75,29 @@ class Subscriber:
         return min(deadline, self._next_take) if self._open.offering else deadline
 
     def wake(self, now: int) -> None:
-        """Subscribe, unsubscribe, take, or let subscriptions act."""
+        """Subscribe, unsubscribe, read items, and wake subscriptions, as far as due."""
         while self._starts and self._starts[-1][0] <= now:
             feed = self._starts.pop()[1]
             self._events.append(Event(now, "joined", self._keys[feed]))
             self._open.start(feed, self._planned[feed], now)
-            self._tell_errors(now)
+            self._report_errors(now)
         if self._stop is not None and self._stop <= now:
             self._stop = None
             self._starts.clear()
             for feed in list(self._open):
                 self._open.stop(feed, now)
-                self._tell_errors(now)
+                self._report_errors(now)
                 self._events.append(Event(now, "stopped", self._keys[feed]))
         if self._is_open():
             self._open.wake(now)
-            self._tell_errors(now)
+            self._report_errors(now)
             self._take(now)
 
     def _is_open(self) -> bool:
         return self._stop is not None
 
     def _take(self, now: int) -> None:
-        """Let the application take what it can take now."""
+        """Read the items that the application's pace allows now."""
         self._next_take = next((end for begin, end in self._pauses if begin <= now < end), self._next_take)
         offering = self._open.offering
         while offering and self._next_take <= now:
@@ -109,9 +109,9 @@ class Subscriber:
             self._events += [Event(now, "delivered", key, item.seq, len(item.message)) for item in items]
             if self._interval is not None:
                 self._next_take = now + self._interval
-            self._tell_errors(now)
+            self._report_errors(now)
 
-    def _tell_errors(self, now: int) -> None:
+    def _report_errors(self, now: int) -> None:
         for feed, word in self._open.take_errors():
             key = self._keys[feed]
             if word == "fork":

@@ -16,9 +16,9 @@ from forwarder.wire.tlv import MalformedPacket
 
 
 class Subscription(Protocol):
-    """The network side of following one feed: every item once, in order, verified, or a named error.
+    """The network side of following one feed: each item once, in order, verified; or a named error.
 
-    Items that are not taken bound what is asked for: a subscription buffers so many and no more.
+    Items that the application has not taken limit requests: the buffer is bounded.
     """
 
     @property
@@ -31,11 +31,11 @@ class Subscription(Protocol):
         ...
 
     def stop(self, now: int) -> None:
-        """Unsubscribe, and tell the network where the protocol can."""
+        """Unsubscribe, and notify the network if the protocol can."""
         ...
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """Take in a packet, as parse_lp() reads it; what is not this feed's is ignored."""
+        """Receive a packet, as parse_lp() reads it; packets of other feeds are ignored."""
         ...
 
     def take_items(self, limit: int | None = None) -> list[Item]:
@@ -43,7 +43,7 @@ class Subscription(Protocol):
         ...
 
     def take_errors(self) -> list[str]:
-        """Return what went wrong since the last call, a word each: "fork" ends it, "no-route" may pass."""
+        """Return the errors since the last call, a word each: "fork" is final, "no-route" is not."""
         ...
 
     def take_outputs(self) -> list[bytes]:
@@ -89,7 +89,7 @@ class Subscriptions:
         self._follow_up(feed)
 
     def stop(self, feed: bytes, now: int) -> None:
-        """Follow a feed no more; its errors can still be taken."""
+        """Unfollow a feed; its errors can still be taken."""
         self._subscriptions[feed].stop(now)
         self._follow_up(feed)
         del self._subscriptions[feed]
@@ -97,7 +97,7 @@ class Subscriptions:
         self.offering.pop(feed, None)
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet; what belongs to no followed feed is ignored."""
+        """Receive a packet; packets of feeds that are not followed are ignored."""
         try:
             header = parse_lp(packet)
             feed = self._feed_of(read_name(header.fragment) if header.fragment else header.feed or b"")
@@ -117,7 +117,7 @@ class Subscriptions:
         return items
 
     def take_errors(self) -> list[tuple[bytes, str]]:
-        """Return what went wrong since the last call: the feed, and Subscription's word."""
+        """Return the errors since the last call: the feed, and Subscription's word."""
         errors, self._errors = self._errors, []
         return errors
 
@@ -126,8 +126,8 @@ class Subscriptions:
         outputs, self._outputs = self._outputs, []
         return outputs
 
-    def nudge(self, feed: bytes, now: int) -> None:
-        """Let a feed's subscription act, if it is followed: something has changed that it did not see."""
+    def refresh(self, feed: bytes, now: int) -> None:
+        """Wake a feed's subscription, if it is followed, after an external change."""
         if feed in self._subscriptions:
             self._subscriptions[feed].wake(now)
             self._follow_up(feed)
@@ -137,7 +137,7 @@ class Subscriptions:
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Let the subscriptions act whose time it is."""
+        """Wake the subscriptions whose deadlines have passed."""
         for feed in self._timers.expire(now):
             self._subscriptions[feed].wake(now)
             self._follow_up(feed)
@@ -150,7 +150,7 @@ class Subscriptions:
         return next((name[:end] for end in prefix_ends(name) if name[:end] in self._subscriptions), None)
 
     def _follow_up(self, feed: bytes) -> None:
-        """Collect what a subscription has to say, after anything that it did."""
+        """Collect a subscription's outputs, errors, items and deadline after any call."""
         subscription = self._subscriptions[feed]
         self._outputs += subscription.take_outputs()
         errors = subscription.take_errors()

@@ -7,7 +7,7 @@ class Timeout:
     """A retransmission time-out. It doubles with each round of losses, until there is an answer.
 
     Attributes:
-        rtt: what is known of the round trip.
+        rtt: the estimate of the round trip.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Timeout:
 
     @property
     def round_trip(self) -> int:
-        """The round-trip time, or what takes its place before the first measurement, ns."""
+        """The round-trip time, ns; a default before the first measurement."""
         return self.rtt.smoothed or self.rtt.timeout()
 
     def answered(self, measured: int | None = None) -> None:

@@ -1,6 +1,6 @@
 """Blobs over NDN: segments under /ssb/blobs/<hash>, named by NDN's conventions, numbered from 0.
 
-A segment's Data packet is not signed by anybody: the hash of the whole blob is in its name, and decides.
+Segments are not signed: the name has the hash of the whole blob, which is verified.
 """
 
 from collections import Counter
@@ -92,12 +92,12 @@ class BlobFetch:
         blobs: where it goes.
         rng: source of nonces.
         hint: the Interests' forwarding hint; empty if there is none.
-        give_up: how long no segment may come, ns.
+        give_up: time-out without a segment, ns.
 
     Attributes:
-        error: why the blob does not come; "" while that is not known.
+        error: why the fetch has failed; "" while it has not.
         is_complete: the blob is in the store.
-        rejected: attempts that brought something else than the blob, by reason.
+        rejected: attempts that brought other data than the blob, by reason.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class BlobFetch:
         self._fetcher.ask(now)
 
     def stop(self) -> None:
-        """Drop what has come."""
+        """Drop the segments received."""
         self._incoming.abort()
         self._fetcher.stop()
 
@@ -143,7 +143,7 @@ class BlobFetch:
         return self.is_complete or bool(self.error)
 
     def receive(self, number: int, header: LpPacket, now: int) -> None:
-        """Take in what has come under a segment's name: Data, or a Nack."""
+        """Receive Data or a Nack under a segment's name."""
         if self.is_over:
             return
         if header.nack_reason is not None:
@@ -198,7 +198,7 @@ class BlobFetch:
             self._fetcher.ask(now)
 
     def _try_again(self, reason: str, now: int) -> None:
-        """Begin anew after something that is not the blob, as a cache on the way may have been deceived."""
+        """Restart after data that are not the blob: a cache on the path may be poisoned."""
         self.rejected[reason] += 1
         self.stop()
         if self.rejected.total() >= _ATTEMPTS:
@@ -208,13 +208,13 @@ class BlobFetch:
 
 
 class BlobFetches:
-    """Blobs that are fetched: so many at once, and again after a pause if they do not come.
+    """Fetches of blobs: a limited number at once; failed ones are repeated after a pause.
 
     Args:
         store: where they go.
         rng: source of nonces.
         where: blob -> the Interests' forwarding hint; None if it is not to be fetched for now.
-        counters: what went wrong, by a few words.
+        counters: errors, by reason.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class BlobFetches:
             self._pauses[blob] = _FIRST_PAUSE
 
     def drop(self, blob: str) -> None:
-        """Let go of a blob that is wanted no more, or has come by another way."""
+        """Stop fetching a blob that is not wanted any more, or has arrived from elsewhere."""
         self._queue.set(blob, None)
         self._pauses.pop(blob, None)
         fetch = self._fetches.pop(blob, None)
@@ -248,7 +248,7 @@ class BlobFetches:
             fetch.stop()
 
     def start(self, now: int) -> None:
-        """Begin with what is due, as far as there is room."""
+        """Start due fetches, as far as there is room."""
         while len(self._fetches) < _AT_ONCE and (due := self._queue.expire(now, 1)):
             blob = due[0]
             hint = self._where(blob)
@@ -258,13 +258,13 @@ class BlobFetches:
             fetch = BlobFetch(blob, self._store, rng=self._rng, hint=hint, give_up=_PATIENCE)
             fetch.start(now)
             self._fetches[blob] = fetch
-            self._see_end(blob, now)
+            self._check_end(blob, now)
 
     def receive(self, blob: str, number: int, header: LpPacket, now: int) -> None:
-        """Take in what has come under a segment's name: Data, or a Nack."""
+        """Receive Data or a Nack under a segment's name."""
         if blob in self._fetches:
             self._fetches[blob].receive(number, header, now)
-            self._see_end(blob, now)
+            self._check_end(blob, now)
 
     def take_complete(self) -> list[str]:
         """Return the blobs that have come since the last call."""
@@ -286,9 +286,9 @@ class BlobFetches:
         """Ask again, or give up for a while."""
         for blob, fetch in list(self._fetches.items()):
             fetch.wake(now)
-            self._see_end(blob, now)
+            self._check_end(blob, now)
 
-    def _see_end(self, blob: str, now: int) -> None:
+    def _check_end(self, blob: str, now: int) -> None:
         fetch = self._fetches[blob]
         if not fetch.is_over:
             return

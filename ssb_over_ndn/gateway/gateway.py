@@ -1,18 +1,19 @@
 """The gateway: a Scuttlebutt peer on one side, NDN on the other; feeds, blobs and messages cross it.
 
 Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN.
-What they want to replicate besides, it subscribes to over NDN for as long as one of them does, and hands on
-what comes (`ssb_over_ndn.gateway.demand`). So two Scuttlebutt peers exchange feeds across an NDN network,
+It subscribes over NDN to the other feeds that they want to replicate, as long as one of them does, and hands
+on the items (`ssb_over_ndn.gateway.interests`). So two Scuttlebutt peers exchange feeds across an NDN
+network,
 each through its own gateway, by any layering, and neither knows of NDN.
 
-| name | what the gateway serves |
+| name | content |
 |---|---|
 | /ssb/logs/<id>/seq=<n> | the messages of a feed that is at home, as all layerings have it |
 | /ssb/sha256/<hash> | a message that it holds, by its hash |
 | /ssb/blobs/<hash>/seg=<n> | a blob that it holds, in segments |
 
-Blobs are at no certain place. The gateway asks where the author of the first message that names the blob is
-at home: the Interests' forwarding hint is that feed.
+The name of a blob has no location. The gateway asks where the author of the first message that names the blob
+is at home: the Interests' forwarding hint is that feed.
 """
 
 import re
@@ -35,7 +36,7 @@ from ssb.replication.blobs import Blobs
 from ssb.store.feeds import FeedStore, StoreError
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
 from ssb_over_ndn.gateway.blobs import BlobFetches, segment_packet
-from ssb_over_ndn.gateway.demand import Demand
+from ssb_over_ndn.gateway.interests import GatewayInterests
 from ssb_over_ndn.naming import (
     hash_packet,
     log_key,
@@ -49,28 +50,28 @@ from ssb_over_ndn.serving.server import Announcer, FeedServer
 from ssb_over_ndn.serving.servers import Servers
 
 _BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
-_MENTIONS = 10_000  # blobs whose authors are remembered
+_MENTIONS = 10_000  # blobs whose authors are recorded
 _WAITING = 100  # blobs that others ask for and that are looked for here
 _BLOB_PATIENCE = 30_000_000_000
 _PAUSE = 10_000_000_000  # before a feed is subscribed to again whose items could not be stored
 
 
 class Gateway(Surrounding):
-    """A StreamEndpoint in the place of its peer's program, and an Application of a forwarder.
+    """A StreamEndpoint that wraps its peer's program, and an Application of a forwarder.
 
     Args:
         program: the Scuttlebutt side.
         peer: the peer in it.
         feeds, blobs: the peer's.
-        graph: see Demand; its origin's user is at home here, too, once add_home() has said so.
+        graph: see GatewayInterests; its origin's user is at home here, too, once add_home() has said so.
         subscribe: (feed's name, last item that is here) -> the layering's Subscription.
-        announce: feed's name -> the layering's Announcer; None if subscribers find out by themselves.
+        announce: feed's name -> the layering's Announcer; None if the layering has none.
         random: source of nonces.
         settle: called with the time, ns, when the application has something for the forwarder.
 
     Attributes:
         application: the NDN side.
-        counters: what did not go as it should, by a word each.
+        counters: errors, by a word each.
     """
 
     def __init__(
@@ -88,9 +89,9 @@ class Gateway(Surrounding):
         super().__init__(program)
         self._settle = settle
         self.counters: Counter[str] = Counter()
-        demand = Demand(peer, graph, self.counters)
-        peer.replication.act_on(demand)
-        self.application = _NdnSide(peer, feeds, blobs, demand, subscribe, announce, random, self.counters)
+        interests = GatewayInterests(peer, graph, self.counters)
+        peer.replication.act_on(interests)
+        self.application = _NdnSide(peer, feeds, blobs, interests, subscribe, announce, random, self.counters)
 
     def _follow_up(self, now: int) -> None:
         events = self._program.take_events()
@@ -107,7 +108,7 @@ class _NdnSide:
         peer: Peer,
         feeds: FeedStore,
         blobs: Blobs | None,
-        demand: Demand,
+        interests: GatewayInterests,
         subscribe: Callable[[bytes, int], Subscription],
         announce: Callable[[bytes], Announcer | None],
         random: Random,
@@ -118,8 +119,8 @@ class _NdnSide:
         self._blobs = blobs
         if blobs is not None:
             blobs.take_news()
-            self._fetches = BlobFetches(blobs.store, random, self._where, counters)
-        self._demand = demand
+            self._fetches = BlobFetches(blobs.store, random, self._hint, counters)
+        self._interests = interests
         self._subscribe = subscribe
         self._announce = announce
         self._counters = counters
@@ -141,12 +142,12 @@ class _NdnSide:
         return [log_key(name) for name in self._followed]
 
     def add_home(self, feed: str, now: int) -> None:
-        """Serve a feed from now on, whoever is connected; raises InvalidRef."""
-        self._demand.keep(feed, now)
+        """Serve a feed permanently; raises InvalidRef."""
+        self._interests.keep(feed, now)
         self._follow_up(now)
 
     def take_in(self, events: list[PeerEvent], now: int) -> None:
-        """Act on what has happened on the Scuttlebutt side."""
+        """Process events of the Scuttlebutt side."""
         messages = []
         for event in events:
             if event.message is not None:
@@ -154,10 +155,10 @@ class _NdnSide:
                 self._published(event.message, now)
                 messages.append(event.message)
             elif event.event == "connected":
-                self._demand.arrived(event.remote, now)
+                self._interests.arrived(event.remote, now)
             elif event.event == "closed":
-                self._demand.departed(event.remote, now)
-        self._demand.read(messages, now)
+                self._interests.departed(event.remote, now)
+        self._interests.read(messages, now)
         self._follow_up(now)
 
     # The application: the NDN side
@@ -184,7 +185,7 @@ class _NdnSide:
         """See Application."""
         due = [
             self._followed.next_deadline(),
-            self._demand.next_deadline(),
+            self._interests.next_deadline(),
             self._waiting.next_deadline(),
             self._again.next_deadline(),
             self._homes.next_deadline(),
@@ -200,7 +201,7 @@ class _NdnSide:
         self._homes.wake(now)
         if self._blobs is not None:
             self._fetches.wake(now)
-        self._demand.wake(now)
+        self._interests.wake(now)
         self._follow_up(now)
 
     # Feeds that are at home
@@ -263,7 +264,7 @@ class _NdnSide:
         self._followed.receive(packet, now)
 
     def _take_items(self, now: int) -> None:
-        """Hand what has come of other feeds to the peer, up to what is none of a feed's messages."""
+        """Hand received items to the peer, for each feed up to the first that is no message of it."""
         messages: list[Message] = []
         ended: dict[str, str] = {}
         offering = self._followed.offering
@@ -285,7 +286,7 @@ class _NdnSide:
             self._counters[word] += 1
 
     def _store(self, messages: list[Message], now: int) -> None:
-        """Hand messages to the peer; what it cannot store is subscribed to again, from where it then is."""
+        """Hand messages to the peer; if it cannot store one, subscribe again from the last stored one."""
         for message in messages:
             self._note_mentions(message)
         try:
@@ -303,20 +304,20 @@ class _NdnSide:
     def _follow_up(self, now: int) -> None:
         """Serve feeds, start and stop subscriptions, and fetch blobs, as the peers at home want it."""
         again = self._again.expire(now)
-        for feed in self._demand.take_changes() + again:
-            if not self._demand.is_home(feed):
+        for feed in self._interests.take_changes() + again:
+            if not self._interests.is_home(feed):
                 self._homes.remove(feed)
             elif feed not in self._homes:
                 self._serve(feed, now)
             name = log_name(feed)
-            is_followed = self._demand.is_followed(feed)
+            is_followed = self._interests.is_followed(feed)
             if not is_followed:
                 self._again.set(feed, None)
             if is_followed and name not in self._followed and feed not in self._again:
                 self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
             elif not is_followed and name in self._followed:
                 self._followed.stop(name, now)
-            if not self._demand.wants(feed):
+            if not self._interests.wants(feed):
                 self._peer.unwant(feed, now)
         if self._blobs is not None:
             self._carry_blobs(self._blobs, now)
@@ -345,7 +346,7 @@ class _NdnSide:
             self._peer.want_blob(blob, now)
 
     def _carry_blobs(self, blobs: Blobs, now: int) -> None:
-        """Fetch over NDN what the peers at home want, and let go of what is over."""
+        """Fetch the blobs that peers at home want over NDN, and stop those that have ended."""
         for blob in blobs.take_gone():
             if blob not in blobs.wanted:
                 self._fetches.drop(blob)
@@ -362,10 +363,10 @@ class _NdnSide:
             else:
                 blobs.unwant(blob)
 
-    def _where(self, blob: str) -> tuple[bytes, ...] | None:
+    def _hint(self, blob: str) -> tuple[bytes, ...] | None:
         """Return the forwarding hint to a blob; None if it is to come from a peer that is at home."""
         author = self._mentions.get(blob)
-        if author is not None and self._demand.is_home(author):
+        if author is not None and self._interests.is_home(author):
             return None
         return () if author is None else (log_name(author),)
 

@@ -16,9 +16,9 @@ class LliSubscription:
     Args:
         feed: the feed's name.
         rng: source of nonces.
-        credit: items that may be under way; 0 for as many as the path holds and the application takes.
+        credit: items in flight; 0 for as many as the path holds and the application takes.
         lifetime_ms: InterestLifetime of the LLIs.
-        recovery: how the consumer asks for what is missing.
+        recovery: how the consumer requests missing items.
         after: the last item that the application has.
         is_relay: it passes the feed on, as an archive does.
     """
@@ -46,7 +46,7 @@ class LliSubscription:
 
     @property
     def evidence(self) -> Evidence | None:
-        """What is known of a source at present."""
+        """The current evidence of a source."""
         return self._consumer.evidence if self._consumer.is_fed else None
 
     @property

@@ -1,6 +1,6 @@
-"""Layerings `poll` and `long-lived`: an Interest for each of the next items, whether these exist yet or not.
+"""Layerings `poll` and `long-lived`: an Interest for each of the next items, existing or not.
 
-An item that is published while its Interest waits travels at once. The two differ in how long that is:
+An item that is published while its Interest is pending is delivered at once. The two differ in lifetimes:
 
 - `poll` (Tarr et al. 2019, section 4.3): Interests live briefly and are repeated when their lifetime ends.
   State is short-lived, an idle feed costs a window of Interests a lifetime.
@@ -50,7 +50,7 @@ class Lookahead:
         rng: source of nonces.
         window: items asked for ahead of what the application has taken, at least 1.
         lifetime_ms: InterestLifetime.
-        is_patient: Interests are meant to outlive silences, which are therefore watched.
+        is_patient: Interests are to outlive silences, after which the first is repeated.
         after: the last item that the application has.
         hint: the Interests' forwarding hint.
 
@@ -81,7 +81,7 @@ class Lookahead:
         self._asked = after
         self._pending: dict[int, _Request] = {}  # in ascending order
         self._timers: Timers[int] = Timers()  # of when they are to be sent again
-        self._unsound: set[int] = set()  # items under whose name something else came
+        self._unsound: set[int] = set()  # items whose names brought other Data
         self._is_refused = False
         self._outputs: list[bytes] = []
         self._errors: list[str] = []
@@ -98,7 +98,7 @@ class Lookahead:
         self._ask(now)
 
     def stop(self, now: int) -> None:
-        """See Subscription: NDN has no way to tell the network; Interests live out their time there."""
+        """See Subscription: NDN cannot cancel Interests, which stay pending until they expire."""
         self._is_open = False
         for seq in self._pending:
             self._timers.set(seq, None)
@@ -183,7 +183,7 @@ class Lookahead:
         self._ask(now)
 
     def _note_newest(self, seq: int, now: int) -> None:
-        """Expect what is asked for before item `seq` soon: it exists."""
+        """Shorten the time-outs of Interests for items before `seq`, as these exist."""
         if seq > self._newest:
             soon = now + self._timeout.rtt.reorder_delay()
             for earlier in range(max(self._newest, self._inbox.arrived) + 1, seq):
@@ -221,7 +221,7 @@ class Lookahead:
         interest = make_interest(
             item_name(self._inbox.feed, seq),
             nonce=self._rng.getrandbits(32),
-            # A cache that holds something else may let go of it sooner than of the item.
+            # A cache with other Data may evict them sooner than the item.
             must_be_fresh=seq in self._unsound,
             lifetime_ms=self._lifetime_ms,
             hop_limit=SENT_HOP_LIMIT,

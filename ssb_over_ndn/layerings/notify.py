@@ -1,11 +1,11 @@
 """Layering `notify`: an Interest triggers an Interest (Tarr et al. 2019, section 4.3, the first option).
 
-The publisher tells of each new item by an Interest, which forwarders multicast to the subscribers; these
-answer it with an empty Data packet and fetch the item. An item so takes a round trip and a half.
+The publisher announces each new item by an Interest, which forwarders multicast to the subscribers; these
+answer it with an empty Data packet and fetch the item. So an item takes a round trip and a half.
 
-One answer satisfies the Interest on all branches, so it tells the publisher that somebody knows, not that
-everybody does. A notification is repeated until it is answered; after that, and while nothing is published,
-heartbeats tell of the newest item, less and less often. A newer notification stands for all before it.
+One answer satisfies the Interest on all branches: it proves that one subscriber was notified, not that all
+were. A notification is repeated until it is answered; after that, and while nothing is published, heartbeats
+announce the newest item, less and less often. A newer notification supersedes all before it.
 """
 
 from random import Random
@@ -22,7 +22,7 @@ _LONGEST_SHIFT = 3
 
 
 class Notifier:
-    """A publisher's Announcer: tells of the newest item.
+    """A publisher's Announcer: announces the newest item.
 
     Args:
         feed: the feed's name.
@@ -87,7 +87,7 @@ class Notifier:
         self._due = now + self._timeout.length
         notification = make_interest(
             notify_name(self._feed, self._tip),
-            must_be_fresh=True,  # a cached answer is nobody's
+            must_be_fresh=True,  # a cached answer would confirm nothing
             nonce=self._rng.getrandbits(32),
             lifetime_ms=self._lifetime_ms,
             hop_limit=SENT_HOP_LIMIT,
@@ -96,7 +96,7 @@ class Notifier:
 
 
 class NotifyScout(Scout):
-    """Answers notifications. What there was before the first, it asks for when it starts.
+    """Answers notifications. At its start it requests the newest item.
 
     Args:
         feed: the feed's name.

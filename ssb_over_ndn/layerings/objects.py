@@ -1,7 +1,7 @@
 """Layering `ndn`: a whole object, by its segments, as NDN applications fetch files.
 
-An object is a feed that is complete: its items are the segments, and the last one's number is in the
-FinalBlockId of each. What comes later in a feed is not noticed.
+An object is a complete feed: its items are the segments, and the last one's number is in the FinalBlockId of
+each. Later items of the feed are ignored.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from ssb_over_ndn.naming import log_name
 def segment_packet(message: Message, last: int, sign: Callable[..., bytes]) -> bytes:
     """Return the Data packet of a message in an object whose last segment is `last`.
 
-    `sign` makes it: (name, content, final_block=component).
+    `sign` builds it: (name, content, final_block=component).
     """
     name = item_name(log_name(message.author), message.sequence)
     return sign(name, ssb_content(message.encoded), final_block=component(SEQUENCE, nni(last)))

@@ -1,12 +1,12 @@
-"""Layering `persistent`: one Interest for all that a feed will bring (Moll, Theuermann and Hellwagner 2018).
+"""Layering `persistent`: one Interest for all future items of a feed (Moll, Theuermann and Hellwagner 2018).
 
-The subscriber's persistent Interest for the feed's name waits in every PIT on the way until its lifetime is
-over, whatever Data it lets pass, and is sent again before that. The publisher pushes each item as it comes
-into being. There is no credit: what comes when there is no room is dropped, and fetched later.
+The subscriber's persistent Interest for the feed's name stays in every PIT on the path for its lifetime,
+however many Data it lets pass, and is renewed before. The publisher pushes each item when it is published.
+There is no credit: items without room are dropped, and fetched later.
 
-The paper's service is unreliable, and made for calls. A feed must be complete, so what is missing is fetched
-by classic Interests: when a later item shows a gap, and after a silence, when the subscriber asks what the
-newest item is; there may be one that was pushed in vain.
+The paper's service is unreliable, and made for calls. A feed must be complete, so classic Interests fetch
+missing items: when a later item shows a gap, and after a silence, when the subscriber requests the newest
+item's number, as the last push may have been lost.
 """
 
 from random import Random
@@ -23,7 +23,7 @@ _REFRESHES = 3
 
 
 class Pusher:
-    """A publisher's Announcer: sends each new item while somebody's persistent Interest lasts."""
+    """A publisher's Announcer: sends each new item while a persistent Interest is pending."""
 
     def __init__(self, feed: bytes) -> None:
         self._feed = feed
@@ -57,13 +57,13 @@ class Pusher:
 
 
 class PersistentScout(Scout):
-    """Keeps a persistent Interest alive, and watches for what does not come.
+    """Renews a persistent Interest, and detects lost items.
 
     Args:
         feed: the feed's name.
         rng: source of nonces.
         lifetime_ms: InterestLifetime of the persistent Interest.
-        fetch_lifetime_ms: and of a classic one.
+        fetch_lifetime_ms: InterestLifetime of classic ones.
     """
 
     def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int, fetch_lifetime_ms: int) -> None:
@@ -77,7 +77,7 @@ class PersistentScout(Scout):
         self._sent_at = 0
         self._refusals = 0
         self._pushed = 0  # the newest item that came
-        self._gap_due: int | None = None  # when what is missing before that counts as lost
+        self._gap_due: int | None = None  # when items missing before that count as lost
 
     def start(self, now: int) -> None:
         """See Scout."""

@@ -1,8 +1,8 @@
-"""Layering `pull`: NDN as it is meant, a subscriber asks for nothing that does not exist yet.
+"""Layering `pull`: NDN as intended; a subscriber requests only items that exist.
 
-It asks what the newest item is (Realtime Data Retrieval, RDR), fetches all up to there, and asks again.
-Questions follow the feed's pace: one that brings news halves the interval to the next, one that does not
-lengthens it by half.
+It requests the newest item's number (Realtime Data Retrieval, RDR), fetches all up to there, and repeats.
+Requests follow the feed's pace: a new number halves the interval to the next one, an old one lengthens it by
+half.
 """
 
 from random import Random
@@ -15,15 +15,15 @@ from ssb_over_ndn.naming import metadata_name, read_metadata
 
 
 class Question:
-    """Asks for a feed's metadata until there is an answer.
+    """Requests a feed's metadata until there is an answer.
 
     After the third, repetitions come at irregular times: a forwarder whose other consumers ask in step
     with this one could suppress every one of its repetitions.
 
     Attributes:
-        is_open: it has been asked and not answered.
-        asked_at: when it was first asked, ns.
-        timeout: how long it waits.
+        is_open: the request is not answered.
+        asked_at: time of the first Interest, ns.
+        timeout: of the retransmission.
     """
 
     def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int) -> None:
@@ -46,7 +46,7 @@ class Question:
         return [self._interest(now)]
 
     def answered(self, data: Data, now: int) -> int | None:
-        """Return the newest item's number if that is what a Data packet tells."""
+        """Return the newest item's number from a Data packet; None if it has none."""
         tip = read_metadata(self._feed, data)
         if tip is not None and self.is_open:
             self.is_open = False
@@ -79,13 +79,13 @@ class Question:
 
 
 class PullScout(Scout):
-    """Asks for what is newest, again and again.
+    """Requests the newest item's number periodically.
 
     Args:
         feed: the feed's name.
         rng: source of nonces.
         lifetime_ms: InterestLifetime.
-        shortest_ms, longest_ms: bounds of the time from one question to the next.
+        shortest_ms, longest_ms: bounds of the interval.
     """
 
     def __init__(

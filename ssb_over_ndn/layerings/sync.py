@@ -1,13 +1,13 @@
 """Layering `sync`: State Vector Sync, version 3 (named-data.github.io/StateVectorSync, 2025-01-04).
 
 Publisher and subscribers of a feed are a sync group, `<feed>/32=sync`. Sync Interests, which forwarders
-multicast in the group, carry the state vector: who has published how much. A member sends one when it
-publishes, and every 30 s; one that hears of less than it knows answers, after a random time, unless
+multicast in the group, carry the state vector: the newest number of each publisher. A member sends one when
+it publishes, and every 30 s; one that receives an outdated vector answers, after a random time, unless
 another member does first. Items are fetched by classic Interests under their own names.
 
 Two things are left to the application. The bootstrap time is when the feed began: a log is never lost, and
-its numbers go on. And the state vector's Data packet has a digest for a signature: subscribers are strangers
-to each other, and what an item's own signature does not prove is not believed, only looked for.
+its numbers go on. And the state vector's Data packet has a digest for a signature: subscribers do not know
+each other's keys, and a number only causes a fetch of the item, which its own signature proves.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _MOST_BOOTSTRAPS = 8
 _LAST_TIMESTAMP = 1 << 53  # ms
 
 Vector = dict[tuple[bytes, int], int]
-"""(name, bootstrap time in s) -> sequence number; what is not there counts as 0."""
+"""(name, bootstrap time in s) -> sequence number, by default 0."""
 
 
 def encode_vector(vector: Mapping[tuple[bytes, int], int]) -> bytes:
@@ -52,7 +52,7 @@ def encode_vector(vector: Mapping[tuple[bytes, int], int]) -> bytes:
 
 
 def decode_vector(content: bytes) -> Vector:
-    """Decode a state vector, whatever else follows it; raise MalformedPacket if there is none."""
+    """Decode a state vector, and ignore later elements; raise MalformedPacket if there is none."""
     for kind, start, end in elements(content, 0, len(content)):
         if kind == STATE_VECTOR:
             return _decode_entries(content, start, end)
@@ -82,13 +82,13 @@ class Member:
     """A member of the sync group of a feed: the specification's state machine (section 4).
 
     Args:
-        feed: the feed's name; other names in a vector are nothing to this group.
+        feed: the feed's name; other names in a vector are ignored.
         rng: source of nonces and of the timers' randomness.
         periodic_ms: PeriodicTimeout.
         suppression_ms: SuppressionPeriod.
 
     Attributes:
-        vector: what this member knows.
+        vector: this member's state.
         outputs: packets to be sent.
     """
 
@@ -101,7 +101,7 @@ class Member:
         self._periodic = periodic_ms * MS
         self._suppression = suppression_ms * MS
         self._updated: dict[tuple[bytes, int], int] = {}
-        self._merged: Vector | None = None  # what others know; None in Steady State
+        self._merged: Vector | None = None  # the received state; None in Steady State
         self._due: int | None = None
 
     @property
@@ -123,13 +123,13 @@ class Member:
         self._steady(now)
 
     def published(self, bootstrap: int, seq: int, now: int) -> None:
-        """Tell the group of an item."""
+        """Announce an item to the group."""
         self.vector[self._feed, bootstrap] = seq
         self._updated[self._feed, bootstrap] = now
         self.send(now)
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """Take in a Sync Interest; anything else is ignored."""
+        """Receive a Sync Interest; other packets are ignored."""
         if not interest.name.startswith(self._group):
             return
         try:
@@ -244,7 +244,7 @@ class SyncAnnouncer:
 
 
 class SyncScout(Scout):
-    """A subscriber's member of the group. It shows itself when it joins, and so learns what there is."""
+    """A subscriber's member of the group. It sends its vector when it joins, to get the others' state."""
 
     def __init__(self, member: Member) -> None:
         super().__init__()

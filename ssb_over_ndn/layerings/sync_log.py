@@ -1,18 +1,18 @@
-"""Layering `sync-log`: sync for logs, which one writer extends, item by item, and nobody changes.
+"""Layering `sync-log`: sync for append-only logs of one writer.
 
-State Vector Sync (ssb_over_ndn.layerings.sync) is for data of any kind: a member that hears of something new
-has to fetch it, and all members repeat what they know all the time. What is known of a log allows more:
+State Vector Sync (ssb_over_ndn.layerings.sync) is for data of any kind: a member has to fetch new data, and
+all members repeat their state periodically. Logs allow more:
 
-- An announcement carries the item that it announces. Whoever has all items before it takes it at once, as it
-  proves by itself that it extends the log; others fetch what is between. So a round trip is saved.
+- An announcement carries its item. A member with all items before it accepts it at once, as the item's
+  signature proves that it extends the log; others fetch the items between. This saves a round trip.
 - One number is the state of a log, and only its writer can change it. So the writer alone repeats an
-  announcement: soon, in case that it was lost, and then less and less often.
-- A reader shows itself once, by the number that it has. Whoever has more answers after a random time, unless
+  announcement: soon, as it may have been lost, and then less and less often.
+- A reader announces its own number once. A member with a higher one answers after a random time, unless
   another member does first (SVS' SuppressionPeriod).
 
-Announcements are Interests in the group `<feed>/32=extend`, which forwarders multicast, and nobody answers
-with Data. They push items of which nobody has asked for this one: NDN's balance of Interests and Data is
-lost.
+Announcements are Interests in the group `<feed>/32=extend`, which forwarders multicast, and which are not
+answered with Data. They push items that were not requested, which gives up NDN's balance of Interests and
+Data.
 
 Parameters of an announcement: SeqNo (214), the number of the newest item that the sender has; then, the first
 time, the item's Data packet.
@@ -32,7 +32,7 @@ from ssb_over_ndn.layerings.sync import SEQ_NO, suppression_timeout
 from ssb_over_ndn.naming import extend_prefix
 
 _VERSION_1 = component(VERSION, nni(1))
-_LIFETIME_MS = 100  # nobody answers, and the nonces of entries that have expired end loops
+_LIFETIME_MS = 100  # there are no answers, and dead nonces of expired entries end loops
 _BACKOFF = 4
 _LARGEST_ITEM = 8000
 """Bytes of an item that an announcement can carry: the packet takes 8800."""
@@ -104,21 +104,21 @@ class LogMember:
         self._suppression = suppression_ms * MS
         self._pause = self._first
         self._due: int | None = None  # of the next repetition
-        self._answer_due: int | None = None  # of an answer to somebody who knows less
+        self._answer_due: int | None = None  # of an answer to a lower number
 
     def begin(self, now: int) -> None:
-        """Ask what there is."""
-        self._say(now)
+        """Request the group's state."""
+        self._announce(now)
         self._repeat_after(self._first, now)
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """Tell the group of an item that extends the log."""
+        """Announce an item that extends the log to the group."""
         self.held = self.newest = seq
-        self._say(now, item.wire if len(item.wire) <= _LARGEST_ITEM else b"")
+        self._announce(now, item.wire if len(item.wire) <= _LARGEST_ITEM else b"")
         self._repeat_after(self._first, now)
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """Take in an announcement; anything else is ignored."""
+        """Receive an announcement; other packets are ignored."""
         if not interest.name.startswith(self._group):
             return
         try:
@@ -131,10 +131,10 @@ class LogMember:
         if item is not None:
             self.found.append(item)
         if seq >= self.held:
-            self._answer_due = None  # whoever has less has been told
+            self._answer_due = None  # another member has answered
             if seq and not self._is_writer:
                 self.newest = max(self.newest, seq)
-                self._due = None  # somebody has an answer, and the writer repeats what is new
+                self._due = None  # the request is answered, and the writer repeats new announcements
         elif self._answer_due is None:
             self._answer_due = now + suppression_timeout(self._suppression, self._rng)
 
@@ -143,18 +143,18 @@ class LogMember:
         return min((due for due in (self._due, self._answer_due) if due is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Repeat what is due, or answer."""
+        """Send due repetitions and answers."""
         if self._answer_due is not None and self._answer_due <= now:
-            self._say(now)
+            self._announce(now)
         elif self._due is not None and self._due <= now:
-            self._say(now)
+            self._announce(now)
             self._repeat_after(min(_BACKOFF * self._pause, self._longest), now)
 
     def stop(self) -> None:
         """Leave the group."""
         self._due = self._answer_due = None
 
-    def _say(self, now: int, item: bytes = b"") -> None:
+    def _announce(self, now: int, item: bytes = b"") -> None:
         self._answer_due = None
         self.outputs.append(
             make_interest_with_parameters(

@@ -1,6 +1,6 @@
-"""Where feeds are: an id-to-storage name service, storage providers, and devices that upload to them.
+"""Locations of feeds: an id-to-storage name service, storage providers, and devices that upload to them.
 
 The second approach of "SSB over NDN": forwarders have no routes to feeds. A device uploads its log to a
-storage provider, and tells a name service by a record that its id's key signs. Who wants the feed asks the
+storage provider, and registers it at a name service by a record that its id's key signs. A reader queries the
 name service, and sends its Interests to the provider by a forwarding hint.
 """

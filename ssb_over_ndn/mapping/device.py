@@ -28,7 +28,7 @@ class _Sent:
 
 
 class _Update(NamedTuple):
-    """A record that the name service is told of."""
+    """An update of the name service."""
 
     wire: bytes
     storage: bytes
@@ -36,10 +36,10 @@ class _Update(NamedTuple):
 
 
 class Device:
-    """A publisher's Announcer that makes its feed be found: it uploads, then registers, and renews.
+    """A publisher's Announcer that uploads its feed, registers its location, and renews the record.
 
-    A record is changed when the new storage has all that there is: until then readers are sent to the old
-    one. It is renewed when half of its lifetime is over, after a look whether the storage still has all.
+    A record is changed when the new storage has all items: until then readers are sent to the old one. It is
+    renewed after half of its lifetime, once the storage has confirmed that it still has all.
 
     Args:
         author: the feed's author, and
@@ -47,10 +47,10 @@ class Device:
         servers: the names of the name service's servers.
         rng: source of nonces.
         lifetime: of records, ns.
-        ttl: for how long resolvers and caches may use a record without asking again, ns.
+        ttl: for how long resolvers and caches may use a record without a new query, ns.
 
     Attributes:
-        counters: "uploads" and "updates" sent, those that were sent again included.
+        counters: "uploads" and "updates" sent, retransmissions included.
     """
 
     def __init__(
@@ -72,13 +72,13 @@ class Device:
         self._storage: bytes | None = None
         self._is_moved = False
         self._items: list[Data] = []
-        self._stored: int | None = None  # what the storage has; None if that is not known
+        self._stored: int | None = None  # last item of the storage; None if unknown
         self._ahead: set[int] = set()  # items that it has, too, but not all before them
         self._flying: dict[int, _Sent] = {}  # by item, _PROBE for the question how far it is
         self._names: dict[bytes, int] = {}  # Interests' names -> items
         self._timeout = Timeout()
         self._seq = 0
-        self._registered: bytes | None = None  # the storage that the name service tells
+        self._registered: bytes | None = None  # the storage in the name service's record
         self._renew_at: int | None = None
         self._update: _Update | None = None
         self._updating: _Sent | None = None
@@ -88,7 +88,7 @@ class Device:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the storage has all, and the name service tells so."""
+        """Whether the storage has all items, and the name service its record."""
         return self._storage is not None and self._registered == self._storage and self._has_all
 
     def move(self, storage: bytes) -> None:
@@ -137,8 +137,8 @@ class Device:
         """See Announcer."""
         if self._is_moved:
             self._is_moved = False
-            # What waits for answers was sent another way.
-            self._forget_flying()
+            # Pending Interests were sent to the old place.
+            self._drop_pending()
             self._stored = None
             if self._updating is not None:
                 self._updating.due = now
@@ -149,27 +149,27 @@ class Device:
         if self._update is not None and self._updating is not None and self._updating.due <= now:
             self._update_timeout.missed(now)
             if now < self._update.made + self._lifetime // 2:
-                self._tell(self._update, now, is_again=True)
+                self._send_update(self._update, now, is_again=True)
             else:  # who knows when it arrives: it is to count for long enough
                 self._register(self._update.storage, now)
         if self._renew_at is not None and self._renew_at <= now:
             self._renew_at = None
             self._registered = None
-            self._forget_flying()
-            self._stored = None  # it may have lost what it had
+            self._drop_pending()
+            self._stored = None  # it may have lost items
         self._go_on(now)
 
     @property
     def _has_all(self) -> bool:
         return self._stored is not None and self._stored >= len(self._items)
 
-    def _forget_flying(self) -> None:
+    def _drop_pending(self) -> None:
         self._flying.clear()
         self._names.clear()
         self._ahead.clear()
 
     def _go_on(self, now: int) -> None:
-        """Upload what is missing, as far as the window reaches; register when nothing is."""
+        """Upload missing items, as far as the window allows; register when none is missing."""
         if self._storage is None or not self._items:
             return
         if self._stored is None:
@@ -186,7 +186,7 @@ class Device:
                 return
             if seq not in self._flying and seq not in self._ahead:
                 self._upload(seq, now)
-        if not self._flying:  # it says that it has all, and that it does not
+        if not self._flying:  # its answers contradict each other
             self._ahead.clear()
             self._stored = None
             self._upload(_PROBE, now)
@@ -229,15 +229,15 @@ class Device:
             ttl=self._ttl,
         )
         self._update = _Update(wire, storage, now)
-        self._tell(self._update, now)
+        self._send_update(self._update, now)
 
-    def _tell(self, update: _Update, now: int, *, is_again: bool = False) -> None:
+    def _send_update(self, update: _Update, now: int, *, is_again: bool = False) -> None:
         self._updating = _Sent(now, now + self._update_timeout.length, is_again)
         self.counters["updates"] += 1
         self._outputs.append(make_update(self._author, update.wire, self._server, self._rng.getrandbits(32)))
 
     def _on_answer(self, update: _Update, sent: _Sent, data: Data, now: int) -> None:
-        """Take in what the name service says that it has now."""
+        """Receive the record that the name service has now."""
         try:
             record = read_record(data.content, now)
         except RefusedRecord:

@@ -1,18 +1,18 @@
-"""What devices, resolvers and services say to each other, besides records: names, Interests and answers.
+"""Messages between devices, resolvers and services, besides records: names, Interests and answers.
 
 - `/ssb/map/<id>/32=update/<digest>`, with a record as ApplicationParameters, updates the name service. The
   answer has the record that the service has now: the new one, or a newer one; it is empty if the update was
   refused.
-- `/ssb/map/<id>` asks for the record. The answer is the record, or of ContentType NACK if there is none.
-- `/ssb/map/<id>/32=ask/<digest>`, with a random number as ApplicationParameters, asks the server itself: a
-  cache on the way may hold something that is no record. The answer has the record, or nothing.
+- `/ssb/map/<id>` requests the record. The answer is the record, or of ContentType NACK if there is none.
+- `/ssb/map/<id>/32=ask/<digest>`, with a random number as ApplicationParameters, queries the server itself,
+  as caches may hold forged records. The answer has the record, or is empty.
 - `/ssb/logs/<id>/32=put/<digest>`, with an item's Data packet as ApplicationParameters, or with none, uploads
   to a storage. The answer has the number of the last item that the storage has, with all before it.
 
 Interests find their service by forwarding hints, `/ssb/servers/<k>` and `/ssb/stores/<name>`: routers have
-routes to these and not to ids. Answers to updates and uploads have a digest for a signature. Whoever forges
-one can keep a device from its service until it asks again, as whoever drops packets can; readers believe
-neither.
+routes to these and not to ids. Answers to updates and uploads have a digest for a signature. A forged one can
+keep a device from its service until the next repetition, as a dropped packet can; readers do not depend on
+them.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from ssb_over_ndn.mapping.record import map_name
 from ssb_over_ndn.naming import log_name, read_log_name
 
 NACK: Final = 3
-"""ContentType of an answer that says that there is nothing."""
+"""ContentType of an answer without a record."""
 
 LIFETIME_MS: Final = 1000
 _SERVERS: Final = from_uri("/ssb/servers")
@@ -82,12 +82,12 @@ def make_put(author: str, item: bytes, store: bytes, nonce: int) -> bytes:
 
 
 def is_update(rest: bytes) -> bool:
-    """Tell whether this is what follows the id in an update's name."""
+    """Return whether a suffix is that of an update's name, after the id."""
     return _is_with_digest(rest, _UPDATE)
 
 
 def is_direct_query(rest: bytes) -> bool:
-    """Tell whether this is what follows the id in the name of a direct query."""
+    """Return whether a suffix is that of a direct query's name, after the id."""
     return _is_with_digest(rest, _ASK)
 
 
@@ -115,7 +115,7 @@ def encode_tip(tip: int) -> bytes:
 
 
 def read_tip(data: Data) -> int | None:
-    """Return how far a storage says it is, in the answer to an upload; None if it says no such thing."""
+    """Return the number of a storage's last item from its answer to an upload; None if it has none."""
     content = data.content
     return read_nni(content) if len(content) in (1, 2, 4, 8) else None
 
@@ -127,13 +127,13 @@ def _with_parameters(name: bytes, parameters: bytes, hint: bytes, nonce: int) ->
         nonce=nonce,
         lifetime_ms=LIFETIME_MS,
         hop_limit=SENT_HOP_LIMIT,
-        must_be_fresh=True,  # caches may have what was answered to the same before
+        must_be_fresh=True,  # caches may have an earlier answer to the same
         forwarding_hint=(hint,),
     )
 
 
 def _is_with_digest(name: bytes, mark: bytes) -> bool:
-    """Tell whether this is a mark and the digest of parameters."""
+    """Return whether a suffix is a mark and the digest of parameters."""
     if not name.startswith(mark):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The reader's side: subscriptions whose Interests go where the name service says that the feed is."""
+"""The reader's side: subscriptions whose Interests go to the place in the name service's record."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -49,7 +49,7 @@ class Directed:
                 self._inner.stop(now)
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """See Subscription; what refuses an Interest may be a place where the feed is no more."""
+        """See Subscription; a Nack may come from a place that the feed has left."""
         if header.nack_reason is not None:
             self._resolver.doubt(self._author, now)
         self._inner.receive(header, now)
@@ -77,7 +77,7 @@ class Directed:
             self._inner.wake(now)
 
     def _look(self, now: int) -> None:
-        """Begin when the place is known, and anew if it is another one."""
+        """Start when the place is known, and restart when it changes."""
         place = self._resolver.place(self._author)
         if not self._is_open or place == self._place:
             return
@@ -91,7 +91,7 @@ class Directed:
 
 
 class ReaderCounts(NamedTuple):
-    """What a reader's resolver has done: questions sent, records refused; and the records that it holds."""
+    """Counters of a reader's resolver: queries sent, records refused, records held."""
 
     queries: int
     refused: int
@@ -123,7 +123,7 @@ class Reader:
         return ReaderCounts(resolver.counters["queries"], resolver.refused.total(), len(resolver))
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a record, or what a subscription gets."""
+        """Receive a packet, for the resolver or a subscription."""
         if self.resolver.receive(packet, now):
             self._follow_up(now)
         else:
@@ -134,7 +134,7 @@ class Reader:
         return self.resolver.take_outputs() + self._subscriber.take_outputs()
 
     def take_events(self) -> list[Event]:
-        """Return what the subscriber reports, and "resolved" for each feed that is found elsewhere."""
+        """Return the subscriber's events, and "resolved" for each feed with a new place."""
         events, self._events = self._events + self._subscriber.take_events(), []
         return sorted(events, key=lambda event: event.time)
 
@@ -144,11 +144,11 @@ class Reader:
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Let both act."""
+        """Wake both."""
         self.resolver.wake(now)
         self._subscriber.wake(now)
 
     def _follow_up(self, now: int) -> None:
         for record in self.resolver.take_changed():
             self._events.append(Event(now, "resolved", record.author, record.seq))
-            self._subscriber.nudge(log_name(record.author), now)
+            self._subscriber.refresh(log_name(record.author), now)

@@ -5,9 +5,8 @@ MetaInfo   ContentType LINK, FreshnessPeriod: for how long caches may answer wit
 Content    one Name or more: the delegations, that is the storage providers of the feed
 Signature  Ed25519 by <id>, with a ValidityPeriod, as certificates have it
 
-The id is the public key, so that nothing else has to be known to verify a record. The sequence makes a newer
-record win. A replay of an older one is refused by whoever has seen the newer; who has not is deceived until
-the older one has expired, and no longer.
+The id is the public key, so a record can be verified by itself. The higher sequence wins. A node that has
+seen a newer record refuses the replay of an older one; others are deceived until that expires.
 """
 
 from collections import Counter
@@ -69,7 +68,7 @@ def map_name(author: str) -> bytes:
 
 
 def split_map_name(name: bytes) -> tuple[str, bytes] | None:
-    """Return the id that a name under MAP is about, and what follows it; None if it is no such name."""
+    """Return the id in a name under MAP, and the components after it; None for other names."""
     header = MAP + bytes((GENERIC, _ID_BYTES))
     end = len(header) + _ID_BYTES
     if not name.startswith(header) or len(name) < end:
@@ -194,7 +193,7 @@ class Ledger:
         return self._records.get(author)
 
     def take_packet(self, wire: bytes, author: str, now: int) -> Record | None:
-        """Take in what came as an id's record; see take()."""
+        """Receive the record of an id; see take()."""
         try:
             data = parse_data(wire)
         except MalformedPacket:
@@ -203,10 +202,9 @@ class Ledger:
         return self.take(data, author, now)
 
     def take(self, data: Data, author: str, now: int) -> Record | None:
-        """Take in a record that came as that of an id; return it, also if it is known; None if it is refused.
+        """Receive a record as that of an id; return it, also if it is known; None if it is refused.
 
-        A record that has expired stays until drop_expired(), so that no older one takes its place. Then an
-        older one can, if its author had it last longer.
+        An expired record stays until drop_expired(), so that no older one with a longer validity replaces it.
         """
         try:
             record = open_record(data, now)
@@ -228,5 +226,5 @@ class Ledger:
         self._records.pop(author, None)
 
     def drop_expired(self, now: int) -> None:
-        """Forget what does not count any more."""
+        """Remove expired records."""
         self._records = {author: each for author, each in self._records.items() if now <= each.expires}

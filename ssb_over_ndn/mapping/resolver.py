@@ -1,4 +1,4 @@
-"""The resolver of a node: it finds out where feeds are, and asks again when what it knows is old."""
+"""The resolver of a node: it queries the places of feeds, and renews records."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ _DIRECT: Final = 16
 
 
 class _Question:
-    """What is asked about an id, and how the server has let wait.
+    """The query of an id.
 
     Attributes:
-        sent: when the Interest that waits for an answer was sent, ns; None if none does.
-        direct: how often the server itself is to be asked: what came instead of a record may be in caches.
+        sent: when the pending Interest was sent, ns; None without.
+        direct: how often the server itself is to be queried, as caches may hold forged records.
     """
 
     __slots__ = ("direct", "is_again", "pause", "sent")
@@ -46,10 +46,10 @@ class _Question:
 
 
 class Resolver:
-    """Keeps the places of feeds that somebody on its node wants, each by the newest record that is known.
+    """Keeps the places of the feeds that its node wants, each by the newest known record.
 
-    A record is asked for again when its time to live is over. Until there is a newer one it is used as long
-    as it counts, and after that as the best guess: the name service may be out of reach.
+    A record is queried again when its time to live is over. Until there is a newer one it is used, even
+    beyond its validity: the name service may be out of reach.
 
     Args:
         servers: the names of the name service's servers.
@@ -91,7 +91,7 @@ class Resolver:
             self.wake(now)
 
     def forget(self, author: str) -> None:
-        """Ask for a feed's place no more, and forget it."""
+        """Stop resolving a feed, and drop its place."""
         self._wanted.pop(author, None)
         self._timers.set(author, None)
         self._ledger.remove(author)
@@ -115,12 +115,12 @@ class Resolver:
         return () if record is None else record.storages
 
     def take_changed(self) -> list[Record]:
-        """Return the records that say of feeds that they are elsewhere than before, since the last call."""
+        """Return the records with a new place of their feed since the last call."""
         changed, self._changed = self._changed, []
         return changed
 
     def receive(self, packet: bytes, now: int) -> bool:
-        """Take in a packet; tell whether it was for the resolver."""
+        """Receive a packet; return whether it was for the resolver."""
         try:
             header = parse_lp(packet)
             is_data = header.fragment[:1] == bytes((DATA,))
@@ -166,7 +166,7 @@ class Resolver:
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Ask what is due."""
+        """Send due queries."""
         for author in self._timers.expire(now):
             question = self._wanted[author]
             if question.sent is not None:

@@ -1,4 +1,4 @@
-"""A server of the name service: it keeps, and tells, the newest record of each id."""
+"""A server of the name service: it stores and serves the newest record of each id."""
 
 from collections import Counter
 from typing import Final
@@ -12,14 +12,14 @@ from ssb_over_ndn.mapping.record import Ledger, split_map_name
 
 MOST_IDS: Final = 10_000_000
 _SWEEP: Final = 10_000_000_000
-"""Time between two looks for what has expired, ns."""
+"""Time between two removals of expired records, ns."""
 
 
 class NameServer:
     """An application that serves a part of the name service.
 
-    Anybody may ask; only an id's key can change what is said of it. Records are soft state: after a restart
-    they come again as devices renew them.
+    Queries are open to all; only an id's key can change its record. Records are soft state: after a restart
+    they return as devices renew them.
 
     Args:
         capacity: ids whose records are kept at most.
@@ -37,7 +37,7 @@ class NameServer:
         self._events: list[Event] = []
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in an update or a question."""
+        """Receive an update or a query."""
         interest = open_interest(packet)
         if interest is None:
             return
@@ -49,7 +49,7 @@ class NameServer:
             self._answer(author, now)
         elif is_direct_query(rest):
             self.counters["queries"] += 1
-            self._outputs.append(self._told(author, interest, now))
+            self._outputs.append(self._record_answer(author, interest, now))
         elif is_update(rest):
             self._update(author, interest, now)
 
@@ -68,7 +68,7 @@ class NameServer:
         return self._sweep
 
     def wake(self, now: int) -> None:
-        """Forget what has expired."""
+        """Remove expired records."""
         if self._sweep is not None and self._sweep <= now:
             self.ledger.drop_expired(now)
             self._sweep = now + _SWEEP if len(self.ledger) else None
@@ -90,9 +90,9 @@ class NameServer:
             self._events.append(Event(now, "mapped", author, taken.seq))
         if self._sweep is None and len(self.ledger):
             self._sweep = now + _SWEEP
-        self._outputs.append(self._told(author, interest, now))
+        self._outputs.append(self._record_answer(author, interest, now))
 
-    def _told(self, author: str, interest: Interest, now: int) -> bytes:
+    def _record_answer(self, author: str, interest: Interest, now: int) -> bytes:
         """Return the answer that has the id's record in it, or nothing."""
         record = self.ledger.get(author, now)
         return make_answer(interest, b"" if record is None else record.wire)

@@ -21,7 +21,7 @@ _AHEAD: Final = 64
 
 
 class _Log:
-    """One feed: what is stored."""
+    """The stored items of one feed."""
 
     def __init__(self, feed: bytes) -> None:
         self.items: list[Data] = []
@@ -29,7 +29,7 @@ class _Log:
         self._inbox = Inbox(feed, _AHEAD)
 
     def put(self, seq: int, data: Data) -> str:
-        """Take in an item's packet; return why it is refused, "" if it is not. take() stores it."""
+        """Receive an item's packet; return why it is refused, "" if it is not. take() stores it."""
         if self._inbox.forked_at is not None:
             return "forked"
         if seq <= len(self.items):
@@ -43,7 +43,7 @@ class _Log:
         return ""
 
     def take(self) -> Iterator[tuple[int, Data]]:
-        """Store what has come and misses nothing before it; yield each item's number and packet as it is."""
+        """Store received items without a gap before them; yield each one's number and packet."""
         for each in self._inbox.take():
             self.items.append(each.data)
             self.size += len(each.message)
@@ -60,8 +60,8 @@ class _Log:
 class Storage:
     """An application that keeps the logs of devices, and serves them.
 
-    An item proves by itself whose it is, so anybody may upload it. Each log is whole: what is stored has all
-    items from the first on. What an author forks stays as it was first uploaded.
+    An item proves its own author, so uploads are open to all. A stored log is complete from the first item
+    on. Of a forked log the first upload stays.
 
     Args:
         capacity: feeds at most.
@@ -99,7 +99,7 @@ class Storage:
         return [] if log is None else [item.content for item in log.items]
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in an upload, or an Interest for a feed."""
+        """Receive an upload, or an Interest for a feed."""
         interest = open_interest(packet)
         if interest is None:
             return
@@ -121,14 +121,14 @@ class Storage:
         return self._servers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Forget who waits no more."""
+        """Remove expired requests."""
         self._servers.wake(now)
 
     def _on_put(self, author: str, interest: Interest, now: int) -> None:
         reason = self._take(author, parameters_of(interest), now)
         if reason:
             self.refused[reason] += 1
-        if reason != "forged":  # whoever forges learns nothing
+        if reason != "forged":  # a forger gets no answer
             self._outputs.append(make_answer(interest, encode_tip(self.tip(author))))
 
     def _take(self, author: str, packet: bytes | None, now: int) -> str:

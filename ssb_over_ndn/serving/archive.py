@@ -18,8 +18,8 @@ from ssb_over_ndn.naming import message_packet
 class Archivist:
     """An application that is a Subscriber to its node and a publisher to everyone else.
 
-    Its node sends it Interests for the feed; those that it sends itself go on to the publisher, as no
-    forwarder sends an Interest back where it came from.
+    Its node sends it Interests for the feed; its own Interests go on to the publisher, as forwarders never
+    send an Interest back.
 
     Args:
         feed: the feed's name.
@@ -34,15 +34,13 @@ class Archivist:
         self._items = [parse_data(message_packet(message)) for message in kept]
         relayed = None
         if isinstance(subscription, LliSubscription):
-            relayed = partial(
-                getattr, subscription, "evidence"
-            )  # it is no source, but passes on what it gets
+            relayed = partial(getattr, subscription, "evidence")  # it is no source, but a relay
         self._producer = Producer(feed, self._get, lambda: len(self._items), relayed=relayed)
         self._fresh: list[Item] = []
         self._subscriber = Subscriber({feed: _Watched(subscription, self._fresh)}, plan)
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Answer an Interest, or take in what the subscription gets."""
+        """Answer an Interest, or hand a packet to the subscription."""
         interest = open_interest(packet)
         if interest is not None:
             self._producer.receive(interest, now)
@@ -54,7 +52,7 @@ class Archivist:
         return self._subscriber.take_outputs() + self._producer.take_outputs()
 
     def take_events(self) -> list[Event]:
-        """Return what the subscriber reports."""
+        """Return the subscriber's events."""
         return self._subscriber.take_events()
 
     def next_deadline(self) -> int | None:
@@ -63,7 +61,7 @@ class Archivist:
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Let both ends act."""
+        """Wake both ends."""
         self._producer.wake(now)
         self._subscriber.wake(now)
         self._keep(now)
@@ -82,7 +80,7 @@ class Archivist:
 
 
 class _Watched:
-    """A Subscription whose items are noted in `seen` as they are taken."""
+    """A Subscription that appends items to `seen` as they are taken."""
 
     def __init__(self, subscription: Subscription, seen: list[Item]) -> None:
         self._inner = subscription

@@ -14,13 +14,13 @@ from ssb_over_ndn.serving.server import Announcer, FeedServer
 class Publisher:
     """Publishes the messages of one feed, each at its time, and serves them by number and by hash.
 
-    It also tells what the newest item is (see naming.metadata_packet).
+    It also serves the number of the newest item (see naming.metadata_packet).
 
     Args:
         messages: the feed from its first message.
-        times: when each comes into being, ns, ascending.
+        times: when each is published, ns, ascending.
         retain: serve only so many of the newest items; None for all.
-        announcer: what tells the subscribers of new items; None if they find out by themselves.
+        announcer: announces new items to subscribers; None without.
         stop: when to end announcing, ns; None for never.
         packet: message -> its Data packet.
 
@@ -56,7 +56,7 @@ class Publisher:
         self._outputs: list[bytes] = []
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Answer an Interest, or take in an answer to what was announced."""
+        """Answer an Interest, or receive an answer to an announcement."""
         interest = open_interest(packet)
         if interest is None:
             if opened := open_data(packet):
@@ -72,7 +72,7 @@ class Publisher:
         return outputs
 
     def take_events(self) -> list[Event]:
-        """Return what was published since the last call."""
+        """Return the items published since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -82,7 +82,7 @@ class Publisher:
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Publish what is due, and forget what is over."""
+        """Publish due items, and process the server's deadlines."""
         while (due := self._next_time()) is not None and due <= now:
             self._publish(self._messages[self._tip], now)
         if self._stop is not None and self._stop <= now:

@@ -1,4 +1,4 @@
-"""One feed as it is served: items by number, what the newest is, and what tells subscribers of new ones."""
+"""Serving one feed: items by number, the newest item's number, and announcements of new items."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -9,18 +9,18 @@ from ssb_over_ndn.naming import metadata_name, metadata_packet
 
 
 class Announcer(Protocol):
-    """How the publishing end lets subscribers know; one feed."""
+    """Announces one feed's new items to subscribers."""
 
     def published(self, seq: int, item: Data, now: int) -> None:
         """Note that item `seq` has come into being; the first call is for the feed's first item."""
         ...
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """Take in an Interest that is not for an item."""
+        """Receive an Interest that is not for an item."""
         ...
 
     def on_data(self, data: Data, now: int) -> None:
-        """Take in a Data packet."""
+        """Receive a Data packet."""
         ...
 
     def take_outputs(self) -> list[bytes]:
@@ -44,7 +44,7 @@ class FeedServer:
         get: returns an item's packet by sequence number, None if it is not here.
         tip: returns the newest item's sequence number, 0 if there is none.
         oldest: returns the oldest item's sequence number that is here.
-        announcer: what tells subscribers of new items; None if they find out by themselves.
+        announcer: announces new items to subscribers; None without.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class FeedServer:
             self._announcer.published(seq, item, now)
 
     def end_announcing(self) -> None:
-        """Tell subscribers nothing by itself from now on."""
+        """Stop announcing."""
         self._announcer = None
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """Answer an Interest under the feed's name, or let the announcer take it in."""
+        """Answer an Interest under the feed's name, or hand it to the announcer."""
         if interest.name == metadata_name(self.feed):
             self._outputs.append(metadata_packet(self.feed, self._tip()))
         else:
@@ -82,7 +82,7 @@ class FeedServer:
                 self._announcer.on_interest(interest, now)
 
     def on_data(self, data: Data, now: int) -> None:
-        """Let the announcer take in a Data packet."""
+        """Hand a Data packet to the announcer."""
         if self._announcer is not None:
             self._announcer.on_data(data, now)
 
@@ -101,7 +101,7 @@ class FeedServer:
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Let go of what is over, and announce what is due."""
+        """Remove expired Interests, and send due announcements."""
         self._producer.wake(now)
         if self._announcer is not None:
             self._announcer.wake(now)

@@ -11,8 +11,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Servers(Generic[K]):
-    """FeedServers by key. What a server does is done through here, so that its outputs and deadline are known
-    without a look at all of them."""
+    """FeedServers by key. All calls to servers pass here, which tracks their outputs and deadlines without
+    polling all of them.
+    """
 
     def __init__(self) -> None:
         self._servers: dict[K, FeedServer] = {}
@@ -31,7 +32,7 @@ class Servers(Generic[K]):
         self._follow_up(key, server)
 
     def remove(self, key: K) -> None:
-        """Serve a feed no more; no effect if it is not served."""
+        """Stop serving a feed; no effect if it is not served."""
         self._servers.pop(key, None)
         self._timers.set(key, None)
 
@@ -50,7 +51,7 @@ class Servers(Generic[K]):
             self._follow_up(key, server)
 
     def on_data(self, key: K, data: Data, now: int) -> None:
-        """Let a feed's announcer take in a Data packet, if the feed is served."""
+        """Hand a Data packet to a feed's announcer, if the feed is served."""
         server = self._servers.get(key)
         if server is not None:
             server.on_data(data, now)
@@ -66,7 +67,7 @@ class Servers(Generic[K]):
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Let the servers act whose time it is."""
+        """Wake the servers whose deadlines have passed."""
         for key in self._timers.expire(now):
             server = self._servers[key]
             server.wake(now)

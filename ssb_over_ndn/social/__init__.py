@@ -7,10 +7,10 @@ from messages of type `contact` in these logs, all of them verified. A forwardin
 from the replicas, and floods those that it cannot answer along the social graph: to neighbours that have a
 keeper, too. There are no routes.
 
-- :mod:`~ssb_over_ndn.social.hello`: what neighbours tell each other: who is attached;
+- :mod:`~ssb_over_ndn.social.hello`: messages between neighbours: who is attached;
 - :mod:`~ssb_over_ndn.social.community`: users, their graphs, and the feeds that these lead to;
 - :mod:`~ssb_over_ndn.social.replicas`: the logs, and their bounds;
-- :mod:`~ssb_over_ndn.social.keeper`: the application that joins all this;
+- :mod:`~ssb_over_ndn.social.keeper`: the application that combines these;
 - :mod:`~ssb_over_ndn.social.flood`: the strategy `ssb-aware`;
 - :mod:`~ssb_over_ndn.social.receivers`: the strategy `social-routing`, along the receiver's graph.
 """

@@ -1,8 +1,8 @@
-"""The users of a forwarder, whom they follow and block, and the feeds that this leads to.
+"""The users of a forwarder, their social graphs, and the feeds on these.
 
-A feed is *carried* if it is on the graph of one user at least: it is the user's own, or at most so many
-follows lead to it from there, and no nearer block or unfollow decides against it (ssb.graph has the rules).
-What one user blocks may be carried for another.
+A feed is *carried* if it is on the graph of one user at least: it is the user's own, or within the user's
+hops, and not excluded by a nearer block or unfollow (ssb.graph has the rules). A feed that one user blocks
+may be carried for another.
 """
 
 from collections import Counter, defaultdict
@@ -15,20 +15,20 @@ from ssb.message import Message
 CONTACT: Final = "contact"
 
 STATEMENT_BYTES: Final = 32 + 32 + 8 + 1
-"""State of a statement: its author's key, the other's, the sequence number, and what it says."""
+"""State of a statement: its author's key, the other's, the sequence number, and the relation."""
 
 _STATEMENTS: Final = 5_000
 """Statements of one author that are remembered."""
 
 
 class Community:
-    """Users and their graphs. All statements are of messages that somebody has verified.
+    """Users and their graphs. The caller has verified all messages.
 
     Args:
-        most_feeds: feeds carried at most; what would be more has to wait until others are not carried.
+        most_feeds: feeds carried at most; further ones wait until others are dropped.
 
     Attributes:
-        counters: what was refused, by reason.
+        counters: refusals, by reason.
     """
 
     def __init__(self, most_feeds: int) -> None:
@@ -54,14 +54,14 @@ class Community:
         return sum(len(said) for said in self._said.values())
 
     def attach(self, user: str, hops: int) -> None:
-        """Serve a user, whose graph is so many follows deep; no effect if they are attached already."""
+        """Attach a user with a graph of so many hops; no effect if they are attached already."""
         if user in self._graphs:
             return
         graph = self._graphs[user] = Graph(user, hops)
         self._update(user, graph)
 
     def detach(self, user: str) -> None:
-        """Serve a user no more."""
+        """Detach a user."""
         graph = self._graphs.pop(user, None)
         self._stale.discard(user)
         if graph is not None:

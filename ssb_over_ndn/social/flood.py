@@ -1,4 +1,4 @@
-"""ssb-aware: Interests for items of logs go along the social graph, without routes.
+"""ssb-aware: Interests for items of logs follow the social graph, without routes.
 
 Theory of operation. A node carries the feeds that its users' graphs lead to; its keeper says which. An
 Interest for an item that is here is answered from the replicas. One for another item of a carried feed goes
@@ -7,15 +7,15 @@ may grow. The keepers of these neighbours ask for the same item by themselves, s
 there while their own Interest is pending. An Interest for a feed that is not carried is refused; the
 neighbour that sent it remembers that, until this node comes to carry others.
 
-Three bounds keep strangers from flooding: nobody asks for an item far beyond the newest one, since a log
-grows by one item after the other; an Interest goes to a neighbour once in its lifetime, whoever repeats it,
-unless this node's own keeper does; and what comes from a face floods so many times a second at most. HopLimit
+Three bounds limit floods: Interests far beyond a log's newest item are refused, since a log grows item by
+item; an Interest goes to a neighbour once in its lifetime, whoever repeats it, unless this node's own keeper
+does; and each face has a quota of floods a second. HopLimit
 and nonces do their part as everywhere (forwarder.forwarder).
 
-Every item is verified before it goes on. A neighbour that brings another's forgery is asked for nothing for a
-while, since a keeper passes none on.
+Every item is verified before it is forwarded. A neighbour that sends a forged one gets no Interests for a
+while, since a keeper forwards none.
 
-Long-lived Interests take the same ways, to one neighbour at a time: see feed_hops().
+Long-lived Interests take the same paths, to one neighbour at a time: see feed_hops().
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ from ssb_over_ndn.naming import log_key
 from ssb_over_ndn.social.hello import HELLO
 
 AHEAD: Final = 64
-"""How far beyond the newest item of a log that is here somebody may ask."""
+"""Items beyond the newest one here that Interests may request."""
 
 QUOTA: Final = 500
 """Interests a second from one face that are flooded; as many may come at once."""
@@ -46,7 +46,7 @@ _REMEMBERED: Final = 16 * SECOND  # that a neighbour does not carry a feed, or h
 
 
 class Carrier(Protocol):
-    """What a strategy asks its node's keeper; see ssb_over_ndn.social.keeper."""
+    """The part of the node's keeper that the strategy uses; see ssb_over_ndn.social.keeper."""
 
     def is_home(self, feed: bytes) -> bool: ...  # noqa: D102
 
@@ -83,8 +83,8 @@ class SocialFlood(Strategy):
         keeper: see Carrier.
         face: the keeper's.
         quota: see QUOTA.
-        pushes: items come by long-lived Interests, for which other Interests wait here: to flood these, too,
-            would bring everything twice.
+        pushes: items come by long-lived Interests, so that other Interests are held back here: flooding
+            these, too, would bring everything twice.
 
     Attributes:
         counters: `flooded` and `waiting` Interests for carried feeds; `refused` ones for others, `ahead` of
@@ -149,7 +149,9 @@ class SocialFlood(Strategy):
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy: who refuses does not carry the feed. Neighbours go on waiting: the log may grow."""
+        """See Strategy: a neighbour that refuses does not carry the feed. Downstreams stay pending: the log
+        may grow.
+        """
         parts = split_item(entry.name)
         generation = self._keeper.generation(face)
         if reason == NO_ROUTE and parts is not None and generation is not None:
@@ -157,7 +159,7 @@ class SocialFlood(Strategy):
         return self._after_refusal(entry)
 
     def _after_refusal(self, entry: PitEntry) -> Sequence[int] | None:
-        """Let this node's keeper know if nobody else waits; it asks again when there is news."""
+        """Refuse this node's keeper unless others wait; it repeats its Interest after changes."""
         return () if all(record.face == self._face for record in entry.in_records) else None
 
     def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop] | None:
@@ -199,7 +201,7 @@ class SocialFlood(Strategy):
         return self._quotas[face].take(now)
 
     def _faces(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:
-        """Return the neighbours that an Interest goes to now."""
+        """Return the neighbours to send an Interest to now."""
         if entry.notes is None:
             entry.notes = Notes()
         notes: Notes = entry.notes
@@ -210,7 +212,7 @@ class SocialFlood(Strategy):
             record = entry.out_record(out)
             is_waiting = record is not None and record.nacked is None and record.expiry > now
             if not is_waiting or (
-                is_own_again and self._suppression.lets_through(entry, out, notes.intervals, now)
+                is_own_again and self._suppression.allows(entry, out, notes.intervals, now)
             ):
                 faces.append(out)
         return faces

@@ -1,13 +1,13 @@
-"""Hellos: what a keeper tells its neighbours' keepers, by an Interest that goes no further than to them.
+"""Hellos: messages of a keeper to its neighbours' keepers, by an Interest of one hop.
 
 The name is /localhop/ssb/hello with the digest of the ApplicationParameters, which are TLV elements:
 
 | type | what | how often |
 |---|---|---|
-| 129 | generation: a number that changes when the sender comes to carry other feeds | once |
+| 129 | generation: a number that changes with the set of feeds that the sender carries | once |
 | 131 | attachment: a user's key (32 bytes), time (8 bytes), signature (64 bytes) | once for each user |
 
-A user signs that they are attached, and when: so nobody can attach another, and of two attachments of one
+A user signs the attachment and its time: so nobody can attach another user, and of two attachments of one
 user the later counts. The types are of the range that NDN leaves to applications.
 """
 
@@ -28,15 +28,15 @@ _GENERATION: Final = 129
 _ATTACHMENT: Final = 131
 _TIME_BYTES: Final = 8
 _SIGNED: Final = b"feednet attachment 1\0"
-_LIFETIME_MS: Final = 10  # nobody answers
+_LIFETIME_MS: Final = 10  # there is no answer
 
 
 class Attachment(NamedTuple):
-    """A user's word that they are attached where it is said.
+    """A user's signed statement of being attached to the sender.
 
     Attributes:
         user: the user's feed (`@...=.ed25519`).
-        time: when, ns; later ones count more.
+        time: ns; the latest counts.
         signature: 64 bytes.
     """
 
@@ -58,7 +58,7 @@ class Attachment(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """What a hello says."""
+    """The content of a hello."""
 
     generation: int
     attachments: tuple[Attachment, ...]
@@ -76,7 +76,7 @@ def make_hello(hello: Hello, nonce: int) -> bytes:
 
 
 def read_hello(interest: Interest) -> Hello:
-    """Return what a hello says; signatures are not checked. Raises MalformedPacket."""
+    """Parse a hello; signatures are not verified. Raises MalformedPacket."""
     parameters = parameters_of(interest)
     if parameters is None:
         raise MalformedPacket("a hello without parameters")

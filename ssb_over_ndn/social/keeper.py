@@ -1,8 +1,8 @@
 """The keeper: the program beside a forwarder that replicates its users' logs and inspects them.
 
-It follows every carried feed (`community`) by Interests of its own forwarder, whose strategy takes them to
-neighbours; how, is the subscription's matter. What has come is verified, stored (`replicas`), and served. A
-user's application takes messages from the replicas: nothing is asked for on demand.
+It follows every carried feed (`community`) by a layering's Subscription over its own forwarder, whose
+strategy sends the Interests to neighbours. Items are verified, stored (`replicas`), and served. A user's
+application reads messages from the replicas: nothing is requested on demand.
 """
 
 from collections import Counter, deque
@@ -34,8 +34,8 @@ MOST_BYTES: Final = 256 << 20
 MOST_USERS: Final = 1_024
 MOST_USERS_OF_FACE: Final = 64
 
-_SOON: Final = 50 * MS  # changes within so short a time are told, and acted upon, together
-_AGAIN: Final = 250 * MS  # between two times that what was refused is asked for again
+_SOON: Final = 50 * MS  # changes within this time are announced and applied together
+_AGAIN: Final = 250 * MS  # between two repetitions of refused Interests
 _HELLOS_MISSED: Final = 3  # before a neighbour counts as gone
 _CONTACT: Final = b'"type": "contact"'
 
@@ -55,15 +55,15 @@ class Home(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a keeper does for whom.
+    """The terms of service of a keeper.
 
     Attributes:
-        hops: how many follows lead to the feeds that are carried for a user.
+        hops: depth of users' graphs.
         hello_ms: time between two hellos.
         serves_neighbours: the users at neighbours are served, too: this node has none of its own.
-        spreads: nodes that serve neighbours pass attachments on to all, and whoever is attached anywhere is a
-            user of each of them: they inspect all logs, and know the way to every user.
-        keeps: logs are kept, and served; else they are inspected only, but for those of users of this node.
+        spreads: nodes that serve neighbours flood attachments, and every attached user is a user of each of
+            them: they inspect all logs, and have a path to every user.
+        keeps: logs are stored and served; else they are only inspected, except those of users of this node.
     """
 
     hops: int
@@ -74,7 +74,7 @@ class Terms(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """What a keeper sees of its forwarder, and does to it besides sending it packets."""
+    """The part of a forwarder that a keeper uses besides exchanging packets."""
 
     @property
     def faces(self) -> Mapping[int, Face]:
@@ -82,18 +82,16 @@ class Surroundings(Protocol):
         ...
 
     def drop(self, feed: bytes, now: int) -> None:
-        """Let caches forget a feed, and refuse those who follow it here."""
+        """Remove a feed from caches, and refuse its downstreams."""
         ...
 
     def reconsider(self, face: int) -> None:
-        """Take note that a neighbour may have other feeds than before, or that there is none any more."""
+        """Handle that a neighbour may carry other feeds, or has gone."""
         ...
 
 
 class _Neighbour:
     """A neighbour with a keeper: its generation, until when it counts as there (ns), who is attached."""
-
-    __slots__ = ("generation", "until", "users")
 
     def __init__(self) -> None:
         self.generation = -1
@@ -110,7 +108,7 @@ class _Place(NamedTuple):
 
 
 class Keeper:
-    """An Application of a forwarder that tells it the faces that packets come from (Face.local_fields).
+    """An Application of a forwarder, on a face with IncomingFaceIds (Face.local_fields).
 
     Args:
         terms: see Terms.
@@ -118,14 +116,14 @@ class Keeper:
         subscribe: (feed's name, last item that is here, whose Interests these are) -> a Subscription.
         surroundings: of the forwarder.
         rng: source of nonces.
-        plan: when the node's user follows `follows`; None if there is no such.
-        follows: the feeds that the application takes messages of, by their authors' references.
+        plan: when the node's user follows `follows`; None without.
+        follows: the feeds that the application reads, by their authors' references.
         held: messages that are here from the start, by author.
         start, stop: when the keeper works, ns.
 
     Attributes:
         community, replicas: see there.
-        counters: what did not go as it should, by a word each.
+        counters: errors, by a word each.
     """
 
     def __init__(
@@ -160,7 +158,7 @@ class Keeper:
         self._unpublished: dict[str, deque[tuple[int, Message]]] = {}
         self._due: Timers[str] = Timers()  # of the first of these
         self._subscriptions = Subscriptions()
-        self._closed: set[bytes] = set()  # feeds of which nothing more is to come: forked, or not SSB's
+        self._closed: set[bytes] = set()  # feeds that have ended: forked, or not SSB's
         self._places: dict[str, _Place] = {}
         self._neighbours: dict[int, _Neighbour] = {}
         self._generation = rng.getrandbits(48)
@@ -180,13 +178,13 @@ class Keeper:
         self._outputs: list[bytes] = []
         self._events: list[Event] = []
         for home in homes:
-            self._move_in(home, start)
+            self._serve_home(home, start)
         for author, messages in held.items():
             if author not in self._homes:
                 for message in messages:
                     self.replicas.append(log_name(author), parse_data(message_packet(message)))
 
-    # What a strategy asks.
+    # Queries of the strategy
 
     def is_home(self, feed: bytes) -> bool:
         """Whether the author of a feed is a user of this node."""
@@ -235,14 +233,14 @@ class Keeper:
             self._on_hello(packet, now)
         else:
             self._serve(interest, now)
-        self._take_in(now)
+        self._store_received(now)
 
     def take_outputs(self) -> list[bytes]:
         """See Application."""
         up = {number for number, face in self._surroundings.faces.items() if face.is_up and not face.is_local}
         if up != self._up:
             if up - self._up and self._stop is not None and self._hello_at is not None:
-                self._say_hello(self._now)
+                self._send_hello(self._now)
             for face in self._up - up:
                 self._neighbours.pop(face, None)
                 self._surroundings.reconsider(face)
@@ -251,7 +249,7 @@ class Keeper:
         return outputs + self._servers.take_outputs()
 
     def take_events(self) -> list[Event]:
-        """Return what happened since the last call."""
+        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -287,8 +285,8 @@ class Keeper:
         self._subscriptions.wake(now)
         if self._hello_at is not None and now >= self._hello_at:
             self._expire(now)
-            self._say_hello(now)
-        self._take_in(now)
+            self._send_hello(now)
+        self._store_received(now)
         if self._review_at is not None and now >= self._review_at:
             self._review(now)
         if self._again_at is not None and now >= self._again_at:
@@ -296,7 +294,7 @@ class Keeper:
 
     # Users of this node
 
-    def _move_in(self, home: Home, start: int) -> None:
+    def _serve_home(self, home: Home, start: int) -> None:
         """Serve the log of a user of this node, from what was published before."""
         author, feed = home.identity.ref, log_name(home.identity.ref)
         self.community.attach(author, self._terms.hops)
@@ -318,7 +316,7 @@ class Keeper:
         self._events.append(Event(now, "published", author, message.sequence, len(message.encoded)))
         self._servers.appended(feed, message.sequence, data, now)
         self.community.read(message)
-        self._review_soon(now)
+        self._schedule_review(now)
 
     def _join(self, now: int) -> None:
         self._joins_at, self._has_joined = None, True
@@ -339,7 +337,7 @@ class Keeper:
             self._events.append(Event(now, "delivered", author, seq, size))
 
     def end(self, now: int) -> None:
-        """Ask for nothing more, serve nobody any more, and say so to neighbours."""
+        """Stop all subscriptions and service, and notify neighbours."""
         self._stop = self._hello_at = self._review_at = self._again_at = None
         for feed in list(self._subscriptions):
             self._subscriptions.stop(feed, now)
@@ -348,7 +346,7 @@ class Keeper:
 
     # Neighbours, and the users that are attached there
 
-    def _say_hello(self, now: int) -> None:
+    def _send_hello(self, now: int) -> None:
         self._hello_at = now + self._terms.hello_ms * MS
         for user, home in self._homes.items():
             if user not in self._own or now >= self._own[user].time + self._terms.hello_ms * MS:
@@ -374,7 +372,7 @@ class Keeper:
             return
         if face not in self._neighbours:
             self._neighbours[face] = _Neighbour()
-            self._spread.clear()  # it knows of nobody yet
+            self._spread.clear()  # a new neighbour has none of them
         neighbour = self._neighbours[face]
         if neighbour.generation != hello.generation:
             neighbour.generation = hello.generation
@@ -390,12 +388,12 @@ class Keeper:
         if not self._terms.spreads and not hello.attachments:  # many attachments are in several hellos
             for user in list(neighbour.users):
                 self._detach(user, face)
-            self._review_soon(now)
+            self._schedule_review(now)
         elif is_new and self._hello_at is not None:
             self._hello_at = min(self._hello_at, now + _SOON)
 
     def _attach(self, face: int, attachment: Attachment, now: int) -> bool:
-        """Serve a user at a neighbour, or one who is attached anew; tell whether that is news."""
+        """Attach a user at a neighbour, or renew the attachment; return whether it is new."""
         user = attachment.user
         place = self._places.get(user)
         if user in self._homes or (place is not None and attachment.time <= place.attachment.time):
@@ -421,7 +419,7 @@ class Keeper:
         self._places[user] = _Place(face, attachment, until)
         if place is None and self._terms.serves_neighbours:
             self.community.attach(user, self._terms.hops)
-            self._review_soon(now)
+            self._schedule_review(now)
         return True
 
     def _detach(self, user: str, face: int) -> None:
@@ -436,7 +434,7 @@ class Keeper:
             neighbour.users.pop(user, None)
 
     def _expire(self, now: int) -> None:
-        """Let go of neighbours and users that have not been heard of for a while."""
+        """Expire neighbours and users without recent hellos."""
         for face, neighbour in list(self._neighbours.items()):
             if neighbour.until <= now:
                 del self._neighbours[face]
@@ -444,16 +442,16 @@ class Keeper:
         for user, place in list(self._places.items()):
             if place.until <= now:
                 self._detach(user, place.face)
-                self._review_soon(now)
+                self._schedule_review(now)
 
     # Feeds
 
-    def _review_soon(self, now: int) -> None:
+    def _schedule_review(self, now: int) -> None:
         if self._review_at is None and self._stop is not None:
             self._review_at = now + _SOON
 
     def _review(self, now: int) -> None:
-        """Follow what has come to be carried, and let go of what is not any more."""
+        """Follow feeds that are newly carried, and drop those that are not carried any more."""
         self._review_at = None
         changes = self.community.take_changes()
         for author in sorted(changes.removed):
@@ -481,7 +479,7 @@ class Keeper:
         self._subscriptions.start(feed, self._subscribe(feed, self.replicas.tip(feed), receiver), now)
 
     def _ask_again(self, now: int) -> None:
-        """Follow anew what was refused: a neighbour is there, or carries other feeds, since then."""
+        """Follow refused feeds again, as neighbours or their feeds have changed."""
         self._again_at, self._asked_again = None, now
         stuck, self._stuck = sorted(self._stuck), set()
         for feed in stuck:
@@ -489,8 +487,8 @@ class Keeper:
                 self._subscriptions.stop(feed, now)
                 self._follow(log_key(feed), now)
 
-    def _take_in(self, now: int) -> None:
-        """Store what has come."""
+    def _store_received(self, now: int) -> None:
+        """Store received items."""
         offering = self._subscriptions.offering
         while offering:
             feed = next(iter(offering))
@@ -538,7 +536,7 @@ class Keeper:
         if message.author != author:
             return False
         self.community.read(message)
-        self._review_soon(self._now)
+        self._schedule_review(self._now)
         return True
 
     def _items(self, feed: bytes) -> list[Item]:

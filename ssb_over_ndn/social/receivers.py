@@ -1,17 +1,16 @@
 """social-routing: Interests carry their receiver's id, and are forwarded along that receiver's social graph.
 
-Theory of operation. Every node knows where every user is attached, and the graph of every user: for the one,
-attachments are passed on to all; for the other, nodes without users inspect all logs, of which they keep
-nothing. An Interest names the receiver, a user: for whom it asks. It is refused if the feed is not on the
-receiver's graph. Else it goes towards the feed's author, and towards those on the receiver's graph who follow
-the author: they replicate the feed. Their keepers answer.
+Theory of operation. Every node knows where every user is attached, as attachments are flooded; and the graph
+of every user, as nodes without users inspect all logs, without storing them. An Interest names its receiver,
+a user. It is refused if the feed is not on the receiver's graph. Else it goes towards the feed's author, and
+towards the author's followers on the receiver's graph, who replicate the feed. Their keepers answer.
 
 The id is a forwarding hint, /ssb/for/<key>. NDN's packet format has no other place for it that leaves the
 name alone: ApplicationParameters put their digest into it, so an item would have another name for each
 receiver, and neither PIT nor content store would take two receivers' Interests for the same.
 
-Two receivers may still have to be told apart while an Interest is pending: what the first one's graph leads
-to need not be what the second one's does. Interests that join a pending one are `joined`; those of them that
+Receivers still differ while an Interest is pending, as their graphs may lead to different neighbours.
+Interests that join a pending one are `joined`; those of them that
 have to be sent on all the same are `split`.
 """
 
@@ -57,7 +56,7 @@ class SocialRouting(SocialFlood):
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy: a refusal is about a receiver, and says nothing of others."""
+        """See Strategy: a refusal concerns one receiver, not others."""
         return self._after_refusal(entry)
 
     def _is_admitted(self, entry: PitEntry, face: int, feed: bytes, seq: int) -> bool:
@@ -76,7 +75,7 @@ class SocialRouting(SocialFlood):
         return faces
 
     def _targets(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:
-        """Return the neighbours that lead to the author, or to somebody who replicates the feed."""
+        """Return the neighbours on paths to the author, or to replicas of the feed."""
         receiver = _receiver(entry)
         if receiver is None:
             return []
@@ -85,5 +84,5 @@ class SocialRouting(SocialFlood):
 
 
 def _receiver(entry: PitEntry) -> str | None:
-    """Return whom the newest of the Interests is for."""
+    """Return the receiver of the newest Interest."""
     return receiver_of(parse_interest(entry.in_records[-1].wire).forwarding_hint)

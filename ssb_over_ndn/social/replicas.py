@@ -14,8 +14,6 @@ class Log:
         bytes: size of the packets that are held.
     """
 
-    __slots__ = ("_items", "bytes", "tip")
-
     def __init__(self) -> None:
         self._items: deque[Data] = deque()
         self.tip = 0
@@ -37,7 +35,7 @@ class Log:
         self.bytes += len(data.wire)
 
     def drop_oldest(self) -> None:
-        """Let go of the oldest item."""
+        """Evict the oldest item."""
         self.bytes -= len(self._items.popleft().wire)
 
     def __len__(self) -> int:
@@ -48,7 +46,7 @@ class Replicas:
     """Logs by their feeds' names.
 
     Args:
-        most_bytes: of all packets together; beyond it, the largest log lets its oldest items go.
+        most_bytes: of all packets together; beyond it, the oldest items of the largest log are evicted.
 
     Attributes:
         bytes: size of all packets.
@@ -93,13 +91,13 @@ class Replicas:
             self._drop_oldest(largest)
 
     def forget_items(self, feed: bytes) -> None:
-        """Let go of the items of a feed; what the newest was stays known."""
+        """Remove the items of a feed; its newest number stays."""
         log = self._logs[feed]
         while len(log):
             self._drop_oldest(log)
 
     def drop(self, feed: bytes) -> None:
-        """Let go of a feed."""
+        """Remove a feed."""
         log = self._logs.pop(feed, None)
         if log is not None:
             self.bytes -= log.bytes

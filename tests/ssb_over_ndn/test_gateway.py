@@ -28,7 +28,7 @@ from ssb.store.clocks import ClockDirectory, MemoryClocks
 from ssb.store.feeds import StoreError
 from ssb.store.memory import MemoryFeeds
 from ssb.store.sqlite import SqliteFeeds
-from ssb_over_ndn.gateway import demand
+from ssb_over_ndn.gateway import interests
 from ssb_over_ndn.gateway.gateway import Gateway
 from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.naming import BLOBS, SHA256, hash_name, log_name, segment_name
@@ -248,7 +248,7 @@ def test_a_message_is_served_by_its_hash() -> None:
 
 
 def test_there_is_a_bound_to_what_peers_may_want(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demand, "_FOLLOWS", 3)
+    monkeypatch.setattr(interests, "_FOLLOWS", 3)
     world = World()
     authors = [Identity.from_seed(bytes([number]) * 32).ref for number in range(5)]
     for author in authors:
@@ -312,7 +312,8 @@ def test_who_follows_again_gets_what_has_come_for_others_meanwhile() -> None:
     ann = world.identities["ann"].ref
     follow(world)
     world.change(lambda now: world.peers["ben"].want(ann, now))
-    world.change(lambda now: world.gateways["g2"].application._demand.asks(world.identities["g1"].ref, ann))
+    asks = world.gateways["g2"].application._interests.asks
+    world.change(lambda now: asks(world.identities["g1"].ref, ann))
     world.write("ann", text="one")
     world.run(2)
     assert world.tip("ben", "ann") == 1
@@ -357,7 +358,7 @@ def test_a_home_ends_when_its_peer_has_moved_to_another_gateway() -> None:
     world = World()
     ann = world.identities["ann"].ref
     side = world.gateways["g2"].application
-    world.change(lambda now: side._demand.arrived(ann, now))
+    world.change(lambda now: side._interests.arrived(ann, now))
     world.change(lambda now: world.peers["ben"].want(ann, now))
     world.write("ann", text="one")
     world.run(5)
@@ -372,7 +373,7 @@ def test_a_home_ends_when_its_peer_has_moved_to_another_gateway() -> None:
 
 
 def test_wishes_of_a_peer_that_stays_away_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demand, "_ABSENCE", 60 * SECOND)
+    monkeypatch.setattr(interests, "_ABSENCE", 60 * SECOND)
     world = World()
     ann, ben = world.identities["ann"].ref, world.identities["ben"].ref
     world.change(lambda now: world.peers["ben"].want(ann, now))
@@ -384,11 +385,11 @@ def test_wishes_of_a_peer_that_stays_away_end(monkeypatch: pytest.MonkeyPatch) -
     assert side.follows == []
     assert ann not in world.peers["g2"].replication.wanted
     assert ben in side.homes, "nobody else wants it, and it is still served"
-    assert not side._demand._wishes_of
+    assert not side._interests._wishes_of
 
 
 def test_an_absent_peer_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demand, "_HOMES", 2)
+    monkeypatch.setattr(interests, "_HOMES", 2)
     world = World()
     world.run(1)
     side = world.gateways["g2"].application
@@ -402,14 +403,14 @@ def test_an_absent_peer_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_one_peer_cannot_use_up_all_wishes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demand, "_WISHES", 2)
+    monkeypatch.setattr(interests, "_WISHES", 2)
     world = World()
     feeds = [Identity.from_seed(bytes([number]) * 32).ref for number in range(5)]
     world.change(lambda now: world.peers["ben"].want_all(feeds[:4], now))
     world.run(2)
     side = world.gateways["g2"].application
     assert len(side.follows) == 2
-    assert side._demand.asks(world.identities["ann"].ref, feeds[4])
+    assert side._interests.asks(world.identities["ann"].ref, feeds[4])
 
 
 def test_what_could_not_be_stored_comes_again() -> None:

@@ -69,7 +69,7 @@ def face_kept(self: Host, face: int, now: int) -> None:
     """A face that is closed stays in the forwarder."""
     for gone in (self._links, self._applications, self._pacers):
         gone.pop(face, None)
-    self._let_go(face)
+    self._clear_timer(face)
 
 
 def neighbours_kept(self: Neighbours, face: int) -> None:
@@ -82,7 +82,7 @@ def never_evicted(self: ContentStore, data: Any, now: int, *, is_unsolicited: bo
 
 
 LEAKS: dict[str, tuple[Any, str, Any, float]] = {
-    "dead nonces stay": (DeadNonces, "_turn_over", nonces_kept, 0.05),
+    "dead nonces stay": (DeadNonces, "_rotate", nonces_kept, 0.05),
     "faces stay": (Host, "remove_face", face_kept, 0.3),
     "neighbours stay": (Neighbours, "forget", neighbours_kept, 0.3),
     "the content store is not bounded": (ContentStore, "insert", never_evicted, 0.1),

@@ -75,7 +75,7 @@ class EmulatedNetwork(VirtualTime):
         return sum(self._captured)
 
     def air_counters(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Return what the members of each radio cell have done: see topologies.radio.Cell.counters."""
+        """Return the counters of each radio cell's members: see topologies.radio.Cell.counters."""
         return {name: air.cell.counters() for name, air in self._airs.items()}
 
     def observe(self, time: int, observer: Callable[[], None]) -> None:
@@ -91,10 +91,10 @@ class EmulatedNetwork(VirtualTime):
         self.at(time, CHANGE, action)
 
     def set_link(self, link: int, up: bool, *, signalled: bool) -> None:
-        """Break a link of the topology now, or mend it.
+        """Set a link of the topology up or down now.
 
-        What is under way on a link that breaks is lost, and so is what is sent until it is mended. The
-        programs at its ends are told only if that is `signalled`.
+        Frames in flight are lost, and so are those sent while it is down. The programs at its ends are
+        notified only if `signalled`.
         """
         ends = self._ends[2 * link : 2 * link + 2]
         for end in ends:
@@ -107,9 +107,9 @@ class EmulatedNetwork(VirtualTime):
                 self._settle(self._nodes[end.interface.node])
 
     def set_present(self, interface: int, present: bool) -> None:
-        """Let a member leave a medium now, or come back; `interface` is its place in Topology.interfaces.
+        """Set whether a member is present on a medium; `interface` is its place in Topology.interfaces.
 
-        What it has sent and what is under way to it is lost. Its programs are not told.
+        Frames in flight from it and to it are lost. Its programs are not notified.
         """
         end = self._ends[interface]
         end.up = present
@@ -118,25 +118,25 @@ class EmulatedNetwork(VirtualTime):
             end.air.cell.set_present(end.interface.node, present)
 
     def change_link(self, link: int, to: Link) -> None:
-        """Let a link have other parameters for the frames that are sent from now on."""
+        """Set a link's parameters for the frames that are sent from now on."""
         for end in self._ends[2 * link : 2 * link + 2]:
             for other, pipe in end.pipes:
                 pipe.change(to.towards(other.interface.node))
 
     def reroute(self, topology: Topology, routing: Routing) -> None:
-        """Let all nodes forward IP by other routes; the topology differs in its links' parameters at most."""
+        """Replace the IP routes of all nodes; the topology differs in its links' parameters at most."""
         for node in self._nodes.values():
             node.station.reroute(topology, routing)
 
     def replace(self, name: str, programs: Iterable[Program]) -> None:
-        """Let other programs run on a node from now on; nothing is left of the old ones."""
+        """Replace the programs of a node, with all their state."""
         node = self._nodes[name]
         self._install(node, programs)
         node.alarm.clear()
         self._settle(node)
 
     def settle(self, name: str) -> None:
-        """Do what a node's programs ask for, after something that they were told by other ways."""
+        """Process the outputs of a node's programs that were called from elsewhere."""
         self._settle(self._nodes[name])
 
     def run(self, until: int) -> None:
@@ -180,7 +180,7 @@ class EmulatedNetwork(VirtualTime):
         self._settle(node)
 
     def _settle(self, node: "_Node") -> None:
-        """Send what a node's programs have put out, and set its alarm."""
+        """Send the outputs of a node's programs, and set its alarm."""
         station = node.station
         is_busy = True
         while is_busy:
@@ -238,7 +238,7 @@ class EmulatedNetwork(VirtualTime):
                 self.at(time, FRAME, partial(self._arrive, end, to, breaks, arrived, carried))
 
     def _arrive(self, end: "_End", to: "_End", breaks: int, frame: bytes, packet: Packet | None) -> None:
-        """Receive a frame at an interface; `packet` is what it carries, None if it has changed on its way."""
+        """Receive a frame at an interface; `packet` is its content, None if a pipe has changed its bytes."""
         if end.breaks + to.breaks != breaks or not to.up:
             return
         self._record(to, frame, Direction.IN)
@@ -281,8 +281,6 @@ class EmulatedNetwork(VirtualTime):
 class _Node:
     """A node: its interfaces, its programs, its Internet layer, and when it is to be woken."""
 
-    __slots__ = ("alarm", "ends", "name", "programs", "station")
-
     def __init__(self, name: str, station: Station) -> None:
         self.name = name
         self.station = station
@@ -298,19 +296,6 @@ _Listener = tuple[Endpoint, int]
 class _End:
     """One interface: the pipe to each that it reaches, who listens, whether its link is up or its node there,
     how often that has ended, and the air of a radio cell."""
-
-    __slots__ = (
-        "air",
-        "breaks",
-        "groups",
-        "index",
-        "interface",
-        "peer_ipv4",
-        "pipes",
-        "ports",
-        "sent",
-        "up",
-    )
 
     def __init__(self, interface: Interface, index: int) -> None:
         self.interface = interface
@@ -331,7 +316,7 @@ class _End:
 
 
 class _Sent(NamedTuple):
-    """A frame on its way in a radio cell: what _transmit was given."""
+    """A frame in a radio cell, with the arguments of _transmit()."""
 
     end: _End
     frame: bytes

@@ -28,25 +28,14 @@ _MOST_READ = 1 << 16
 class _Stream:
     """A connection as its program knows it."""
 
-    __slots__ = (
-        "connection",
-        "endpoint",
-        "has_ended",
-        "is_closing",
-        "is_over",
-        "is_paused",
-        "number",
-        "waiting",
-    )
-
     def __init__(self, endpoint: StreamEndpoint, number: int, connection: int) -> None:
         self.endpoint = endpoint
         self.number = number
         self.connection = connection
-        self.waiting = bytearray()  # what the connection has not taken
+        self.waiting = bytearray()  # bytes beyond the connection's buffer
         self.is_paused = False
         self.is_closing = False  # as soon as nothing waits
-        self.has_ended = False  # the other end's side, and the program has not been told
+        self.has_ended = False  # the other end has closed, and the program has not been notified
         self.is_over = False  # so is the connection
 
 
@@ -68,14 +57,14 @@ class Streams:
         self._accepted = count(-1, -1)
 
     def add(self, endpoint: StreamEndpoint, ports: Iterable[int]) -> None:
-        """Let a program open streams, and have it told of those that others open to some ports."""
+        """Add a program, which may open streams and accepts those that others open to some ports."""
         self._endpoints.append(endpoint)
         for port in ports:
             self._stack.listen(port)
             self._listening[port] = endpoint
 
     def close_all(self, now: int) -> None:
-        """Close all streams, as the kernel does when a program has ended, and let go of the programs."""
+        """Close all streams, as the kernel does when a program has ended, and remove the programs."""
         for port in self._listening:
             self._stack.unlisten(port)
         for connection, stream in self._streams.items():
@@ -89,7 +78,7 @@ class Streams:
             known.clear()
 
     def settle(self, now: int) -> bool:
-        """Do what programs ask for, and tell them of the next event; return whether anything happened."""
+        """Execute the programs' actions and deliver the next event; return whether anything happened."""
         is_busy = False
         for endpoint in self._endpoints:
             for action in endpoint.take_actions():
@@ -98,7 +87,7 @@ class Streams:
         self._events += self._stack.take_events()
         if self._events:
             is_busy = True
-            self._happen(self._events.popleft(), now)
+            self._handle(self._events.popleft(), now)
         return is_busy
 
     def _act(self, endpoint: StreamEndpoint, action: StreamAction, now: int) -> None:
@@ -112,7 +101,7 @@ class Streams:
             return
         stream = self._numbers.get((id(endpoint), action.stream))
         if stream is None:
-            return  # it has been closed meanwhile
+            return  # closed in the meantime
         if isinstance(action, Send):
             if not stream.is_over and not stream.is_closing:
                 was_full = bool(stream.waiting)
@@ -133,13 +122,13 @@ class Streams:
             if not stream.is_over and not stream.waiting:
                 self._stack.close(stream.connection, now)
 
-    def _happen(self, event: Event, now: int) -> None:
+    def _handle(self, event: Event, now: int) -> None:
         connection, kind = event.connection, event.kind
         if kind is Kind.ACCEPTED:
             self._keep(_Stream(self._listening[event.port], next(self._accepted), connection))
         stream = self._streams.get(connection)
         if stream is None:
-            self._happen_to_orphan(event, now)
+            self._handle_orphan(event, now)
             return
         tell = stream.endpoint.on_stream
         if kind in (Kind.ACCEPTED, Kind.CONNECTED):
@@ -158,8 +147,8 @@ class Streams:
             stream.is_over = kind is Kind.CLOSED
             self._read(stream, now)
 
-    def _happen_to_orphan(self, event: Event, now: int) -> None:
-        """Reset a connection whose program has ended when bytes come."""
+    def _handle_orphan(self, event: Event, now: int) -> None:
+        """Reset a connection whose program has ended when bytes arrive."""
         if event.connection not in self._orphans:
             return
         if event.kind is Kind.READABLE:
@@ -177,7 +166,7 @@ class Streams:
             del stream.waiting[:taken]
 
     def _read(self, stream: _Stream, now: int) -> None:
-        """Pass on what has come, unless it is to wait, then the end."""
+        """Deliver received bytes, unless the program has paused the stream, then the end."""
         while not stream.is_paused and (data := self._take(stream.connection, now)):
             stream.endpoint.on_stream(Received(stream.number, data), now)
         if stream.is_paused:

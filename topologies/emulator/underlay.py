@@ -111,7 +111,7 @@ class Station:
         self.is_used = False
 
     def run(self, programs: Iterable[Program], now: int) -> None:
-        """Let programs use the node's ports; the streams of those that have used them before are closed."""
+        """Install programs on the node's ports; streams of earlier programs are closed."""
         self._ports.clear()
         self._streams.close_all(now)
         for endpoint, ports in programs:
@@ -134,7 +134,7 @@ class Station:
         self._route(self._packet(self._address, to[0], UDP, content))
 
     def receive(self, packet: Packet, now: int) -> None:
-        """Take a packet in, or pass it on."""
+        """Receive a packet, or forward it."""
         self.is_used = True
         if packet.destination not in self._own:
             if packet.ttl <= 1:
@@ -147,9 +147,9 @@ class Station:
             self._receive_datagram(packet, now)
 
     def settle(self, now: int) -> bool:
-        """Let streams do what programs have asked for, and tell them what has happened.
+        """Execute the programs' actions on streams, and deliver events to them.
 
-        Returns whether anything has, so that programs may have more to ask for.
+        Returns whether anything happened, so that programs may have new actions.
         """
         return self._streams.settle(now)
 

@@ -2,8 +2,8 @@
 
 Events are ordered by (time, rank, order of scheduling), so that one seed gives one order. At one instant
 changes of the network come first, so that everything else of that instant meets the network as it is then.
-Alarms come before frames, as an entry that expires is not there for the packet that comes then. Observers
-come last, as they look at the state that is left behind.
+Alarms come before frames: an entry that expires then is not there for a packet that arrives then. Observers
+come last, as they read the resulting state.
 """
 
 from collections.abc import Callable
@@ -20,8 +20,6 @@ class VirtualTime:
         now: virtual time, ns, from 0.
     """
 
-    __slots__ = ("_queue", "_scheduled", "now")
-
     def __init__(self) -> None:
         self.now = 0
         self._queue: list[tuple[int, int, int, Callable[[], None]]] = []
@@ -37,12 +35,12 @@ class VirtualTime:
         return self._queue[0][0] if self._queue else None
 
     def step(self) -> None:
-        """Let the next event happen; there must be one."""
+        """Execute the next event; there must be one."""
         self.now, _, _, action = heappop(self._queue)
         action()
 
     def run(self, until: int) -> None:
-        """Let all events up to and including a time (ns) happen."""
+        """Execute all events up to and including a time (ns)."""
         while self._queue and self._queue[0][0] <= until:
             self.step()
         self.now = until
@@ -57,8 +55,6 @@ class Alarm:
         most: alarms at one instant before time counts as standing still.
         stuck: called then.
     """
-
-    __slots__ = ("_at", "_count", "_due", "_most", "_stuck", "_time", "_wake")
 
     def __init__(
         self, time: VirtualTime, wake: Callable[[], None], most: int, stuck: Callable[[], None]

@@ -1,4 +1,4 @@
-"""A helper process: it says `ready`, works until its standard input ends, and reports in one line of JSON."""
+"""A helper process: it prints `ready`, works until its input ends, and reports in one line of JSON."""
 
 import json
 import select
@@ -19,7 +19,7 @@ class Child:
     """A helper process: it is at work after `wait()`.
 
     Args:
-        name: what errors call it.
+        name: in errors.
         argv: its command line.
         cwd: its working directory, None for this one's.
 
@@ -39,7 +39,7 @@ class Child:
         )
 
     def wait(self) -> "Child":
-        """Wait until it says `ready`, and return it. Raises ChildError if it does not within 30 s."""
+        """Wait until it prints `ready`, and return it. Raises ChildError after 30 s."""
         assert self._process.stdout is not None
         said = select.select([self._process.stdout], [], [], _START_S)[0]
         if not said or self._process.stdout.readline() != "ready\n":

@@ -20,7 +20,7 @@ class Namespace:
     """A network namespace that lives as long as this object, or as a process in it.
 
     Attributes:
-        path: where any process of this user finds it, as long as this process lives.
+        path: for other processes of this user, as long as this process lives.
 
     Raises OSError if there can be no more of them.
     """
@@ -35,7 +35,7 @@ class Namespace:
             return subprocess.Popen([*OWN_SYS, *argv], **options)
 
     def close(self) -> None:
-        """Let go of it. A second call does nothing."""
+        """Release it. A second call has no effect."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -52,7 +52,7 @@ class Host(mininet.node.Host):  # type: ignore[misc]  # Mininet has no types
         """Wait for a command."""
 
     def cmd(self, *arguments: Any, **options: Any) -> Any:
-        """Have the shell run a command, and return what it says."""
+        """Run a command in the shell, and return its output."""
         self._begin()
         return super().cmd(*arguments, **options)
 
@@ -80,6 +80,6 @@ class Host(mininet.node.Host):  # type: ignore[misc]  # Mininet has no types
         return {}
 
     def terminate(self) -> None:
-        """End the shell, and let go of the namespace."""
+        """End the shell, and release the namespace."""
         super().terminate()
         self.namespace.close()

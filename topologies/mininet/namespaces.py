@@ -1,4 +1,4 @@
-"""Network namespaces from within this process: entering one, and setting up what is in it.
+"""Network namespaces from within this process: entering and configuring them.
 
 A thread's namespace decides what its sockets, ioctls, /proc/sys/net and child processes see. So a network
 of hundreds of namespaces is set up here with one `ip -batch` each and no other processes.
@@ -42,9 +42,9 @@ def disable_ipv6() -> None:
 
 
 def set_up_ipv4() -> None:
-    """Have this thread's namespace pass on IPv4 packets, whichever interface they come in at.
+    """Enable IPv4 forwarding between all interfaces of this thread's namespace.
 
-    TCP is what the emulator has: NewReno, without timestamps, selective acknowledgements, RACK and tail-loss
+    TCP is set as in the emulator: NewReno, without timestamps, selective acknowledgements, RACK and tail-loss
     probes.
     """
     for setting, value in (
@@ -72,7 +72,7 @@ def disable_transmit_checksum_offload(interface: str) -> None:
 
 
 def settle(interface: str) -> None:
-    """Have the kernel send through `interface` from now on; raise OSError if its peer is not up.
+    """Make the kernel notice the carrier of `interface`; raise OSError if its peer is not up.
 
     Of a veth pair, the end that was brought up first drops what it is given until the kernel's link watch
     gets round to its carrier, up to a second later. Asking for the carrier makes that happen at once.

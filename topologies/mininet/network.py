@@ -14,8 +14,8 @@ frame sent is stamped when the node hands it over, a frame received when it arri
 the link shows only at its sender.
 
 netem is the kernel's and needs no process of ours; but its choice of lost frames does not follow the seed.
-The relay drops the same frames for the same seed, and costs about 10 us of a CPU per frame. How pipes
-and netem differ in meaning is told in topologies.pipe.
+The relay drops the same frames for the same seed, and costs about 10 us of a CPU per frame. topologies.pipe
+lists the differences between pipes and netem.
 """
 
 import json
@@ -70,8 +70,7 @@ class MininetNetwork:
         impairment: "netem" or "relay", whichever it is.
         reason: why that one, in one line.
         mininet: the mininet.net.Mininet.
-        relay_counters: after close(), what the relay counted, as told in topologies.mininet.relay; None with
-            netem.
+        relay_counters: after close(), the relay's counters (topologies.mininet.relay); None with netem.
 
     Raises BringUpError on entering, and at once if netem is asked for and missing.
     """
@@ -138,9 +137,9 @@ class MininetNetwork:
         return self._namespaces[node].start(argv, **options)
 
     def set_link(self, link: int, up: bool) -> None:
-        """Break a link of the topology, or mend it; the nodes' own interfaces stay up, and notice nothing.
+        """Set a link of the topology up or down; the nodes' own interfaces stay up.
 
-        What is under way on a link that breaks is lost with the relay, and still arrives with netem. Raises
+        Frames in flight on a link that goes down are lost with the relay, and still arrive with netem. Raises
         OSError if that fails.
         """
         if self._relay is not None:
@@ -155,7 +154,7 @@ class MininetNetwork:
             )
 
     def set_present(self, interface: int, present: bool) -> None:
-        """Let a member leave a medium, or come back; `interface` is its place in Topology.interfaces.
+        """Set whether a member is present on a medium; `interface` is its place in Topology.interfaces.
 
         Raises OSError if that fails.
         """
@@ -177,7 +176,7 @@ class MininetNetwork:
                 _tc(["qdisc", "replace", "dev", end.name, "root", "netem", *settings])
 
     def reroute(self, topology: Topology, routing: Routing) -> None:
-        """Let all nodes forward IP by other routes; the topology may differ in its links' parameters.
+        """Replace the IP routes of all nodes; the topology may differ in its links' parameters.
 
         Raises OSError if that fails.
         """
@@ -300,7 +299,7 @@ class MininetNetwork:
 
 
 class _WireLink(mininet.link.Link):  # type: ignore[misc]  # Mininet has no types
-    """What Mininet knows of a link whose interfaces are there already."""
+    """Mininet's record of a link whose interfaces exist already."""
 
     @classmethod
     def makeIntfPair(cls, *_args: object, **_kwargs: object) -> None:  # noqa: N802
@@ -345,7 +344,7 @@ def _choose(
 
 
 def _tables(topology: Topology, routing: Routing, dilation: int) -> dict[str, dict[str, str]]:
-    """Return each node's routes: where to, and how, as `ip route` takes it.
+    """Return each node's routes: destination -> next hop, as `ip route` takes them.
 
     A node that reaches all others has one route for most of them, and further ones for the exceptions:
     hundreds of thousands of routes would take the kernel longer than all else.
@@ -360,14 +359,14 @@ def _tables(topology: Topology, routing: Routing, dilation: int) -> dict[str, di
         usual = None
         if ways and len(ways) == len(topology.nodes) - 1:
             ((usual, _),) = Counter(ways.values()).most_common(1)
-            table[NODE_NETWORK] = _how(usual, topology.address(node), dilation)
+            table[NODE_NETWORK] = _route_arguments(usual, topology.address(node), dilation)
         for to, best in ways.items():
             if best != usual:
-                table[f"{topology.address(to)}/32"] = _how(best, topology.address(node), dilation)
+                table[f"{topology.address(to)}/32"] = _route_arguments(best, topology.address(node), dilation)
     return tables
 
 
-def _how(hops: Sequence[Hop], source: str, dilation: int) -> str:
+def _route_arguments(hops: Sequence[Hop], source: str, dilation: int) -> str:
     ways = [f"via {hop.into.ipv4} dev {hop.out.name}" for hop in hops]
     rto_min = f" rto_min {dilation * _LINUX_RTO_MIN_MS}ms" if dilation > 1 else ""
     way = ways[0] if len(ways) == 1 else " ".join(f"nexthop {way}" for way in ways)

@@ -69,8 +69,6 @@ _BATCH = 64
 class _Way:
     """One direction of a link, or a member of a medium to another: through `pipe`, then out at `hop.into`."""
 
-    __slots__ = ("breaks", "cut", "hop", "is_up", "out", "pipe", "since", "unsent")
-
     def __init__(self, hop: Hop, pipe: Pipe) -> None:
         self.hop = hop
         self.out = (hop.into.name, 0)
@@ -131,8 +129,9 @@ class Relay:
         self._ring = Ring(_RING_MEMORY)
 
     def run(self, commands: int, stop: int) -> None:
-        """Move frames, and do what lines at the file descriptor `commands` say, until that ends or `stop` can
-        be read."""
+        """Relay frames, and execute commands from the file descriptor `commands`, until that ends or `stop`
+        is readable.
+        """
         incoming = self._ring.socket.fileno()
         while True:
             due = [self._heap[0][0]] if self._heap else []
@@ -145,7 +144,7 @@ class Relay:
                 said = os.read(commands, 4096)
                 if not said:
                     return
-                self._obey(said)
+                self._execute(said)
             if incoming in ready:
                 self._receive()
             for cell in self._cells.values():
@@ -155,7 +154,7 @@ class Relay:
     def _now(self) -> int:
         return time.monotonic_ns() // self._dilation
 
-    def _obey(self, said: bytes) -> None:
+    def _execute(self, said: bytes) -> None:
         *lines, self._said = (self._said + said).split(b"\n")
         for line in lines:
             link, word, *parameters = line.split(maxsplit=2)
@@ -172,7 +171,7 @@ class Relay:
                     way.set(word == b"up", self._now())
 
     def _set_present(self, name: str, present: bool) -> None:
-        """Let the member at an interface leave its medium, or come back."""
+        """Set whether the member at an interface is present on its medium."""
         (self._absent.discard if present else self._absent.add)(name)
         for way in self._all:
             ends = {way.hop.out.name, way.hop.into.name}
@@ -200,7 +199,7 @@ class Relay:
                 self._pass(way, now, frame, is_shared=len(found) > 1)
 
     def _bring_down(self, cell: Cell[tuple[int, bytes]]) -> None:
-        """Put what has been on air on the rest of its way."""
+        """Send frames that have been on air through the receivers' pipes."""
         for reception in cell.wake(self._now()):
             interface, frame = reception.frame
             for way in self._ways[interface]:
@@ -239,7 +238,7 @@ class Relay:
             self._late_max_ns = max(self._late_max_ns, late)
 
     def counters(self) -> dict[str, Any]:
-        """What the relay did, as in the module's docstring, without "realtime". To be asked for once."""
+        """Return the counters in the module's docstring, without "realtime". To be called once."""
         return {
             "late_mean_us": self._late_ns / self._left / 1e3 if self._left else 0.0,
             "late_max_us": self._late_max_ns / 1e3,
@@ -250,8 +249,8 @@ class Relay:
         }
 
 
-def _be_prompt() -> bool:
-    """Take all that makes the process wake in time; return whether that includes real-time priority."""
+def _reduce_latency() -> bool:
+    """Reduce the process's wake-up latency; return whether it has real-time priority."""
     gc.disable()
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(1))
     try:
@@ -271,7 +270,7 @@ def _terminated() -> int:
 
 
 def _topology(fields: Mapping[str, Any]) -> Topology:
-    """Return a topology from what dataclasses.asdict() makes of one, after JSON."""
+    """Return a topology from the JSON of dataclasses.asdict()."""
     return Topology(
         tuple(fields["nodes"]),
         tuple(Link(**link) for link in fields["links"]),
@@ -291,7 +290,7 @@ def main(path: str) -> None:
     seed, dilation = specification.pop("seed"), specification.pop("dilation")
     terminated = _terminated()
     relay = Relay(_topology(specification), seed, dilation)
-    realtime = _be_prompt()
+    realtime = _reduce_latency()
     print("ready", flush=True)
     relay.run(sys.stdin.fileno(), terminated)
     print(json.dumps({"realtime": realtime, **relay.counters()}), flush=True)

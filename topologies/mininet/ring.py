@@ -1,4 +1,4 @@
-"""A receive ring: what comes in at a namespace's interfaces, read without a system call a frame.
+"""A receive ring: frames at a namespace's interfaces, read without a system call per frame.
 
 A packet socket with a ring (Linux, Documentation/networking/packet_mmap.rst) writes each frame, with the
 time and the interface at which it came in, into the next slot of memory that it shares with this process.
@@ -33,19 +33,17 @@ _KERNEL = 0
 
 
 class Ring:
-    """A packet socket on all interfaces of this thread's network namespace, with a ring for what comes in.
+    """A packet socket on all interfaces of this thread's network namespace, with a receive ring.
 
     Args:
         memory: bytes for the ring, 2048 for each frame (of an MTU of 1500), rounded down to blocks of
             64 KiB, but at least one.
 
     Attributes:
-        socket: can be read when frames have come in. What is sent through it does not come in.
+        socket: readable when frames have arrived. Frames sent through it do not arrive.
 
     Raises OSError.
     """
-
-    __slots__ = ("_at", "_memory", "_size", "socket")
 
     def __init__(self, memory: int) -> None:
         blocks = max(1, memory // _BLOCK)

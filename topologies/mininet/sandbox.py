@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FrameType
 
 _GRACE_S = 10.0
-"""How long a box may take to end by itself, once asked to."""
+"""Time limit for a box to end after SIGTERM."""
 
 
 class BoxError(OSError):
@@ -44,7 +44,7 @@ def _unshare(*namespaces: str) -> list[str]:
 def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = lambda _: None) -> int:
     """Run `argv` in a box, on this process's standard streams; return its exit status.
 
-    `meanwhile` is called once it has been started, with a function that tells whether it still runs; if it
+    `meanwhile` is called once it has been started, with a function that returns whether it still runs; if it
     raises an exception, the box is killed.
 
     The status of a program that a signal ended is 128 + the signal. SIGTERM and a KeyboardInterrupt here
@@ -64,7 +64,7 @@ def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = l
             meanwhile(lambda: process.poll() is None)
             process.wait()
         except KeyboardInterrupt:
-            _ask_to_end(process)
+            _terminate(process)
         finally:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             process.kill()
@@ -74,7 +74,7 @@ def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = l
     return _status(process.returncode)
 
 
-def _ask_to_end(process: subprocess.Popen[bytes]) -> None:
+def _terminate(process: subprocess.Popen[bytes]) -> None:
     """Ask the program to end; wait until it has, its time is up, or this process is asked again."""
     # unshare ignores SIGTERM itself: it has to reach its only child, the first process in the box.
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
@@ -114,7 +114,7 @@ def entering(pid: int, netns: str, argv: Sequence[str], directory: str) -> list[
 
 
 OWN_SYS = ("unshare", "--mount", "--", "sh", "-c", 'mount -t sysfs sysfs /sys 2>/dev/null; exec "$@"', "sh")
-"""What starts a program where /sys shows the interfaces of its own network namespace."""
+"""Command prefix that mounts /sys for the program's own network namespace."""
 
 
 def prepare() -> None:
@@ -141,7 +141,7 @@ def prepare() -> None:
 
 
 def _keep(program: int) -> None:
-    """What the first process does from then on."""
+    """Run the first process: forward SIGTERM, reap orphans, end with the program."""
 
     def pass_on(_signal: int, _frame: FrameType | None) -> None:
         with contextlib.suppress(ProcessLookupError):  # a signal may come when the program has just ended
@@ -180,7 +180,7 @@ _PROGRAMS = {
 
 
 def why_not() -> str | None:
-    """Why Mininet cannot run here, in one line that says how to mend it; None if it can."""
+    """Return why Mininet cannot run here, in one line with the remedy; None if it can."""
     for program, package in missing().items():
         remark = " (with --no-install-recommends); PyPI's mininet lacks it" if program == "mnexec" else ""
         return (
@@ -203,10 +203,10 @@ def why_not() -> str | None:
 
 
 def why_no_netem() -> str | None:
-    """Why links cannot be impaired by the kernel's netem here, in one line; None if they can.
+    """Return why the kernel's netem cannot impair links here, in one line; None if it can.
 
-    Mininet's own links must not be used without asking: if netem is missing, they drop nothing and delay
-    nothing, and say so only in a log.
+    Check before using Mininet's own links: without netem they drop and delay nothing, and report it only in a
+    log.
     """
     if shutil.which("tc") is None:
         return "tc is not on PATH"
@@ -222,7 +222,7 @@ def has_netem() -> bool:
 
 
 def _complaint(argv: Sequence[str]) -> str | None:
-    """What a command says when it fails, in one line; None if it succeeds."""
+    """Return a failed command's error, in one line; None if it succeeds."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return None

@@ -30,8 +30,8 @@ from ssb_over_ndn.following.fetch import Fetcher
 from ssb_over_ndn.following.inbox import Inbox
 from ssb_over_ndn.following.subscriptions import Subscriptions
 from ssb_over_ndn.gateway.blobs import BlobFetches
-from ssb_over_ndn.gateway.demand import Demand
 from ssb_over_ndn.gateway.gateway import Gateway
+from ssb_over_ndn.gateway.interests import GatewayInterests
 from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.layerings.lookahead import Lookahead
 from ssb_over_ndn.mapping.messages import make_put
@@ -187,18 +187,18 @@ def _gateway(count: int, world: World) -> Work:
 
 def _departed(count: int, world: World) -> Work:
     """Peers that each follow three feeds, and leave together."""
-    demand = Demand(_peer(MemoryFeeds()), Graph(_identity(0).ref), Counter())
+    interests = GatewayInterests(_peer(MemoryFeeds()), Graph(_identity(0).ref), Counter())
     peers = [_ref("peer", number) for number in range(count)]
     for number, peer in enumerate(peers):
-        demand.arrived(peer, world.zero)
+        interests.arrived(peer, world.zero)
         for other in range(3):
-            demand.asks(peer, _ref("other", (number * 3 + other) % 5_000))
+            interests.asks(peer, _ref("other", (number * 3 + other) % 5_000))
 
     def work() -> None:
         for peer in peers:
-            demand.departed(peer, world.zero)
-            demand.next_deadline()
-        demand.wake(world.zero + 10_000 * SECOND)
+            interests.departed(peer, world.zero)
+            interests.next_deadline()
+        interests.wake(world.zero + 10_000 * SECOND)
 
     return work
 
@@ -320,7 +320,7 @@ CASES: Final = (
     Case("Storage: logs kept", _storage),
     Case("Blobs wanted", _blobs),
     Case("Gateway: an Interest for each home", _gateway),
-    Case("Demand: peers leave together", _departed),
+    Case("GatewayInterests: peers leave together", _departed),
     Case("Keeper: each user publishes", _keeper),
     Case("Scheduler: peers known, all places taken", _scheduler),
     Case("EBT: deadlines and backlogs of connections", _ebt, divided=8),

@@ -18,8 +18,8 @@ from ssb.store.clocks import MemoryClocks
 from ssb.store.feeds import read_log
 from ssb.store.memory import MemoryFeeds
 from ssb_over_ndn.following.subscriptions import Subscription
-from ssb_over_ndn.gateway.demand import CONTACT
 from ssb_over_ndn.gateway.gateway import Gateway
+from ssb_over_ndn.gateway.interests import CONTACT
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.kinds.ssb import SsbNode, SsbParameters, held_by

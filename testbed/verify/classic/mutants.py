@@ -121,7 +121,7 @@ CLASSIC_MUTANTS: Mutants = {
     "store taken for lasting": (Patch(ContentStore, "is_lasting", lambda _: property(lambda self: True)),),
     "hop limit not lowered": (instead(Interest, "next_hop_wire", _not_lowered),),
     "lifetime not renewed": (instead(Pit, "extend", _not_renewed),),
-    "repetition suppressed for ever": (instead(Suppression, "lets_through", _once),),
+    "repetition suppressed for ever": (instead(Suppression, "allows", _once),),
     "MustBeFresh ignored": (instead(ContentStore, "find", _stale),),
     "first Nack passed on": (instead(NackPipeline, "receive", _first_nack),),
     "Nack after Data": (instead(DataPipeline, "receive", _nack_as_well),),

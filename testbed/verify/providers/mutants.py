@@ -44,7 +44,7 @@ MUTANTS: Mutants = {
     "messages read twice": (instead(Line, "take", _again),),
     "no new epoch": (Patch(Contract, "epoch", _first_epoch),),
     "feeds read are kept": (instead(Line, "_remove", _kept),),
-    "nothing is acknowledged": (instead(Line, "_hop", _silent_hop),),
+    "nothing is acknowledged": (instead(Line, "_advance", _silent_hop),),
     "no routes": (instead(routes, "find_ways", _no_ways),),
     "caches keep what was revoked": (Patch(ContentStore, "erase", returns(0)),),
     "lines stay when contracts end": (Patch(Links, "close", returns(None)),),

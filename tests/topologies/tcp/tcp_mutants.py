@@ -69,7 +69,7 @@ def _time_wait_for_ever(original):
 def _everything_answered(original):
     def receive(self, segment, now):
         original(self, segment, now)
-        self.receiver.owe(now)
+        self.receiver.schedule_ack(now)
 
     return receive
 
@@ -116,7 +116,7 @@ def _unread_when_read(_):
 
 
 def _all_repeated(_):
-    return lambda self: self.lose_all()
+    return lambda self: self.mark_all_lost()
 
 
 def _acknowledged_at_once(original):
@@ -156,7 +156,7 @@ COSTLY = {
     "no fast retransmit": (Patch(Sender, "_begin_recovery", returns(None)),),
     "no slow start": (Patch(sender, "initial_window", _constant(lambda mss: 100 * mss)),),
     "window never halved": (Patch(Congestion, "_halve", returns(None)),),
-    "all sent again": (Patch(Flight, "lose_first", _all_repeated),),
+    "all sent again": (Patch(Flight, "mark_first_lost", _all_repeated),),
     "every segment acknowledged": (Patch(Receiver, "accept", _acknowledged_at_once),),
     "window opened in silence": (Patch(Receiver, "read", _unread_when_read),),
 }

@@ -11,7 +11,7 @@ _MOST_GROWTH: Final = 2
 """Segments by which one acknowledgement widens the window in slow start: RFC 3465's L, as every second
 segment is acknowledged."""
 DUPLICATES: Final = 3
-"""So many acknowledgements of the same tell of a loss (RFC 5681, section 3.2)."""
+"""Duplicate acknowledgements that indicate a loss (RFC 5681, section 3.2)."""
 
 
 def initial_window(mss: int) -> int:
@@ -27,8 +27,6 @@ class Congestion:
         window: to begin with.
     """
 
-    __slots__ = ("_counted", "_first", "mss", "threshold", "window")
-
     def __init__(self, mss: int, window: int) -> None:
         self.mss = mss
         self.window = self._first = window
@@ -36,9 +34,9 @@ class Congestion:
         self._counted = 0  # bytes acknowledged since the window has grown in congestion avoidance
 
     def acknowledged(self, count: int, pipe: int) -> None:
-        """Widen the window for `count` new bytes; `pipe` bytes were under way before.
+        """Widen the window for `count` newly acknowledged bytes; `pipe` bytes were in flight before.
 
-        It stays where the sender did not use it: what was never tried says nothing of the path (RFC 7661).
+        It does not grow while the sender does not fill it: unused window is no evidence (RFC 7661).
         """
         if self.window < self.threshold:
             if self.window < 2 * pipe:
@@ -50,12 +48,12 @@ class Congestion:
                 self.window += self.mss
 
     def lost(self, flight: int) -> None:
-        """Begin recovery: half of what was under way is the threshold (RFC 6582, section 3.2, step 2)."""
+        """Begin recovery: half of the flight size is the threshold (RFC 6582, section 3.2, step 2)."""
         self._halve(flight)
         self.window = self.threshold + DUPLICATES * self.mss  # three duplicates: three segments have left
 
     def _halve(self, flight: int) -> None:
-        """RFC 5681, equation 4; without what limited transmit has sent beyond the window."""
+        """Set the threshold (RFC 5681, equation 4), without limited transmit's segments beyond the window."""
         self.threshold = max(min(flight, self.window) // 2, 2 * self.mss)
         self._counted = 0
 
@@ -64,7 +62,7 @@ class Congestion:
         self.window += self.mss
 
     def partial(self, count: int) -> None:
-        """Of what recovery waits for, `count` bytes are acknowledged (RFC 6582, step 3)."""
+        """Deflate the window by a partial acknowledgement of `count` bytes (RFC 6582, step 3)."""
         self.window = max(self.window - count, 0) + (self.mss if count >= self.mss else 0)
 
     def recovered(self, flight: int) -> None:
@@ -78,6 +76,6 @@ class Congestion:
             self._halve(flight)
         self.window = self.mss
 
-    def rested(self) -> None:
-        """Nothing was sent for a time-out: what is known of the path is old (RFC 5681, section 4.1)."""
+    def restart_after_idle(self) -> None:
+        """Restart after idle time of a time-out: the window is out of date (RFC 5681, section 4.1)."""
         self.window = min(self.window, self._first)

@@ -1,9 +1,9 @@
-"""One connection: its state machine, and the segments that its two halves become.
+"""One connection: its state machine, and the segments of its two halves.
 
-Sequence numbers grow without bound here: what comes off the wire is taken as the number nearest to what is
-expected. Sources: RFC 9293, section 3.10 (event processing); RFC 5961 (blind attacks), by which a reset has
-to name exactly the next byte, and a SYN or a strange acknowledgement is answered with a *challenge*, an
-acknowledgement of what is known.
+Sequence numbers grow without bound here: a number on the wire is unwrapped to the one nearest to the expected
+number. Sources: RFC 9293, section 3.10 (event processing); RFC 5961 (blind attacks): a reset must carry
+exactly the next sequence number, and a SYN or an unacceptable acknowledgement is answered with a *challenge
+ACK* of the current state.
 """
 
 from typing import Final
@@ -38,52 +38,26 @@ _SENDS: Final = frozenset(
 _FIN_WAITS: Final = frozenset((State.FIN_WAIT_1, State.CLOSING, State.LAST_ACK))
 _HANDSHAKE: Final = frozenset((State.SYN_SENT, State.SYN_RECEIVED))
 _SILENT: Final = _HANDSHAKE | {State.CLOSED}
-"""Where no plain acknowledgement goes out unasked."""
+"""States without unsolicited plain acknowledgements."""
 
 
 class Connection:
     """A connection.
 
     Args:
-        number: what applications call it.
+        number: its identifier for applications.
         ends: its addresses and ports.
         settings: as the stack's.
         first: the initial sequence number.
-        sent: gets (source address, destination address, segment).
-        events: gets what the application is to know.
+        sent: list for (source address, destination address, segment).
+        events: list for the application's events.
 
     Attributes:
         state: see State.
         port: the listener's port if it was opened by the other end, else 0.
         deadline: kept by the stack, for its timers.
-        sender, receiver: its halves; the latter means nothing before the peer's SYN has come.
+        sender, receiver: its halves; the latter is meaningless before the peer's SYN.
     """
-
-    __slots__ = (
-        "_events",
-        "_first",
-        "_has_closed",
-        "_is_readable_told",
-        "_is_scaled",
-        "_outlet",
-        "_over_at",
-        "_peer_first",
-        "_peer_mss",
-        "_scale",
-        "_settings",
-        "_syn_at",
-        "_syn_repeated",
-        "_syn_since",
-        "_window_ack",
-        "_window_sequence",
-        "deadline",
-        "ends",
-        "number",
-        "port",
-        "receiver",
-        "sender",
-        "state",
-    )
 
     def __init__(
         self, number: int, ends: Ends, settings: Settings, first: int, sent: Sent, events: list[Event]
@@ -111,7 +85,7 @@ class Connection:
         self._over_at = NEVER
         self._window_sequence = self._window_ack = 0  # SND.WL1 and SND.WL2
 
-    # --- what the application does ---
+    # --- Calls of the application ---
 
     def connect(self, now: int) -> None:
         """Send SYN."""
@@ -140,14 +114,14 @@ class Connection:
         return self.receiver.read(limit, now)
 
     def close(self) -> None:
-        """Have FIN follow what is buffered; done at most once."""
+        """Queue FIN behind the buffer; only the first call has an effect."""
         if not self._has_closed:
             self._has_closed = True
             if self.state not in _HANDSHAKE:
                 self._close()
 
     def abort(self) -> None:
-        """End at once, and tell the other end (RFC 9293, section 3.10.5)."""
+        """Abort, and reset the other end (RFC 9293, section 3.10.5)."""
         if self.state not in (State.SYN_SENT, State.TIME_WAIT, State.CLOSED):
             self._emit(self.sender.next, RST | ACK)
         self.receiver.discard()
@@ -161,7 +135,7 @@ class Connection:
     # --- segments that come ---
 
     def receive(self, segment: Segment, now: int) -> None:
-        """Take a segment of this connection (RFC 9293, sections 3.10.7.3 and 3.10.7.4)."""
+        """Receive a segment of this connection (RFC 9293, sections 3.10.7.3 and 3.10.7.4)."""
         if self.state is State.SYN_SENT:
             self._receive_in_syn_sent(segment, now)
             return
@@ -191,10 +165,10 @@ class Connection:
         if self.state in (State.ESTABLISHED, State.FIN_WAIT_1, State.FIN_WAIT_2):
             self._receive_content(segment.payload, start, bool(flags & FIN), bool(flags & PSH), now)
         elif self.state is State.TIME_WAIT and end > start:
-            receiver.owe(now)  # its FIN again: ours, or its acknowledgement, was lost
+            receiver.schedule_ack(now)  # its FIN again: ours, or its acknowledgement, was lost
             self._over_at = now + 2 * self._settings.msl
         elif end > start and self.state is not State.CLOSED:
-            receiver.owe(now)
+            receiver.schedule_ack(now)
 
     def _receive_in_syn_sent(self, segment: Segment, now: int) -> None:
         flags = segment.flags
@@ -215,7 +189,7 @@ class Connection:
         if acknowledges:
             self._step(Step.SYN_ACK)
             self._open(segment, now)
-            self.receiver.owe(now)
+            self.receiver.schedule_ack(now)
         else:  # simultaneous open
             self._step(Step.SYN)
             self._send_syn(now)
@@ -233,7 +207,7 @@ class Connection:
             self._fail(Reason.REFUSED if is_refused else Reason.RESET)
 
     def _receive_ack(self, segment: Segment, start: int, now: int) -> bool:
-        """Take the acknowledgement in; return whether the rest of the segment counts."""
+        """Process the acknowledgement; return whether to process the rest of the segment."""
         sender = self.sender
         until = _nearest(segment.acknowledgement, sender.unacknowledged)
         if self.state is State.SYN_RECEIVED:
@@ -284,7 +258,7 @@ class Connection:
         self.state = TRANSITIONS[self.state][step]
 
     def _learn(self, syn: Segment) -> None:
-        """Take in what a SYN says. Data that come with it are not taken: they come again."""
+        """Process a SYN's options and sequence number; data with it are ignored until retransmitted."""
         settings = self._settings
         self._peer_first = syn.sequence
         is_scaled = syn.scale is not None
@@ -297,7 +271,7 @@ class Connection:
         self._is_scaled = is_scaled
 
     def _open(self, segment: Segment, now: int) -> None:
-        """Both SYNs are acknowledged, ours by this segment. What was closed before then closes now."""
+        """Establish the connection, both SYNs being acknowledged; execute a pending close."""
         self._syn_at = NEVER
         sender = self.sender
         mss = DEFAULT_MSS if self._peer_mss is None else max(self._peer_mss, LEAST_MSS)
@@ -319,7 +293,7 @@ class Connection:
         self._step(Step.CLOSE)
 
     def _settle(self, now: int) -> None:
-        """If that was the last step but waiting, say so."""
+        """Report the end if only TIME-WAIT is left."""
         if self.state is State.TIME_WAIT:
             self._over_at = now + 2 * self._settings.msl
             self._tell(Kind.CLOSED)
@@ -391,7 +365,7 @@ class Connection:
         self._emit(self.sender.next, ACK)
 
     def _challenge(self, now: int) -> None:
-        """Answer what is odd, or old, by what is known; not too often."""
+        """Send a rate-limited challenge ACK (RFC 5961)."""
         if self._outlet.may_challenge(now):
             self._emit_ack()
 
@@ -410,7 +384,7 @@ class Connection:
         return min(self.sender.deadline(), self.receiver.ack_at(), self._over_at)
 
     def wake(self, now: int) -> None:
-        """Do what is due."""
+        """Process deadlines."""
         if self.state is State.CLOSED:
             return
         if self.state in _HANDSHAKE:
@@ -433,5 +407,5 @@ class Connection:
 
 
 def _nearest(number: int, expected: int) -> int:
-    """Return the sequence number that is `number` modulo 2^32 and nearest to what is expected."""
+    """Return the sequence number that is `number` modulo 2^32 and nearest to the expected one."""
     return expected + ((number - expected + 0x80000000) & MODULUS_MASK) - 0x80000000

@@ -1,13 +1,13 @@
-"""What a stack tells its applications."""
+"""Events of a stack for its applications."""
 
 from enum import Enum
 from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What has happened to a connection.
+    """An event of a connection.
 
-    After ACCEPTED or a connect() comes, last and once, CLOSED or FAILED; after an abort() nothing.
+    After ACCEPTED or a connect() the last event is one CLOSED or FAILED; after an abort() there is none.
     """
 
     ACCEPTED = "opened by another, at a port that is listened to"

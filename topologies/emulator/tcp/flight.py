@@ -1,15 +1,15 @@
-"""What has been sent and not yet acknowledged, piece by piece, in the order of sequence numbers.
+"""Unacknowledged pieces of data, in the order of sequence numbers.
 
 Sequence numbers here are not taken modulo 2^32: the connection unwraps them. A piece counts in the *pipe*
-while it may be under way: not from when it counts as lost until it is sent again. Pieces that count as lost
-are always neighbours: the first one after duplicates, or all after a time-out.
+while it may be in flight: not between being marked lost and being sent again. Lost pieces are contiguous: the
+first one after duplicates, or all after a time-out.
 """
 
 
 class Piece:
-    """What one segment holds: sequence numbers `start` to `end`, exclusive.
+    """The data of one segment: sequence numbers `start` to `end`, exclusive.
 
-    sent_at: when, the last time, ns. is_repeated: it has been sent more than once.
+    sent_at: time of the last transmission, ns. is_repeated: it has been sent more than once.
     """
 
     __slots__ = ("end", "is_repeated", "sent_at", "start")
@@ -27,8 +27,6 @@ class Flight:
     pipe: sequence numbers of them that may be on the way now.
     """
 
-    __slots__ = ("_lost_from", "_lost_until", "_pieces", "pipe")
-
     def __init__(self) -> None:
         self.pipe = 0
         self._pieces: list[Piece] = []
@@ -38,18 +36,18 @@ class Flight:
         return len(self._pieces)
 
     def add(self, start: int, end: int, now: int) -> Piece:
-        """Take note of a piece that is sent for the first time."""
+        """Add a piece that is sent for the first time."""
         piece = Piece(start, end, now)
         self._pieces.append(piece)
         self.pipe += end - start
         return piece
 
     def acknowledged(self, until: int) -> int | None:
-        """Let go of all before `until`.
+        """Remove all pieces before `until`.
 
-        Returns when the first piece of it was sent (ns), if that measures the round trip: all of it has been
-        sent once only (Karn's algorithm, RFC 6298, section 3). What had to wait at the receiver for a
-        missing piece is acknowledged with that piece, and makes none.
+        Returns the time (ns) when the first of them was sent, if that measures the round trip: all have been
+        sent only once (Karn's algorithm, RFC 6298, section 3). Pieces that waited at the receiver for a
+        missing one are acknowledged with it, and measure none.
         """
         pieces = self._pieces
         first: int | None = None
@@ -73,15 +71,15 @@ class Flight:
         self._lost_until = max(self._lost_until - gone, 0)
         return None if is_ambiguous else first
 
-    def lose_first(self) -> None:
+    def mark_first_lost(self) -> None:
         """Give the first piece up."""
-        self._lose(1)
+        self._mark_lost(1)
 
-    def lose_all(self) -> None:
+    def mark_all_lost(self) -> None:
         """Give all pieces up."""
-        self._lose(len(self._pieces))
+        self._mark_lost(len(self._pieces))
 
-    def _lose(self, count: int) -> None:
+    def _mark_lost(self, count: int) -> None:
         for place in range(count):
             if not self._lost_from <= place < self._lost_until:
                 piece = self._pieces[place]
@@ -94,7 +92,7 @@ class Flight:
         return self._pieces[self._lost_from] if self._lost_from < self._lost_until else None
 
     def repeat(self, now: int) -> None:
-        """Take note that the piece of first_lost() is sent again."""
+        """Record that the piece of first_lost() is sent again."""
         piece = self._pieces[self._lost_from]
         self._lost_from += 1
         piece.is_repeated = True

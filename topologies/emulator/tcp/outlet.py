@@ -1,4 +1,4 @@
-"""Where a connection's segments go out, and how many it may send to whom it does not trust."""
+"""Output of a connection's segments, and the rate limit of challenge ACKs."""
 
 from typing import Final
 
@@ -21,8 +21,6 @@ class Outlet:
         ends: its addresses and ports.
         sent: gets (source address, destination address, segment).
     """
-
-    __slots__ = ("_challenges", "_ends", "_pseudo", "_sent", "_since")
 
     def __init__(self, ends: Ends, sent: Sent) -> None:
         self._ends = ends
@@ -56,7 +54,7 @@ class Outlet:
         self._sent.append((local_ip, remote_ip, octets))
 
     def may_challenge(self, now: int) -> bool:
-        """Tell whether one more challenge may go out; if so, it counts."""
+        """Return whether one more challenge ACK may be sent; if so, it counts."""
         if now - self._since >= CHALLENGE_SPAN:
             self._since = now
             self._challenges = 0

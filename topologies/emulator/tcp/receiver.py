@@ -1,4 +1,4 @@
-"""The receiving half of a connection: puts bytes in order, offers a window, says when to acknowledge.
+"""The receiving half of a connection: reassembly, the window offered, and delayed acknowledgements.
 
 Sequence numbers are not taken modulo 2^32 here. Sources: RFC 9293, sections 3.8.6.2.2 (silly windows) and
 3.8.6.3 (delayed acknowledgements); RFC 5681, section 4.2; RFC 7323, section 2.
@@ -13,7 +13,7 @@ from topologies.emulator.tcp.segment import MOST_SCALE
 DELAY: Final = 40 * MS
 """Longest delay of an acknowledgement: Linux's least (TCP_DELACK_MIN); RFC 9293 has 500 ms at most."""
 MOST_RUNS: Final = 1_000
-"""Runs of bytes kept beyond a gap; what would make more is dropped, and comes again."""
+"""Runs of bytes kept beyond a gap; further ones are dropped, and retransmitted."""
 _LEAST_FULL: Final = 536
 _MOST_FIELD: Final = 0xFFFF
 
@@ -42,20 +42,6 @@ class Receiver:
         fin: the sequence number of the peer's FIN, None if it is not known.
     """
 
-    __slots__ = (
-        "_ack_at",
-        "_acknowledged",
-        "_capacity",
-        "_full",
-        "_mss",
-        "_ready",
-        "_runs",
-        "_scale",
-        "edge",
-        "fin",
-        "next",
-    )
-
     def __init__(self, first: int, capacity: int, mss: int, scale: int) -> None:
         self.next = first
         self.edge = first + min(capacity, _MOST_FIELD)
@@ -80,17 +66,17 @@ class Receiver:
         return self.fin is not None and self.next > self.fin
 
     def is_acceptable(self, start: int, end: int) -> bool:
-        """Tell whether a segment of these sequence numbers touches the window (RFC 9293, section 3.10.7.4).
+        """Return whether a segment of these sequence numbers touches the window (RFC 9293, section 3.10.7.4).
 
-        One that begins right at its edge does: of it the acknowledgement counts, as with a window of zero.
+        One that begins right at its edge does: its acknowledgement counts, as with a window of zero.
         """
         return end >= self.next and start <= self.edge
 
     def accept(self, start: int, payload: bytes, has_fin: bool, is_pushed: bool, now: int) -> bool:
-        """Take in what of a segment is new and in the window.
+        """Receive the part of a segment that is new and in the window.
 
-        Returns whether an acknowledgement has to go out before anything else is taken in: the sender counts
-        those that say the same.
+        Returns whether an acknowledgement must be sent before further segments are processed: the sender
+        counts duplicates.
         """
         length = len(payload)
         if not length and not has_fin:
@@ -124,7 +110,7 @@ class Receiver:
         return True
 
     def _keep(self, start: int, payload: bytes) -> None:
-        """Keep what comes after a gap; of what is there already, nothing is changed."""
+        """Keep bytes after a gap; those received before stay unchanged."""
         end = min(start + len(payload), self.edge if self.fin is None else min(self.edge, self.fin))
         runs = self._runs
         if end <= start or (len(runs) >= MOST_RUNS and start > runs[-1][0] + len(runs[-1][1])):
@@ -175,13 +161,13 @@ class Receiver:
         return data
 
     def discard(self) -> None:
-        """Drop what is unread."""
+        """Drop unread bytes."""
         self._ready.clear()
         self._runs.clear()
 
     # --- acknowledgements ---
 
-    def owe(self, now: int) -> None:
+    def schedule_ack(self, now: int) -> None:
         """Have an acknowledgement go out."""
         self._ack_at = now
 
@@ -190,10 +176,10 @@ class Receiver:
         return self._ack_at
 
     def window_field(self) -> int:
-        """Return the window to be put into a segment that goes out now, which acknowledges all up to `next`.
+        """Return the window for a segment that is sent now and acknowledges all up to `next`.
 
-        Its edge never moves back, but for that of SYN: what its scale cannot express is added, less than one
-        unit of it. It moves on by a full segment or half of the buffer (RFC 9293, section 3.8.6.2.2).
+        Its edge never moves back, except after SYN; it is rounded up to a unit of the window scale. It
+        advances by a full segment or half of the buffer at least (RFC 9293, section 3.8.6.2.2).
         """
         self._acknowledged = self.next
         self._ack_at = NEVER

@@ -21,7 +21,7 @@ PSH: Final = 8
 ACK: Final = 16
 
 DEFAULT_MSS: Final = 536
-"""What a peer takes that says nothing (RFC 9293, section 3.7.1)."""
+"""Default MSS of a peer without the option (RFC 9293, section 3.7.1)."""
 MOST_SCALE: Final = 14
 """RFC 7323, section 2.3."""
 _TCP: Final = 6
@@ -32,7 +32,7 @@ _HEAD: Final = struct.Struct("!HHIIHHHH")
 
 
 class MalformedSegment(ValueError):
-    """The bytes are no TCP segment, or not one between these addresses; the message says why in few words."""
+    """The bytes are no TCP segment between these addresses; the message names the field."""
 
 
 class Segment(NamedTuple):
@@ -60,7 +60,7 @@ class Segment(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def pseudo_header(source_ip: str, destination_ip: str) -> int:
-    """Return what two IPv4 addresses and the protocol add to a checksum, the segment's length left out.
+    """Return the sum of the pseudo-header's addresses and protocol, without the segment's length.
 
     It is the same both ways. Raises ValueError for an address that is none. RFC 9293, section 3.1.
     """
@@ -68,7 +68,7 @@ def pseudo_header(source_ip: str, destination_ip: str) -> int:
 
 
 def options(mss: int, scale: int | None) -> bytes:
-    """Return the options of a SYN, a multiple of four bytes; `scale` None says nothing of scaling."""
+    """Return the options of a SYN, a multiple of four bytes; `scale` None omits window scaling."""
     found = struct.pack("!BBH", _MSS, 4, mss)
     return found if scale is None else found + bytes((_NOTHING, _SCALE, 3, scale))
 
@@ -111,11 +111,10 @@ def encode(
 
 
 def decode(octets: bytes, pseudo: int) -> Segment:
-    """Return the segment; raise MalformedSegment, and nothing else, for what is none.
+    """Return the segment; raise MalformedSegment, and no other error, for other bytes.
 
-    octets: all that the IPv4 datagram carries. pseudo: pseudo_header() of its addresses. Options that are not
-    known are passed over (RFC 9293, MUST-6); one whose length cannot be makes the segment malformed, and so
-    does a wrong checksum.
+    octets: the IPv4 datagram's content. pseudo: pseudo_header() of its addresses. Unknown options are ignored
+    (RFC 9293, MUST-6); an impossible option length or a wrong checksum makes the segment malformed.
     """
     size = len(octets)
     if size < HEADER:

@@ -1,7 +1,7 @@
-"""The sending half of a connection: what is buffered, what goes next, and what goes again.
+"""The sending half of a connection: buffer, new data, and retransmissions.
 
-Sequence numbers are not taken modulo 2^32 here. The half says what to send, one piece at a time, and the
-connection makes segments of it.
+Sequence numbers are not taken modulo 2^32 here. The half chooses pieces of data, and the connection makes
+segments of them.
 
 Losses are repaired as NewReno does (RFC 6582): after three duplicates the first piece goes again, and after
 each acknowledgement that covers a part of what was under way then, the next. The timer is restarted by the
@@ -25,7 +25,7 @@ GIVE_UP: Final = 100 * SECOND
 """How long a sender repeats itself unheard: R2 of RFC 9293, section 3.8.3, at its least."""
 
 _WRITABLE_SHARE: Final = 3
-"""An application that was refused is told when one part in so many of the buffer is free."""
+"""After a refused write(), WRITABLE follows when one part in so many of the buffer is free."""
 
 
 class Sender:
@@ -39,39 +39,11 @@ class Sender:
         unacknowledged, next: SND.UNA and SND.NXT.
         edge: the first sequence number beyond the peer's window.
         largest: the largest window that the peer has offered, bytes.
-        timeout: what is known of the round trip.
+        timeout: the retransmission time-out.
         fin: the sequence number of FIN, None before the application has closed.
-        wants_probe: the peer is to be asked about its window.
+        wants_probe: a window probe is due.
         repeated: pieces sent again.
     """
-
-    __slots__ = (
-        "_buffer",
-        "_capacity",
-        "_congestion",
-        "_duplicates",
-        "_flight",
-        "_forced",
-        "_is_overriding",
-        "_is_refused",
-        "_last_sent",
-        "_mss",
-        "_partial_acks",
-        "_probe_at",
-        "_probes",
-        "_recover",
-        "_recovering",
-        "_repeat_at",
-        "_silent_since",
-        "edge",
-        "fin",
-        "largest",
-        "next",
-        "repeated",
-        "timeout",
-        "unacknowledged",
-        "wants_probe",
-    )
 
     def __init__(self, first: int, capacity: int) -> None:
         self.unacknowledged = self.next = self.edge = first
@@ -85,13 +57,13 @@ class Sender:
         self._flight = Flight()
         self._mss = 0  # 0: not open yet
         self._congestion = Congestion(1, 1)
-        self._recover = first - 1  # recovery does not begin anew before this is acknowledged
+        self._recover = first - 1  # no new recovery begins before this is acknowledged
         self._recovering = False
         self._partial_acks = 0
         self._duplicates = 0
         self._forced = False  # a repetition that the window does not hold back
         self._is_refused = False  # send() has taken less than it was given
-        self._is_overriding = False  # what is small may go, too
+        self._is_overriding = False  # small segments may be sent, too
         self._last_sent = 0
         self._repeat_at = NEVER
         self._probe_at = NEVER
@@ -111,7 +83,7 @@ class Sender:
         return self.next - self.unacknowledged
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Take as much of the data as there is room for; return how many bytes that is."""
+        """Buffer as much of the data as there is room for; return the number of bytes."""
         room = max(0, self._capacity - len(self._buffer))
         if len(data) > room:
             self._is_refused = True
@@ -119,36 +91,36 @@ class Sender:
         return min(len(data), room)
 
     def is_writable_again(self) -> bool:
-        """Tell, once, that a good part of the buffer is free after write() has refused something."""
+        """Return, once, whether enough of the buffer is free after write() has refused data."""
         if self._is_refused and (self._capacity - len(self._buffer)) * _WRITABLE_SHARE >= self._capacity:
             self._is_refused = False
             return True
         return False
 
     def finish(self) -> None:
-        """Have FIN follow what is buffered."""
+        """Queue FIN behind the buffer."""
         self.fin = self.unacknowledged + len(self._buffer)
 
     def is_finished(self) -> bool:
-        """Tell whether FIN is acknowledged."""
+        """Return whether FIN is acknowledged."""
         return self.fin is not None and self.unacknowledged > self.fin
 
-    # --- what the peer says ---
+    # --- Segments received ---
 
     def offered(self, edge: int) -> None:
-        """Take note of the peer's window, up to `edge`."""
+        """Set the edge of the peer's window."""
         self.edge = edge
         self.largest = max(self.largest, edge - self.unacknowledged)
         if edge == self.unacknowledged:
-            self._silent_since = NEVER  # it lives, and cannot take anything
+            self._silent_since = NEVER  # the peer is alive, with a closed window
         elif edge > self.next:
             self._probe_at, self._probes = NEVER, 0
 
     def acknowledged(self, until: int, is_duplicate: bool, now: int) -> None:
-        """Take an acknowledgement of all before `until`, which is not beyond `next`.
+        """Process an acknowledgement of all before `until`, which is not beyond `next`.
 
-        is_duplicate: the segment is a duplicate as RFC 5681, section 2, has it, as far as number, data, flags
-        and window go.
+        is_duplicate: the segment is a duplicate acknowledgement (RFC 5681, section 2) by number, data, flags
+        and window.
         """
         if until > self.unacknowledged:
             self._advance(until, now)
@@ -178,7 +150,7 @@ class Sender:
             self._recovering = False
             self._congestion.recovered(self.in_flight)
         else:
-            self._flight.lose_first()
+            self._flight.mark_first_lost()
             self._forced = True
             self._congestion.partial(count)
             self._partial_acks += 1
@@ -192,11 +164,11 @@ class Sender:
         self._recovering = True
         self._recover = self.next - 1
         self._partial_acks = 0
-        self._flight.lose_first()
+        self._flight.mark_first_lost()
         self._forced = True
         self._congestion.lost(self.in_flight)
 
-    # --- what goes out ---
+    # --- Segments to send ---
 
     def take(self, now: int) -> Piece | None:
         """Return the next piece to be sent now, None if none may be; it counts as sent."""
@@ -233,7 +205,8 @@ class Sender:
         return bytes(self._buffer[piece.start - base : end - base]), has_fin, end - base == len(self._buffer)
 
     def _allowed(self) -> int:
-        """What may be under way of new data: the window, and two segments more by limited transmit.
+        """Return the limit of the flight size for new data: the window, and two segments more by limited
+        transmit.
 
         RFC 3042, section 2; not where duplicates cannot begin a recovery.
         """
@@ -267,7 +240,7 @@ class Sender:
 
     def _rest(self, now: int) -> None:
         if not self._flight and now - self._last_sent > self.timeout.value:
-            self._congestion.rested()
+            self._congestion.restart_after_idle()
 
     # --- time ---
 
@@ -276,7 +249,7 @@ class Sender:
         return min(self._repeat_at, self._probe_at)
 
     def wake(self, now: int) -> bool:
-        """Do what is due; return False if the peer has been silent for too long."""
+        """Process deadlines; return False if the peer has been silent for too long."""
         if now >= self._repeat_at:
             if not self._is_patient(now):
                 return False
@@ -298,9 +271,9 @@ class Sender:
         return now - self._silent_since < GIVE_UP
 
     def _time_out(self, now: int) -> None:
-        """Give up all that is under way, and begin anew with one segment (RFC 6298, 5; RFC 6582, 3.2)."""
+        """Mark all pieces lost, and restart with one segment (RFC 6298, 5; RFC 6582, 3.2)."""
         self._congestion.timed_out(self.in_flight, is_first=now == self._silent_since)
-        self._flight.lose_all()
+        self._flight.mark_all_lost()
         self._recovering = False
         self._recover = self.next - 1
         self._duplicates = 0

@@ -1,4 +1,4 @@
-"""What a stack's connections have in common, and what tells them apart."""
+"""Per-stack settings and per-connection identifiers."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -34,8 +34,7 @@ class Settings:
 
     @property
     def mss(self) -> int:
-        """The MSS that is announced, bytes: what headers without options leave of the MTU (RFC 9293,
-        3.7.1)."""
+        """The announced MSS, bytes: the MTU without headers, options not subtracted (RFC 9293, 3.7.1)."""
         return self.mtu - IPV4_HEADER - HEADER
 
 

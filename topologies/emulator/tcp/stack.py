@@ -1,5 +1,4 @@
-"""All connections of a node: what arrives finds its connection, what goes out is collected, time is passed
-on.
+"""All connections of a node: dispatching segments, collecting output, timers.
 
     stack.listen(port)                              others may connect
     number = stack.connect(address, port, now)      ask for a connection
@@ -11,9 +10,9 @@ on.
     stack.take_segments()                           what is to be sent, after any of these
     stack.take_events()                             what applications are to know
 
-Segments are made when they are taken: what was sent or read until then goes out together, in segments as full
-as can be, and carries the acknowledgement that is owed. Only acknowledgements whose number counts (of what
-came twice or out of order) are made at once. There is no clock and no socket here; same calls, same bytes.
+Segments are made when they are taken: data sent until then share segments as full as possible, which carry
+the pending acknowledgement. Only acknowledgements whose number counts (of duplicate or out-of-order data) are
+made at once. There is no clock and no socket here: equal calls give equal bytes.
 """
 
 from collections.abc import Sequence
@@ -40,7 +39,7 @@ from topologies.emulator.tcp.settings import Ends, Settings
 from topologies.emulator.tcp.states import State
 
 BACKLOG: Final = 128
-"""Connections of a listener that are half open, at most, unless it says otherwise."""
+"""Default backlog: half-open connections of a listener at most."""
 _EPHEMERAL: Final = range(49_152, 65_536)  # RFC 6335, section 6
 _NOWHERE: Final = "255.255.255.255"
 
@@ -55,12 +54,11 @@ class UnknownConnection(LookupError):
 
 @dataclass(slots=True)
 class Counters:
-    """What a stack has seen: segments, and SYNs.
+    """Counters of segments and SYNs.
 
-    received: all that came. malformed: no segments, or with a wrong checksum. strange: to other addresses, or
-    from one that nobody can have. unknown: of no connection; all but resets were answered by one. refused:
-    SYNs that met a full backlog, and were dropped. sent: all that went out. repeated: pieces of data sent
-    again, of connections that are over.
+    received: all. malformed: no segments, or with a wrong checksum. strange: to other addresses, or from an
+    invalid one. unknown: of no connection; all but resets were answered by a reset. refused: SYNs dropped
+    because of a full backlog. sent: all. repeated: retransmissions of closed connections.
     """
 
     received: int = 0
@@ -75,8 +73,6 @@ class Counters:
 class _Listener:
     """A port that others may connect to; `half_open`: connections that are not accepted yet."""
 
-    __slots__ = ("backlog", "half_open")
-
     def __init__(self, backlog: int) -> None:
         self.backlog = backlog
         self.half_open: set[int] = set()
@@ -86,15 +82,14 @@ class Stack:
     """The TCP of a node.
 
     Args:
-        addresses: the node's IPv4 addresses; the first one is where connections start unless they say
-            otherwise.
+        addresses: the node's IPv4 addresses; the first one is the default source of connections.
         rng: of initial sequence numbers and ports (RFC 6528 and 6056 want both hard to guess).
         settings: of all its connections.
 
     Attributes:
         counters: see Counters.
 
-    Raises StackError if there is no address, or one is none.
+    Raises StackError if there is no address, or an invalid one.
     """
 
     def __init__(self, addresses: Sequence[str], rng: Random, settings: Settings | None = None) -> None:
@@ -116,12 +111,13 @@ class Stack:
         for address in self._addresses:
             self._check(address)
 
-    # --- what applications do ---
+    # --- Calls of applications ---
 
     def listen(self, port: int, backlog: int = BACKLOG) -> None:
-        """Accept connections to a port; ACCEPTED tells of each. Raises StackError if it is taken or is none.
+        """Accept connections to a port, each reported by ACCEPTED. Raises StackError if it is taken or
+        invalid.
 
-        backlog: connections half open at a time; SYNs beyond it are dropped, and come again.
+        backlog: half-open connections at a time; SYNs beyond it are dropped, and retransmitted.
         """
         self._check_port(port)
         if port in self._listeners:
@@ -129,8 +125,7 @@ class Stack:
         self._listeners[port] = _Listener(backlog)
 
     def unlisten(self, port: int) -> None:
-        """Accept no more connections to a port; those half open are broken off. No effect if nobody
-        listens."""
+        """Close a listener and abort its half-open connections; no effect without one."""
         listener = self._listeners.pop(port, None)
         for number in sorted(listener.half_open) if listener else ():
             connection = self._numbers[number]
@@ -138,10 +133,10 @@ class Stack:
             self._touch(connection)
 
     def connect(self, address: str, port: int, now: int, source: str | None = None) -> int:
-        """Ask for a connection; return its number. CONNECTED or FAILED follows.
+        """Open a connection; return its number. CONNECTED or FAILED follows.
 
-        What is sent before goes out when it is open. `source` is one of the stack's addresses. Raises
-        StackError for an address or a port that is none, and if all ports of this node's are taken.
+        Data sent before are buffered. `source` is one of the stack's addresses. Raises StackError for an
+        invalid address or port, and if all ports of this node are taken.
         """
         self._check(address)
         self._check_port(port)
@@ -167,9 +162,9 @@ class Stack:
         return taken
 
     def read(self, connection: int, limit: int, now: int) -> bytes:
-        """Return up to `limit` bytes that have come, b"" if there are none. Raises UnknownConnection.
+        """Return up to `limit` received bytes, b"" if there are none. Raises UnknownConnection.
 
-        What is not read keeps the peer's window small: up to settings.receive_buffer bytes wait here.
+        Unread bytes, up to settings.receive_buffer, reduce the window offered.
         """
         found = self._known(connection, now)
         data = found.read(limit, now)
@@ -180,14 +175,13 @@ class Stack:
         return data
 
     def close(self, connection: int, now: int) -> None:
-        """Send no more after what is buffered; what comes can still be read. Raises UnknownConnection."""
+        """Close for sending, after the buffer; reading goes on. Raises UnknownConnection."""
         found = self._known(connection, now)
         found.close()
         self._touch(found)
 
     def abort(self, connection: int, now: int) -> None:
-        """Break a connection off: the peer gets a reset, nothing more is told here. Raises
-        UnknownConnection."""
+        """Abort a connection: the peer gets a reset; no more events follow. Raises UnknownConnection."""
         found = self._known(connection, now)
         found.abort()
         self._touch(found)
@@ -201,22 +195,21 @@ class Stack:
         return self._known(connection, self._now).ends
 
     def is_idle(self) -> bool:
-        """Tell whether the stack holds nothing but its listeners."""
+        """Return whether the stack has no connections."""
         return not (self._connections or self._numbers or self._touched or self._out or self._events)
 
     def take_events(self) -> list[Event]:
-        """Return what has happened since the last call, in order."""
+        """Return the events since the last call, in order."""
         events = self._events[:]
         self._events.clear()
         return events
 
-    # --- what the network does ---
+    # --- Calls of the network ---
 
     def receive(self, octets: bytes, source_ip: str, destination_ip: str, now: int) -> None:
-        """Take all that an IPv4 datagram of protocol 6 carries.
+        """Receive the content of an IPv4 datagram of protocol 6.
 
-        What is no segment is counted and dropped, and has changed nothing else. Raises ValueError if the
-        addresses are none.
+        Malformed segments are counted and dropped. Raises ValueError for invalid addresses.
         """
         self._now = now
         self.counters.received += 1
@@ -239,7 +232,7 @@ class Stack:
             self._refuse(ends, segment)
 
     def wake(self, now: int) -> None:
-        """Do what is due."""
+        """Process deadlines."""
         self._now = now
         for connection in self._timers.expire(now):
             connection.deadline = NEVER
@@ -247,14 +240,13 @@ class Stack:
             self._touch(connection)
 
     def next_deadline(self) -> int | None:
-        """Return when to call wake(), ns, or now if there is something to take; None if nothing is to
-        come."""
+        """Return when to call wake(), ns; now if there is output to take; None if nothing is pending."""
         if self._touched or self._out:
             return self._now
         return self._timers.next_deadline()
 
     def take_segments(self) -> list[tuple[str, str, bytes]]:
-        """Return what is to be sent now: source and destination address, and all that the datagram carries.
+        """Return the segments to send: source and destination address, and the datagram's content.
 
         Now is the time of the last call that had one.
         """
@@ -291,7 +283,7 @@ class Stack:
         self._touch(connection)
 
     def _refuse(self, ends: Ends, segment: Segment) -> None:
-        """Answer what belongs to no connection (RFC 9293, section 3.10.7.1)."""
+        """Answer a segment of no connection (RFC 9293, section 3.10.7.1)."""
         self.counters.unknown += 1
         if segment.flags & RST:
             return
@@ -314,14 +306,14 @@ class Stack:
         self._touched[connection] = None
         if connection.state is State.CLOSED:
             # At once: the same ends may connect again before segments are taken.
-            self._let_go_of_ends(connection)
+            self._release_ends(connection)
 
-    def _let_go_of_ends(self, connection: Connection) -> None:
+    def _release_ends(self, connection: Connection) -> None:
         if self._connections.get(connection.ends) is connection:
             del self._connections[connection.ends]
 
     def _settle(self, connection: Connection) -> None:
-        """Set a connection's timer, or let go of it."""
+        """Set or clear a connection's timer."""
         state = connection.state
         if connection.port and state is not State.SYN_RECEIVED:
             listener = self._listeners.get(connection.port)
@@ -336,9 +328,9 @@ class Stack:
             self._timers.set(connection, due)
 
     def _forget(self, connection: Connection) -> None:
-        """Let go of a connection that is over, but for what is unread."""
+        """Remove a closed connection once its bytes are read."""
         self.counters.repeated += connection.sender.repeated
-        self._let_go_of_ends(connection)
+        self._release_ends(connection)
         connection.deadline = NEVER
         self._timers.set(connection, None)
         if not connection.unread:

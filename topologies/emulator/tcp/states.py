@@ -1,4 +1,4 @@
-"""The states of a connection, and what moves it from one to the next: figure 5 of RFC 9293, section 3.3.2."""
+"""The states of a connection and their transitions: figure 5 of RFC 9293, section 3.3.2."""
 
 from enum import Enum
 
@@ -20,7 +20,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """What moves it."""
+    """Inputs of the state machine."""
 
     LISTEN = "the application waits for others"
     CONNECT = "the application asks for a connection: SYN goes out"
@@ -61,6 +61,6 @@ TRANSITIONS: dict[State, dict[Step, State]] = {
 """The state machine. A step that is not in a state's row cannot happen there: taking it is a bug, and raises
 KeyError.
 
-Two differences from the figure. SYN-RECEIVED has no step CLOSE: who closes before the connection is open has
-it opened and then closed, so that what was given to send arrives; likewise SYN-SENT. And FIN with an
+Two differences from the figure. SYN-RECEIVED and SYN-SENT have no step CLOSE: a close() before the connection
+is open takes effect after it is, so that buffered data arrive. And FIN with an
 acknowledgement of ours takes two steps, first FIN_ACKED."""

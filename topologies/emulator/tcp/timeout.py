@@ -23,8 +23,6 @@ class Timeout:
     3).
     """
 
-    __slots__ = ("_base", "_doublings", "_rtt")
-
     def __init__(self) -> None:
         self._rtt = RoundTrip(INITIAL, 0, NEVER, LEAST_VARIATION)
         self._base = INITIAL
@@ -41,7 +39,7 @@ class Timeout:
         return min(self._base << self._doublings, MOST)
 
     def measured(self, round_trip: int) -> None:
-        """Take a round trip (ns) of what was sent once; ends the backing off (sections 2.2, 2.3 and 5.7)."""
+        """Add a measured round trip (ns) of data sent once; ends back-off (sections 2.2, 2.3 and 5.7)."""
         self._rtt.sample(round_trip)
         self._base = self._rtt.timeout()
         self._doublings = 0
@@ -52,6 +50,6 @@ class Timeout:
             self._doublings += 1
 
     def syn_was_lost(self) -> None:
-        """Begin anew with 3 s, as there is no measurement (section 5.7)."""
+        """Restart with 3 s, as there is no measurement (section 5.7)."""
         self._base = AFTER_LOST_SYN
         self._doublings = 0

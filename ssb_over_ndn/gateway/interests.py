@@ -1,11 +1,11 @@
-"""Which feeds a gateway serves and which it subscribes to, and for whom.
+"""The feeds that a gateway serves, and those that it subscribes to for its peers.
 
-A peer that connects is *at home*: its feed is served. What it wants besides are its *wishes*. EBT's notes
-tell of them, and so do the messages by which it follows and leaves others, as stock peers do not tell each
-other that they left a feed. A feed is subscribed to while somebody wishes for it and it is not at home.
+A peer that connects is *at home*: its feed is served. The other feeds that it wants are its *wishes*, learnt
+from EBT's notes and from its `contact` messages, as stock peers do not announce that they left a feed. A feed
+is subscribed to while a peer wishes for it and it is not at home.
 
-Peers come back. So a peer that has left stays at home, and keeps its wishes, for a while. After that its
-wishes end, and its home does if others wish for its feed: it may be at home elsewhere by now.
+Peers reconnect. So a peer that has left stays at home, and keeps its wishes, for a while. Then its wishes
+end, and so does its home if others wish for its feed: it may be at home elsewhere.
 """
 
 from collections import Counter
@@ -26,13 +26,13 @@ _HOPS = 3  # how far from a peer at home a feed may be that the peer still repli
 _ABSENCE = 600_000_000_000  # ns after which a peer may have moved elsewhere
 
 
-class Demand:
-    """The Behalf of a gateway's peer.
+class GatewayInterests:
+    """The delegated wants (ssb.replication.ebt) of a gateway's peer.
 
     Args:
         peer: the peer.
         graph: who follows whom by the messages in its store; its origin is the peer's own feed.
-        counters: what is refused, by reason.
+        counters: refusals, by reason.
     """
 
     def __init__(self, peer: Peer, graph: Graph, counters: Counter[str]) -> None:
@@ -56,7 +56,7 @@ class Demand:
         return feed in self._wishes and feed not in self._homes
 
     def take_changes(self) -> list[str]:
-        """Return the feeds whose place may have changed since the last call."""
+        """Return the feeds whose state may have changed since the last call."""
         changed, self._changed = self._changed, {}
         return list(changed)
 
@@ -64,16 +64,16 @@ class Demand:
         """Have a feed at home for good."""
         self._kept.add(feed)
         self._away.pop(feed, None)
-        self._settle_in(feed)
+        self._add_home(feed)
         if feed == self._graph.origin:
-            self._gain(feed, self._homes[feed] - {feed}, now)
+            self._want(feed, self._homes[feed] - {feed}, now)
 
     # Behalf
 
     def asks(self, remote: str, feed: str) -> bool:
         """See Behalf."""
         if feed == remote:
-            return feed in self._homes or self._makes_room(feed)
+            return feed in self._homes or self._reserve_home(feed)
         wishes = self._wishes.get(feed, set())
         if remote not in wishes:
             own = self._wishes_of.get(remote, {})
@@ -108,50 +108,50 @@ class Demand:
     # Peers come and go
 
     def arrived(self, remote: str, now: int) -> None:
-        """Take note that a peer has connected."""
+        """Handle that a peer has connected."""
         self._forget_absence(remote)
         if self.asks(remote, remote):
             self._peer.want(remote, now)
 
     def departed(self, remote: str, now: int) -> None:
-        """Take note that a peer is connected no more."""
+        """Handle that a peer has disconnected."""
         if (remote in self._homes and remote not in self._kept) or remote in self._wishes_of:
             self._absent.set(remote, now + _ABSENCE)
-            self._see_whether_away(remote)
+            self._note_absence(remote)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return self._absent.next_deadline()
 
     def wake(self, now: int) -> None:
-        """End the wishes of peers that have been away for long, and their homes if others wish for them."""
+        """End the wishes of peers after a long absence, and their homes if others wish for their feeds."""
         for remote in self._absent.expire(now):
             for feed in list(self._wishes_of.get(remote, ())):
                 self.leaves(remote, feed)
             if remote in self._kept or remote not in self._homes:
                 self._forget_absence(remote)
             elif remote in self._wishes:
-                self._move_out(remote)
-            else:  # nobody is worse off with it; look again later
+                self._remove_home(remote)
+            else:  # no harm in keeping it; check again later
                 self._absent.set(remote, now + _ABSENCE)
 
-    def _makes_room(self, feed: str) -> bool:
+    def _reserve_home(self, feed: str) -> bool:
         if len(self._homes) >= _HOMES:
             longest = next(iter(self._away), None)
             if longest is None:
                 self._counters["too many homes"] += 1
                 return False
-            self._move_out(longest)
-        self._settle_in(feed)
+            self._remove_home(longest)
+        self._add_home(feed)
         return True
 
-    def _settle_in(self, feed: str) -> None:
+    def _add_home(self, feed: str) -> None:
         if feed not in self._homes:
             self._homes[feed] = self._reach(feed)
             self._changed[feed] = None
-            self._see_whether_away(feed)
+            self._note_absence(feed)
 
-    def _see_whether_away(self, feed: str) -> None:
+    def _note_absence(self, feed: str) -> None:
         if feed in self._absent and feed in self._homes and feed not in self._kept:
             self._away.setdefault(feed)
 
@@ -159,7 +159,7 @@ class Demand:
         self._absent.set(remote, None)
         self._away.pop(remote, None)
 
-    def _move_out(self, feed: str) -> None:
+    def _remove_home(self, feed: str) -> None:
         del self._homes[feed]
         self._away.pop(feed, None)
         if feed not in self._wishes_of:
@@ -169,7 +169,7 @@ class Demand:
     # Follows
 
     def read(self, messages: Iterable[Message], now: int) -> None:
-        """Act on messages by which authors follow and leave feeds, after all of them have been read."""
+        """Process `contact` messages, after all of them have been read."""
         stated: dict[str, set[str]] = {}
         for message in messages:
             content = message.content
@@ -184,25 +184,25 @@ class Demand:
                     self._review(home, stated.get(home, set()), now)
 
     def _review(self, home: str, stated: Set[str], now: int) -> None:
-        """Follow and leave feeds, after its own statements or others' have changed what a peer reaches."""
+        """Follow and leave feeds, after statements have changed a peer's graph."""
         before, reach = self._homes[home], self._reach(home)
         self._homes[home] = reach
         for feed in sorted((before | stated) - reach):
             self._peer.replication.left(feed, home)
             self.leaves(home, feed)
         if home == self._graph.origin:
-            self._gain(home, reach - before, now)
+            self._want(home, reach - before, now)
         else:
-            self._gain(home, {feed for feed in stated if self._graph.is_following(home, feed)}, now)
+            self._want(home, {feed for feed in stated if self._graph.is_following(home, feed)}, now)
 
-    def _gain(self, home: str, feeds: Set[str], now: int) -> None:
+    def _want(self, home: str, feeds: Set[str], now: int) -> None:
         granted = sorted(feed for feed in feeds if self.asks(home, feed))
         self._peer.want_all(granted, now)
         for feed in granted:
             self._peer.returned(feed, home, now)
 
     def _reach(self, feed: str) -> Set[str]:
-        """Return what a peer replicates at most, as far as the graph tells."""
+        """Return the feeds that a peer may replicate according to the graph."""
         if feed == self._graph.origin:
             return frozenset(self._graph.replicated())
         return self._graph.hops(feed, _HOPS).keys()
