@@ -168,9 +168,7 @@ EXCHANGES: dict[str, Story] = {
     ),
     "the relay restarts": _story("abc", Step(50 * MS, "restart", ("b", 0))),
     "the feed forks": _story(
-        "abc",
-        Step(20 * MS, "publish", (0, 1, 4)),
-        feeds=(Feed("native", 0, ("c", "b"), fork=3),),
+        "abc", Step(20 * MS, "publish", (0, 1, 4)), feeds=(Feed("native", 0, ("c", "b"), fork=3),)
     ),
     "a link dies unnoticed, there is another way": _story(
         "abc", Step(30 * MS, "cut", ("b", "c", 0)), links=_RING, routing="all", dead=(("b", "c"),)
