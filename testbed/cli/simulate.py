@@ -31,15 +31,15 @@ from testbed.verify.kit.outcome import Outcome
 from testbed.verify.kit.search import SearchResult, search
 from testbed.verify.kit.shrink import shrink
 from testbed.verify.kit.story import Story
-from testbed.verify.mapping.family import MAPPING
-from testbed.verify.providers.family import PROVIDERS
+from testbed.verify.mapping.world import MAPPING
+from testbed.verify.providers.world import PROVIDERS
 from testbed.verify.push.exhaust import cover_all
 from testbed.verify.push.family import PUSH
 from testbed.verify.push.world.carrier import MOST_SENT
-from testbed.verify.social.family import SOCIAL
-from testbed.verify.swarms.family import SWARMS
+from testbed.verify.social.world import SOCIAL
 from testbed.verify.swarms.rungs import RUNGS
-from testbed.verify.tiny.family import TINY
+from testbed.verify.swarms.world import SWARMS
+from testbed.verify.tiny.world import TINY
 
 FAMILIES: dict[str, Family[Any]] = {
     family.name: family for family in (PUSH, CLASSIC, SWARMS, RUNGS, PROVIDERS, SOCIAL, MAPPING, TINY)

@@ -8,11 +8,10 @@ from fresh_seeds import first_fresh_seed
 from ndn_over_ssb.contract import Terms
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.providers.family import PROVIDERS
 from testbed.verify.providers.mutants import MUTANTS
 from testbed.verify.providers.network import Producer, ProviderNetwork
 from testbed.verify.providers.story import HOSTILE, make_story
-from testbed.verify.providers.world import play
+from testbed.verify.providers.world import PROVIDERS, play
 
 SEEDS = 40
 FRESH = 30

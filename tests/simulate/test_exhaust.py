@@ -6,7 +6,7 @@ import pytest
 
 from base.units import SECOND
 from testbed.verify.kit.mutants import mutated
-from testbed.verify.push.exhaust import EXCHANGES, GRIDS, WAYS, cover, cover_outages, outages, schedules
+from testbed.verify.push.exhaust import EXCHANGES, GRIDS, WAYS, cover, outages, schedules
 from testbed.verify.push.mutants import MUTANTS
 from testbed.verify.push.world.world import play
 
@@ -29,7 +29,7 @@ def test_each_set_of_faults_is_played_once() -> None:
 
 @pytest.mark.parametrize("name", GRIDS)
 def test_every_outage_of_a_mesh_holds(name: str) -> None:
-    covered = cover_outages(name)
+    covered = cover(name, 0, 0)
     assert covered.violation is None, covered.story
     assert covered.schedules == len(set(outages(*GRIDS[name])))
     assert covered.slowest < 4 * SECOND  # a Hello's time, and a second

@@ -12,10 +12,9 @@ from ssb.message import Message
 from ssb_over_ndn.naming import log_name
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.social.family import SOCIAL
 from testbed.verify.social.mutants import MUTANTS
 from testbed.verify.social.story import HOSTILE, LAYERINGS, Neighbourhood, identity_of, make_story
-from testbed.verify.social.world import SocialWorld, play
+from testbed.verify.social.world import SOCIAL, SocialWorld, play
 
 SEEDS = 8
 FRESH = 4

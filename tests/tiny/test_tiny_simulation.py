@@ -14,10 +14,9 @@ from testbed.cli.simulate import simulate
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.kit.story import Step
-from testbed.verify.tiny.family import TINY
 from testbed.verify.tiny.mutants import MUTANTS
 from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, Cell, Kill, make_story
-from testbed.verify.tiny.world import play
+from testbed.verify.tiny.world import TINY, play
 
 SEEDS = range(9, 14)
 """Short stories, in which most things happen."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from testbed.verify.kit.family import Fails, Family, S
-from testbed.verify.kit.story import without
+from testbed.verify.kit.story import changed_record, hints_of, is_record, usual_of, without
 
 T = TypeVar("T")
 
@@ -54,6 +54,8 @@ def fewer_of(name: str) -> Callable[[Any, Fails[Any]], Any]:
 
 def _leave_out(story: Any, fails: Fails[Any], name: str) -> Any:
     parts = getattr(story, name)
+    if not parts:
+        return story
     is_dict = isinstance(parts, dict)
 
     def with_only(kept: tuple[Any, ...]) -> Any:
@@ -69,6 +71,20 @@ def nodes(story: S, fails: Fails[S]) -> S:
     """Leave out nodes, with all that has to do with them."""
     for name in story.columns:
         story = first((without(story, name),), fails) or story
+    return story
+
+
+def plain(story: Any, fails: Fails[Any]) -> Any:
+    """Put what is special about records back to what is usual: all of one, then one thing at a time."""
+    for name in hints_of(type(story)):
+        parts = getattr(story, name)
+        for index, part in enumerate(parts if isinstance(parts, tuple) else ()):
+            usual = usual_of(type(part)) if is_record(type(part)) else {}
+            for change in (usual, *({each: value} for each, value in usual.items())) if usual else ():
+                changed = changed_record(getattr(story, name)[index], change)
+                candidate = replace(story, **{name: put(getattr(story, name), index, changed)})
+                if candidate != story and fails(candidate):
+                    story = candidate
     return story
 
 
@@ -92,7 +108,7 @@ def round_times(story: S, fails: Fails[S]) -> S:
 
 def emulated(*collections: str) -> tuple[Callable[[Any, Fails[Any]], Any], ...]:
     """Return the passes for stories of emulated networks, which have `links` and these collections."""
-    return (steps, nodes, *map(fewer_of, collections), plain_links, round_times)
+    return (steps, nodes, *map(fewer_of, collections), plain, plain_links, round_times)
 
 
 def first(stories: Iterable[S], fails: Fails[S]) -> S | None:

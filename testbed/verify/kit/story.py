@@ -133,6 +133,11 @@ def hints_of(kind: type) -> dict[str, Any]:
     return {name: hints[name] for name in names}
 
 
+def changed_record(record: Any, change: Mapping[str, Any]) -> Any:
+    """Return a record of which some fields have other values."""
+    return replace(record, **change) if is_dataclass(record) else record._replace(**change)  # type: ignore[type-var]
+
+
 def usual_of(kind: type) -> dict[str, Any]:
     """Return the defaults of a record's fields that have one, by name."""
     if not is_dataclass(kind):

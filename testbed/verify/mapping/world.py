@@ -28,11 +28,14 @@ from testbed.layerings.kinds.link import LINK, LinkNode
 from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
+from testbed.verify.kit.changes import CHANGES
+from testbed.verify.kit.family import Family
 from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World
 from testbed.verify.mapping.forger import Forger, Liar
-from testbed.verify.mapping.story import FORGER, Region
+from testbed.verify.mapping.story import FORGER, Region, make_story
 from topologies.emulator.network import EmulatedNetwork
 from topologies.routing import Routing
 
@@ -276,3 +279,6 @@ class _World(World[Region]):
         }
         for who, counts in refused.items():
             self.coverage.update({f"{who} refused: {what}": count for what, count in (counts or {}).items()})
+
+
+MAPPING = Family("mapping", Region, make_story, play, CATCH_UP_NS, emulated("readers", "devices"), CHANGES)

@@ -14,11 +14,14 @@ from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import QUEUE
 from ndn_over_ssb.participant import Participant
+from testbed.verify.kit.changes import CHANGES
+from testbed.verify.kit.family import Family
 from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
 from testbed.verify.providers.network import End, Producer, ProviderNetwork, identity
-from testbed.verify.providers.story import Network
+from testbed.verify.providers.story import Network, make_story
 
 CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
@@ -322,3 +325,8 @@ def _kind(end: End) -> str:
 def _answer(name: bytes) -> bytes:
     size = sum(name) % 4 * 2000
     return make_data(name, name.ljust(size, b"."), freshness_ms=1_000)
+
+
+PROVIDERS = Family(
+    "providers", Network, make_story, play, CATCH_UP_NS, emulated("contracts", "prefixes", "hostile"), CHANGES
+)

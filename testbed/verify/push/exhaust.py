@@ -56,9 +56,14 @@ def schedules(story: Story, frames: int, faults: int) -> Iterator[tuple[Story, O
 
 
 def cover(name: str, frames: int, faults: int) -> ExhaustiveResult:
-    """Try the exchange of that name."""
+    """Try the exchange of that name; or the smallest mesh of relays under every outage of a grid."""
+    if name in GRIDS:
+        frames = faults = 0
+        tried = ((story, play(story)) for story in outages(*GRIDS[name]))
+    else:
+        tried = ((story, outcome) for story, outcome in schedules(EXCHANGES[name], frames, faults))
     count = slowest = 0
-    for story, outcome in schedules(EXCHANGES[name], frames, faults):
+    for story, outcome in tried:
         count += 1
         slowest = max(slowest, outcome.caught_up or 0)
         if outcome.violation is not None:
@@ -74,19 +79,6 @@ def outages(step: int, until: int) -> Iterator[Story]:
                 yield _outage(begins, ends, is_signalled=is_signalled, converge=converge)
 
 
-def cover_outages(name: str) -> ExhaustiveResult:
-    """Try the smallest mesh of relays under every schedule of one outage, on the grid of that name."""
-    step, until = GRIDS[name]
-    count = slowest = 0
-    for story in outages(step, until):
-        outcome = play(story)
-        count += 1
-        slowest = max(slowest, outcome.caught_up or 0)
-        if outcome.violation is not None:
-            return ExhaustiveResult(name, 0, 0, count, slowest, outcome.violation, story)
-    return ExhaustiveResult(name, 0, 0, count, slowest)
-
-
 GRIDS = {
     "two relays, every outage of up to 0.4 s": (40 * MS, 400 * MS),
     "two relays, every outage of up to 6 s": (700 * MS, 6300 * MS),
@@ -98,12 +90,7 @@ all tries at a neighbour that is silent."""
 
 def cover_all(frames: int, faults: int, jobs: int) -> Generator[ExhaustiveResult, None, None]:
     """Try every exchange and every grid, in `jobs` processes; yield what was covered, as it comes."""
-    work = partial(_cover_one, frames=frames, faults=faults)
-    yield from work_off(work, [*EXCHANGES, *GRIDS], jobs)
-
-
-def _cover_one(name: str, frames: int, faults: int) -> ExhaustiveResult:
-    return cover_outages(name) if name in GRIDS else cover(name, frames, faults)
+    yield from work_off(partial(cover, frames=frames, faults=faults), [*EXCHANGES, *GRIDS], jobs)
 
 
 def _story(line: str, *steps: Step, **changes: object) -> Story:
@@ -181,9 +168,7 @@ EXCHANGES: dict[str, Story] = {
     ),
     "the relay restarts": _story("abc", Step(50 * MS, "restart", ("b", 0))),
     "the feed forks": _story(
-        "abc",
-        Step(20 * MS, "publish", (0, 1, 4)),
-        feeds=(Feed("native", 0, ("c", "b"), fork=3),),
+        "abc", Step(20 * MS, "publish", (0, 1, 4)), feeds=(Feed("native", 0, ("c", "b"), fork=3),)
     ),
     "a link dies unnoticed, there is another way": _story(
         "abc", Step(30 * MS, "cut", ("b", "c", 0)), links=_RING, routing="all", dead=(("b", "c"),)

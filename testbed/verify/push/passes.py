@@ -1,22 +1,14 @@
 """How a failing story of forwarders is cut down: see testbed.verify.kit.shrink."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, replace
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from testbed.verify.kit.outcome import Outcome
-from testbed.verify.kit.shrink import fewer, fewer_of, first, put, round_times, steps
+from testbed.verify.kit.shrink import fewer, fewer_of, first, plain, put, round_times, steps
 from testbed.verify.kit.story import Step
-from testbed.verify.push.stories.story import Link, Node, Prefix, Story, Subscriber
+from testbed.verify.push.stories.story import Node, Story, Subscriber
 
 Fails = Callable[[Story], bool]
-
-
-def _fates(story: Story, fails: Fails) -> Story:
-    if story.fates is None:
-        calm_links = tuple(replace(link, lost=0.0, twice=0.0, late=0.0) for link in story.links)
-        return first((replace(story, links=calm_links),), fails) or story
-    return replace(story, fates=fewer(story.fates, lambda fates: fails(replace(story, fates=fates))))
 
 
 def _subscribers(story: Story, fails: Fails) -> Story:
@@ -48,6 +40,16 @@ def _feeds(story: Story, fails: Fails) -> Story:
     return story
 
 
+def _plainer_feeds(story: Story, fails: Fails) -> Story:
+    """Let feeds be native, and published at one node."""
+    for index, feed in enumerate(story.feeds):
+        for change in ({"format": "native", "pool": index}, {"devices": feed.devices[:1], "fork": None}):
+            plainer = replace(story.feeds[index], **change)
+            candidate = replace(story, feeds=put(story.feeds, index, plainer))
+            story = first((candidate,) if candidate != story else (), fails) or story
+    return story
+
+
 def _renumbered(step: Step, gone: int) -> Step:
     number = step.what[0]
     if step.do != "publish" or not isinstance(number, int):
@@ -55,10 +57,8 @@ def _renumbered(step: Step, gone: int) -> Step:
     return step._replace(what=(number - (number > gone), *step.what[1:]))
 
 
-def _classic(story: Story, fails: Fails) -> Story:
-    """Drop followers, then prefixes and logs that nobody needs, with what is asked of them, and items."""
-    story = replace(story, follows=fewer(story.follows, lambda kept: fails(replace(story, follows=kept))))
-    story = replace(story, prefixes=fewer(story.prefixes, lambda kept: fails(replace(story, prefixes=kept))))
+def _logs(story: Story, fails: Fails) -> Story:
+    """Drop logs that nobody follows, and items of the others, but one."""
     followed = {wanted.log for wanted in story.follows}
     needed = replace(story, logs=tuple(log for log in story.logs if log.name in followed))
     story = first((needed,) if needed != story else (), fails) or story
@@ -68,7 +68,6 @@ def _classic(story: Story, fails: Fails) -> Story:
 
 
 def _fewer_items(story: Story, index: int, fails: Fails) -> Story:
-    """Publish fewer items of a log, one at least."""
     log = story.logs[index]
 
     def with_times(times: tuple[int, ...]) -> Story:
@@ -106,41 +105,6 @@ def _without(story: Story, node: Node) -> Iterator[Story]:
         yield replace(smaller, links=(*links, bridge))
 
 
-def _plainer(story: Story, fails: Fails) -> Story:
-    """Put what is special back to what is usual, one thing at a time."""
-    usual = asdict(Node(""))
-    for index, node in enumerate(story.nodes):
-        traits = ("push", "cache_items", "packets", "strategy", "pending")
-        changes = [usual | {"name": node.name}, *({trait: usual[trait]} for trait in traits)]
-        story = _changed(story, "nodes", index, changes, fails)
-    for index, link in enumerate(story.links):
-        changes = [asdict(Link(link.a, link.b)), {"rate_kbit": None, "mtu": Link.mtu}, {"reliable": False}]
-        story = _changed(story, "links", index, changes, fails)
-    for index, wanted in enumerate(story.subscribers):
-        changes = [{"pause": 0, "batch": 1}, {"lifetime_ms": 10_000}, {"credit": 8}, {"credit": 2}]
-        story = _changed(story, "subscribers", index, changes if wanted.credit != 2 else [], fails)
-    for index, prefix in enumerate(story.prefixes):
-        changes = [asdict(Prefix(prefix.name, prefix.producers))]
-        changes += [{"producers": (node,)} for node in prefix.producers]
-        changes += [{"delay": 0}, {"size": Prefix.size}]
-        story = _changed(story, "prefixes", index, changes, fails)
-    for index, feed in enumerate(story.feeds):
-        changes = [{"format": "native", "pool": index}]
-        changes += [{"devices": feed.devices[:1], "fork": None}] if feed.devices else []
-        story = _changed(story, "feeds", index, changes, fails)
-    return story
-
-
-def _changed(story: Story, parts: str, index: int, changes: Iterable[dict[str, Any]], fails: Fails) -> Story:
-    """Change fields of one part, one change after the other; keep each with which the story still fails."""
-    for change in changes:
-        before = getattr(story, parts)
-        changed: dict[str, Any] = {parts: put(before, index, replace(before[index], **change))}
-        if changed[parts] != before and fails(candidate := replace(story, **changed)):
-            story = candidate
-    return story
-
-
 def _numbers(story: Story, fails: Fails) -> Story:
     """Publish less at a time, and let things happen at round times."""
     for index, step in enumerate(story.steps):
@@ -159,11 +123,14 @@ PASSES = (
     steps,
     _subscribers,
     _feeds,
-    _classic,
-    _fates,
+    fewer_of("follows"),
+    fewer_of("prefixes"),
+    _logs,
+    fewer_of("fates"),
     _nodes,
     fewer_of("links"),
-    _plainer,
+    _plainer_feeds,
+    plain,
     _numbers,
 )
 """By which a failing story of forwarders is cut down."""

@@ -19,10 +19,13 @@ from testbed.layerings.kinds.social import SOCIAL_LAYERINGS, SocialNode
 from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
+from testbed.verify.kit.changes import CHANGES, luck
+from testbed.verify.kit.family import Family
 from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
-from testbed.verify.social.story import Neighbourhood, identity_of
+from testbed.verify.social.story import Neighbourhood, identity_of, make_story
 from testbed.verify.social.strangers import Stranger
 from topologies.emulator.network import EmulatedNetwork
 
@@ -354,3 +357,10 @@ class SocialWorld(World[Neighbourhood]):
 def _any(feed: bytes) -> Interest:
     """Return an Interest for anything under a name."""
     return parse_interest(make_interest(feed, nonce=0, can_be_prefix=True))
+
+
+_CHANGES = tuple(change for change in CHANGES if change is not luck)  # keys follow from the seed
+
+SOCIAL = Family(
+    "social", Neighbourhood, make_story, play, CATCH_UP_NS, emulated("logs", "strangers", "away"), _CHANGES
+)

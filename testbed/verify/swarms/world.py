@@ -15,11 +15,14 @@ from ssb.peer.scheduler import SchedulerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.scenario.sections import TopologySpec
+from testbed.verify.kit.changes import CHANGES
+from testbed.verify.kit.family import Family
 from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
 from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, Replayer
-from testbed.verify.swarms.story import Swarm, messages
+from testbed.verify.swarms.story import Swarm, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND
@@ -270,3 +273,8 @@ class _World(World[Swarm]):
         # A peer that was cut off calls again, and TCP is slow on bad links.
         members = self._members
         self.fall_silent(lambda: [each.sent for each in members.values()], CATCH_UP_NS, _QUIET)
+
+
+SWARMS = Family(
+    "swarms", Swarm, make_swarm, play, CATCH_UP_NS, emulated("calls", "feeds", "hostile"), CHANGES
+)

@@ -15,15 +15,7 @@ ISP = "isp"
 Hostility = Attack | Literal["packet-replay", "garble", "forge", "mix", "withhold"]
 OUTSIDE: tuple[Hostility, ...] = ("packet-replay", "garble")
 """Attacks of a node in the cell that is nobody's client: it repeats packets, or changes them."""
-INSIDE: tuple[Attack, ...] = (
-    "flood",
-    "false-fin",
-    "malformed",
-    "ignore-pause",
-    "replay",
-    "fork",
-    "beg",
-)
+INSIDE: tuple[Attack, ...] = ("flood", "false-fin", "malformed", "ignore-pause", "replay", "fork", "beg")
 """Attacks of a client."""
 ASKING: tuple[Attack, ...] = ("flood", "false-fin")
 """Attacks with more commands than a provider reads."""

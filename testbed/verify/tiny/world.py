@@ -15,12 +15,15 @@ from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.store import TinyStore
 from testbed.layerings.tiny.hostile_client import HostileClient
+from testbed.verify.kit.changes import again, fewer, luck, times
+from testbed.verify.kit.family import Family
 from testbed.verify.kit.outcome import Outcome, played
+from testbed.verify.kit.shrink import fewer_of, nodes, round_times, steps
 from testbed.verify.kit.story import Step
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.ledger import Ledger
 from testbed.verify.tiny.members import Member, Outsider
-from testbed.verify.tiny.story import Cell, Kill
+from testbed.verify.tiny.story import Cell, Kill, make_story
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology
 
@@ -259,3 +262,9 @@ class _World(Ledger):
     def root_of(self, name: str) -> bytes:
         """Return a node's root feed."""
         return self._identities[name].public_key
+
+
+_PASSES = (steps, nodes, *map(fewer_of, ("kills", "peers", "hostile")), round_times)
+_CHANGES = (luck, times, times, fewer, again)
+
+TINY = Family("tiny", Cell, make_story, play, CATCH_UP_NS, _PASSES, _CHANGES)

@@ -67,11 +67,7 @@ class World(VirtualTime):
             place.alarm = self._make_alarm(place)
         self._reach = Reach(network)
         self._sources = Sources(network.places, network.cables, log.count)
-        observers = (
-            Grants(node.name for node in story.nodes if not node.push),
-            self._sources,
-            self._beside,
-        )
+        observers = (Grants(node.name for node in story.nodes if not node.push), self._sources, self._beside)
         self._carrier = Carrier(network, self, log, observers, self._deliver)
         self._do = Happenings(network, self, log, observers, self._prod, self._deliver).do
         for place in network.places.values():
