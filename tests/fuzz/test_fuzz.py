@@ -39,6 +39,7 @@ SEED_OF = {
 LONG_HUNTS = {
     "a number of three bytes",
     "a Nonce of three bytes",
+    "a forwarding hint unchecked",
     "a fragment after the last",
     "HopLimit 0 passed on",
 }

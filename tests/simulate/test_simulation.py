@@ -18,7 +18,8 @@ from testbed.verify.push.world.world import play
 pytestmark = pytest.mark.long
 
 SEEDS = 500
-FRESH = 1000
+FRESH = 500
+MORE = 5_000
 CHUNK = 500
 
 HAPPENS = {
@@ -50,6 +51,12 @@ def test_what_must_hold_holds(first: int, coverage: Counter[str]) -> None:
 
 @pytest.mark.parametrize("chunk", range(FRESH // CHUNK))
 def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to(chunk: int) -> None:
+    played(first_fresh_seed() + chunk * CHUNK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(1, MORE // CHUNK))
+def test_what_must_hold_holds_on_more_of_them(chunk: int) -> None:
     played(first_fresh_seed() + chunk * CHUNK)
 
 

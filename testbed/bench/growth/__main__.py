@@ -19,11 +19,10 @@ from rich.console import Console
 from rich.table import Table
 
 from forwarder.feedcache.items import forget_all
-from testbed.bench.growth import cases as growth_cases
-from testbed.bench.growth import peers as growth_peers
+from testbed.bench.growth import cases, peers
 from testbed.bench.growth.cases import Case, World
 
-CASES: Final = growth_cases.CASES + growth_peers.CASES
+CASES: Final = cases.CASES + peers.CASES
 COUNTS: Final = (1_000, 4_000, 16_000)
 MOST: Final = 1.1
 """The largest exponent that is meant to be seen."""

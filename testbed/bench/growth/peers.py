@@ -1,4 +1,4 @@
-"""Cases of testbed.bench.growth of layerings over NDN and of Scuttlebutt peers; see growth_cases."""
+"""Cases of testbed.bench.growth of layerings over NDN and of Scuttlebutt peers; see cases.py."""
 
 import hashlib
 from base64 import b64encode
