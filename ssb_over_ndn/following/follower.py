@@ -5,13 +5,13 @@ Layerings of this kind differ in their Scout.
 
 from random import Random
 
-from forwarder.feedcache.items import Item, read_data
+from forwarder.feedcache.items import read_data
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import DATA, Data, Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.following.fetch import Fetcher
-from ssb_over_ndn.following.inbox import Inbox
+from ssb_over_ndn.following.inbox import Buffered, Inbox
 
 
 class Scout:
@@ -56,7 +56,7 @@ class Scout:
         """Process a deadline, or a change of `arrived`."""
 
 
-class Follower:
+class Follower(Buffered):
     """A Subscription of a scout and a fetcher.
 
     Args:
@@ -71,19 +71,10 @@ class Follower:
     def __init__(
         self, feed: bytes, scout: Scout, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0
     ) -> None:
+        super().__init__(Inbox(feed, buffer, after))
         self._scout = scout
-        self._inbox = Inbox(feed, buffer, after)
         scout.arrived = after
         self._fetcher = Fetcher(self._inbox, rng=rng, lifetime_ms=lifetime_ms)
-        self._is_open = False
-        self._is_refused = False  # and nothing has come since
-        self._outputs: list[bytes] = []
-        self._errors: list[str] = []
-
-    @property
-    def forked_at(self) -> int | None:
-        """See Subscription."""
-        return self._inbox.forked_at
 
     def start(self, now: int) -> None:
         """See Subscription."""
@@ -116,20 +107,6 @@ class Follower:
         except MalformedPacket:
             return
         self._follow_up(now)
-
-    def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
-        return self._inbox.take(limit)
-
-    def take_errors(self) -> list[str]:
-        """See Subscription."""
-        errors, self._errors = self._errors, []
-        return errors
-
-    def take_outputs(self) -> list[bytes]:
-        """See Subscription."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Subscription."""

@@ -72,3 +72,33 @@ class Inbox:
     def take(self, limit: int | None = None) -> list[Item]:
         """Return the items that are next, at most `limit`."""
         return self._items.take(limit)
+
+
+class Buffered:
+    """The part of a Subscription around an Inbox."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._is_open = False
+        self._is_refused = False  # and nothing has come since
+        self._outputs: list[bytes] = []
+        self._errors: list[str] = []
+
+    @property
+    def forked_at(self) -> int | None:
+        """See Subscription."""
+        return self._inbox.forked_at
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """See Subscription."""
+        return self._inbox.take(limit)
+
+    def take_errors(self) -> list[str]:
+        """See Subscription."""
+        errors, self._errors = self._errors, []
+        return errors
+
+    def take_outputs(self) -> list[bytes]:
+        """See Subscription."""
+        outputs, self._outputs = self._outputs, []
+        return outputs

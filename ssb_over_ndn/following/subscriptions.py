@@ -59,6 +59,50 @@ class Subscription(Protocol):
         ...
 
 
+class WrappedSubscription:
+    """A Subscription around another one."""
+
+    def __init__(self, inner: Subscription) -> None:
+        self._inner = inner
+
+    @property
+    def forked_at(self) -> int | None:
+        """See Subscription."""
+        return self._inner.forked_at
+
+    def start(self, now: int) -> None:
+        """See Subscription."""
+        self._inner.start(now)
+
+    def stop(self, now: int) -> None:
+        """See Subscription."""
+        self._inner.stop(now)
+
+    def receive(self, header: LpPacket, now: int) -> None:
+        """See Subscription."""
+        self._inner.receive(header, now)
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """See Subscription."""
+        return self._inner.take_items(limit)
+
+    def take_errors(self) -> list[str]:
+        """See Subscription."""
+        return self._inner.take_errors()
+
+    def take_outputs(self) -> list[bytes]:
+        """See Subscription."""
+        return self._inner.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """See Subscription."""
+        return self._inner.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Subscription."""
+        self._inner.wake(now)
+
+
 class Subscriptions:
     """Subscriptions by the names of their feeds.
 
