@@ -12,23 +12,23 @@ from forwarder.wire.packet import DATA, Data, Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.following.fetch import Fetcher
 from ssb_over_ndn.following.inbox import Buffered, Inbox
+from ssb_over_ndn.outputs import Outputs
 
 
-class Scout:
+class Scout(Outputs):
     """Learns which items of a feed exist. The default methods do nothing.
 
     Attributes:
         tip: the newest item that is known to exist.
         arrived: the last item that has arrived with all before it; updated by the follower.
         found: packets of items that came in Interests; the follower receives them like answers.
-        outputs: packets to be sent.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.tip = 0
         self.arrived = 0
         self.found: list[Data] = []
-        self.outputs: list[bytes] = []
 
     def start(self, now: int) -> None:
         """Begin."""
@@ -88,7 +88,7 @@ class Follower(Buffered):
             self._is_open = False
             self._fetcher.stop()
             self._scout.stop(now)
-            self._outputs += self._take_from_parts()
+            self.outputs += self._scout.take_outputs() + self._fetcher.take_outputs()
 
     def receive(self, header: LpPacket, now: int) -> None:
         """See Subscription."""
@@ -151,8 +151,4 @@ class Follower(Buffered):
             return
         self._fetcher.tip = max(self._fetcher.tip, self._scout.tip)
         self._fetcher.ask(now)
-        self._outputs += self._take_from_parts()
-
-    def _take_from_parts(self) -> list[bytes]:
-        outputs, self._scout.outputs = self._scout.outputs, []
-        return outputs + self._fetcher.take_outputs()
+        self.outputs += self._scout.take_outputs() + self._fetcher.take_outputs()

@@ -6,6 +6,7 @@ from forwarder.feedcache.items import Item, RejectedItem, open_item
 from forwarder.feedcache.resequencer import Resequencer
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import Data
+from ssb_over_ndn.outputs import Outputs
 
 
 class Inbox:
@@ -74,14 +75,14 @@ class Inbox:
         return self._items.take(limit)
 
 
-class Buffered:
+class Buffered(Outputs):
     """The part of a Subscription around an Inbox."""
 
     def __init__(self, inbox: Inbox) -> None:
+        super().__init__()
         self._inbox = inbox
         self._is_open = False
         self._is_refused = False  # and nothing has come since
-        self._outputs: list[bytes] = []
         self._errors: list[str] = []
 
     @property
@@ -97,8 +98,3 @@ class Buffered:
         """See Subscription."""
         errors, self._errors = self._errors, []
         return errors
-
-    def take_outputs(self) -> list[bytes]:
-        """See Subscription."""
-        outputs, self._outputs = self._outputs, []
-        return outputs

@@ -13,6 +13,7 @@ from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import read_name
 from forwarder.wire.tlv import MalformedPacket
+from ssb_over_ndn.outputs import Outputs
 
 
 class Subscription(Protocol):
@@ -103,7 +104,7 @@ class WrappedSubscription:
         self._inner.wake(now)
 
 
-class Subscriptions:
+class Subscriptions(Outputs):
     """Subscriptions by the names of their feeds.
 
     Attributes:
@@ -111,10 +112,10 @@ class Subscriptions:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._subscriptions: dict[bytes, Subscription] = {}
         self._timers: Timers[bytes] = Timers()
         self._errors: list[tuple[bytes, str]] = []
-        self._outputs: list[bytes] = []
         self.offering: dict[bytes, None] = {}
 
     def __getitem__(self, feed: bytes) -> Subscription:
@@ -165,11 +166,6 @@ class Subscriptions:
         errors, self._errors = self._errors, []
         return errors
 
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def refresh(self, feed: bytes, now: int) -> None:
         """Wake a feed's subscription, if it is followed, after an external change."""
         if feed in self._subscriptions:
@@ -196,7 +192,7 @@ class Subscriptions:
     def _follow_up(self, feed: bytes) -> None:
         """Collect a subscription's outputs, errors, items and deadline after any call."""
         subscription = self._subscriptions[feed]
-        self._outputs += subscription.take_outputs()
+        self.outputs += subscription.take_outputs()
         errors = subscription.take_errors()
         if errors:
             self._errors += [(feed, word) for word in errors]

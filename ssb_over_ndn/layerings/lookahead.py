@@ -204,4 +204,4 @@ class Lookahead(Buffered):
             hop_limit=SENT_HOP_LIMIT,
             forwarding_hint=self._hint,
         )
-        self._outputs.append(interest)
+        self.outputs.append(interest)

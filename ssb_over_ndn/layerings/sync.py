@@ -242,8 +242,7 @@ class SyncScout(Scout):
 
     def _follow_up(self) -> None:
         self.tip = max(self.tip, self._member.newest)
-        self.outputs += self._member.outputs
-        self._member.outputs = []
+        self.outputs += self._member.take_outputs()
 
 
 def subscribe(

@@ -207,8 +207,8 @@ class LogScout(Scout):
     def _follow_up(self) -> None:
         self.tip = max(self.tip, self._member.newest)
         self.found += self._member.found
-        self.outputs += self._member.outputs
-        self._member.found, self._member.outputs = [], []
+        self.outputs += self._member.take_outputs()
+        self._member.found = []
 
 
 def subscribe(

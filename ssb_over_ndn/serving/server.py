@@ -5,17 +5,11 @@ from collections.abc import Callable
 from forwarder.lli.producer import Producer
 from forwarder.wire.packet import Data, Interest
 from ssb_over_ndn.naming import metadata_name, metadata_packet
+from ssb_over_ndn.outputs import Outputs
 
 
-class Announcer:
-    """Announces one feed's new items to subscribers; the default methods announce nothing.
-
-    Attributes:
-        outputs: packets for the forwarder.
-    """
-
-    def __init__(self) -> None:
-        self.outputs: list[bytes] = []
+class Announcer(Outputs):
+    """Announces one feed's new items to subscribers; the default methods announce nothing."""
 
     def published(self, seq: int, item: Data, now: int) -> None:
         """Announce item `seq`; the first call is for the feed's first item."""
@@ -25,11 +19,6 @@ class Announcer:
 
     def on_data(self, data: Data, now: int) -> None:
         """Receive a Data packet."""
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self.outputs = self.outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
