@@ -88,26 +88,14 @@ class Forwarder(Tables):
         self._now = 0
         self._fib_changes = 0
         self._egress = egress = Egress(self)
-        self.feeds = feeds = (
-            FeedTable(
-                self._feed_hops,
-                egress.send,
-                self._fetch,
-                self.pit.may_match,
-                self.faces,
-                rng,
-                feed_store,
-                recovery,
-            )
-            if controlled_push
-            else None
-        )
+        if controlled_push:
+            sends = egress.send, self._fetch
+            asked = self.pit.may_match
+            self.feeds = FeedTable(self._feed_hops, *sends, asked, self.faces, rng, feed_store, recovery)
         self._next_hops = NextHops(self)
-        self._nacks = NackPipeline(self, egress, self._next_hops, feeds)
-        self._data = DataPipeline(self, egress, feeds)
-        self._interests = InterestPipeline(
-            self, egress, self._next_hops, self._nacks, feeds, persistent=persistent, observable=observable
-        )
+        self._data = DataPipeline(self, egress)
+        self._nacks = NackPipeline(self, egress, self._next_hops)
+        self._interests = InterestPipeline(self, self._nacks, persistent=persistent, observable=observable)
         self.strategies = StrategyChoice((strategy or BestRoute)(self, {}))
 
     def choose_strategy(

@@ -36,15 +36,12 @@ class Negotiation:
     """The participant's side of its contracts.
 
     Args:
-        side: the Scuttlebutt side.
-        policy: see Policy.
-        contracts: as logs have them.
-        links: of the contracts in force.
-        publish: (content, time, ns): append a message to the participant's log.
+        publish: (content, time, ns): append a message to the participant's log, and read it.
         counters: requests refused or ignored, by reason.
 
     Attributes:
         open: contracts of this participant that are not over, by id.
+        ends: timers of those of them that are accepted.
         is_silent: the participant's feed could not be written to at the last update.
     """
 
@@ -66,27 +63,19 @@ class Negotiation:
         self._counters = counters
         self._secret = side.identity.sign(b"feednet: keys of transient feeds")
         self.open: dict[str, Contract] = {}
+        self.ends: Timers[str] = Timers()
         self.is_silent = False
         self._has_offered = False
         # Contract -> the number of the message by which its epoch was begun here.
         self._labels: dict[str, int] = {}
         self._broken: dict[str, None] = {}  # contracts that are to be ended
-        self._ends: Timers[str] = Timers()  # of those open that are accepted
         self._replies: dict[str, Allowance] = {}  # customer -> what is written to this log because of it
 
     def note(self, contract: Contract) -> None:
         """Follow a contract that a message has changed, if it is one of this participant's."""
         if self._me in (contract.customer, contract.provider):
             self.open[contract.id] = contract
-            self._ends.set(contract.id, self._side.ns(contract.until) if contract.is_accepted else None)
-
-    def next_deadline(self) -> int | None:
-        """Return when the next contract ends, ns."""
-        return self._ends.next_deadline()
-
-    def expire(self, now: int) -> bool:
-        """Return whether contracts have ended."""
-        return bool(self._ends.expire(now))
+            self.ends.set(contract.id, self._side.ns(contract.until) if contract.is_accepted else None)
 
     def resume(self, now: int) -> None:
         """Begin new epochs of the contracts in force, after a restart."""
@@ -151,7 +140,7 @@ class Negotiation:
 
     def _close(self, contract: Contract) -> None:
         self.open.pop(contract.id, None)
-        self._ends.set(contract.id, None)
+        self.ends.set(contract.id, None)
 
     def _answer(self, contract: Contract, now: int) -> None:
         """Accept or refuse a request."""

@@ -15,14 +15,7 @@ from ndn_over_ssb.trust import Trust
 class Packets:
     """The filter between links and the forwarder.
 
-    Args:
-        me: the participant.
-        host: the forwarder with its faces.
-        links: the contracts in force.
-        name_space: who holds which prefix.
-        counters: packets dropped or refused, by reason.
-        trust: validates Data from links; None to accept all.
-        answer: see Participant.
+    `counters` are those of packets dropped or refused, by reason; for `trust` and `answer` see Participant.
 
     Attributes:
         answered: Interests satisfied by `answer`.

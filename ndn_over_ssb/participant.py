@@ -139,7 +139,7 @@ class Participant(Surrounding):
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        parts = (self._program, self.host, self._links, self._negotiation)
+        parts = (self._program, self.host, self._links, self._negotiation.ends)
         due = [part.next_deadline() for part in parts]
         return min((time for time in due if time is not None), default=None)
 
@@ -147,7 +147,7 @@ class Participant(Surrounding):
         """See Endpoint."""
         self.host.wake(now)
         self._links.wake(now)
-        if self._negotiation.expire(now):
+        if self._negotiation.ends.expire(now):
             self._is_stale = True
         super().wake(now)
 

@@ -7,10 +7,9 @@ The cost of a path, by metric:
 - hops: the number of links.
 
 Of equal paths the one with the fewest hops is chosen, then the one over the neighbour whose name sorts first.
-By
-`hyperbolic`, a node prefers the neighbour that is nearest to the destination in the hyperbolic plane, as NLSR
-does (V. Lehman et al.: An Experimental Investigation of Hyperbolic Routing with a Smart Forwarding Plane in
-NDN, 2016). Such paths may loop; NDN detects loops, IP does not, so IP is routed by delay then.
+By `hyperbolic`, a node prefers the neighbour that is nearest to the destination in the hyperbolic plane, as
+NLSR does (V. Lehman et al.: An Experimental Investigation of Hyperbolic Routing with a Smart Forwarding Plane
+in NDN, 2016). Such paths may loop; NDN detects loops, IP does not, so IP is routed by delay then.
 
 The next hops of NDN forwarders:
 

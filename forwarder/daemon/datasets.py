@@ -208,7 +208,15 @@ def _last_segment(data: Data) -> int:
 
 # Datasets as plain values with the protocol's names.
 
-_FACE = {
+_PACKETS = {
+    0x90: "in_interests",
+    0x91: "in_data",
+    0x97: "in_nacks",
+    0x92: "out_interests",
+    0x93: "out_data",
+    0x98: "out_nacks",
+}
+_FACE = _PACKETS | {
     0x69: "face",
     0x72: "remote",
     0x81: "local",
@@ -217,29 +225,17 @@ _FACE = {
     0x85: "persistency",
     0x86: "link_type",
     0x89: "mtu",
-    0x90: "in_interests",
-    0x91: "in_data",
-    0x97: "in_nacks",
-    0x92: "out_interests",
-    0x93: "out_data",
-    0x98: "out_nacks",
     0x94: "in_bytes",
     0x95: "out_bytes",
     0x6C: "flags",
 }
-_GENERAL = {
+_GENERAL = _PACKETS | {
     0x80: "version",
     0x81: "started_ms",
     0x82: "now_ms",
     0x84: "fib_entries",
     0x85: "pit_entries",
     0x87: "cs_entries",
-    0x90: "in_interests",
-    0x91: "in_data",
-    0x97: "in_nacks",
-    0x92: "out_interests",
-    0x93: "out_data",
-    0x98: "out_nacks",
     0x99: "satisfied",
     0x9A: "unsatisfied",
 }

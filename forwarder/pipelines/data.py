@@ -3,7 +3,7 @@
 from typing import Final
 
 from base.units import MS
-from forwarder.lli.table import FeedTable, Verdict
+from forwarder.lli.table import Verdict
 from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.tables import FEEDS_FACE, LOCALHOST, Tables
 from forwarder.strategies.strategy import Strategy
@@ -24,10 +24,10 @@ _ADMITTING: Final = (
 class DataPipeline:
     """Data in, and Data out."""
 
-    def __init__(self, tables: Tables, egress: Egress, feeds: FeedTable | None) -> None:
+    def __init__(self, tables: Tables, egress: Egress) -> None:
         self.tables = tables
         self.egress = egress
-        self._feeds = feeds
+        self._feeds = tables.feeds
 
     def receive(self, face: Face, packet: bytes, header: LpPacket | None, now: int) -> None:
         """Process Data that came in on a face; raise MalformedPacket if they are none."""

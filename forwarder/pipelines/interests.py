@@ -4,10 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from base.units import MS
-from forwarder.lli.table import FeedTable
-from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.nacks import NackPipeline
-from forwarder.pipelines.next_hops import NextHops
 from forwarder.pipelines.tables import LOCALHOST, SCOPED, Tables
 from forwarder.strategies.strategy import Strategy
 from forwarder.tables.face import Face, LinkType
@@ -25,22 +22,12 @@ _DIGEST_HEADER: Final = bytes((PARAMETERS_DIGEST, 32))
 class InterestPipeline:
     """Interests in, and Interests out; `persistent` and `observable` are as in Forwarder."""
 
-    def __init__(
-        self,
-        tables: Tables,
-        egress: Egress,
-        next_hops: NextHops,
-        nacks: NackPipeline,
-        feeds: FeedTable | None,
-        *,
-        persistent: bool,
-        observable: bool,
-    ) -> None:
+    def __init__(self, tables: Tables, nacks: NackPipeline, *, persistent: bool, observable: bool) -> None:
         self.tables = tables
-        self._egress = egress
-        self._next_hops = next_hops
+        self._egress = nacks.egress
+        self._next_hops = nacks.next_hops
         self._nacks = nacks
-        self._feeds = feeds
+        self._feeds = tables.feeds
         self._persistent = persistent
         self._is_observable = observable
 
@@ -108,7 +95,8 @@ class InterestPipeline:
 
     def _complete(self, interest: Interest) -> Interest:
         """Add a missing nonce, and remove a hint that has led here; raise MalformedPacket."""
-        if interest.name.count(_DIGEST_HEADER) > 1 and len(_digests(interest.name)) > 1:
+        name = interest.name
+        if name.count(_DIGEST_HEADER) > 1 and sum(k == PARAMETERS_DIGEST for k, _ in components(name)) > 1:
             raise MalformedPacket("a Name has one ParametersSha256DigestComponent at most")
         if interest.nonce is None:
             interest = parse_interest(interest.with_nonce(self.tables.rng.getrandbits(32)))
@@ -188,8 +176,3 @@ class InterestPipeline:
         # Of well-formed names, the beginning of one is a prefix of it.
         regions = tuple(self.tables.regions)
         return any(hint.startswith(regions) for hint in interest.forwarding_hint)
-
-
-def _digests(name: bytes) -> list[bytes]:
-    """Return the ParametersSha256DigestComponents of a well-formed name."""
-    return [value for kind, value in components(name) if kind == PARAMETERS_DIGEST]

@@ -4,7 +4,6 @@ import sys
 from collections.abc import Iterable
 
 from base.units import MS
-from forwarder.lli.table import FeedTable
 from forwarder.pipelines.egress import Egress
 from forwarder.pipelines.next_hops import NextHops
 from forwarder.pipelines.tables import FEEDS_FACE, SCOPED, Tables
@@ -18,11 +17,11 @@ from forwarder.wire.packet import MOST_LIFETIME_MS, parse_interest
 class NackPipeline:
     """Nacks in, and Nacks out."""
 
-    def __init__(self, tables: Tables, egress: Egress, next_hops: NextHops, feeds: FeedTable | None) -> None:
+    def __init__(self, tables: Tables, egress: Egress, next_hops: NextHops) -> None:
         self.tables = tables
-        self._egress = egress
-        self._next_hops = next_hops
-        self._feeds = feeds
+        self.egress = egress
+        self.next_hops = next_hops
+        self._feeds = tables.feeds
 
     def receive(self, face: Face, packet: bytes, reason: int, now: int) -> None:
         """Process the Interest of a Nack that came in on a face; raise MalformedPacket if it is none."""
@@ -47,13 +46,13 @@ class NackPipeline:
         asking = parse_interest(newest.wire)
         origin = self.tables.faces.get(newest.face, face)
         routed = self.tables.fib.lookup(asking.name, ends)
-        hops = self._next_hops.allowed(entry, origin, asking, routed, asking.name.startswith(SCOPED))
+        hops = self.next_hops.allowed(entry, origin, asking, routed, asking.name.startswith(SCOPED))
         expiry = now + min(asking.lifetime_ms, MOST_LIFETIME_MS) * MS
         others = strategy.after_nack(entry, face.number, reason, hops, now)
         if others is None:
             return
         for out in others:
-            self._egress.send_interest(entry, asking, newest.nonce, out, expiry, now)
+            self.egress.send_interest(entry, asking, newest.nonce, out, expiry, now)
         if all(record.nacked is not None for record in entry.out_records):
             self.refuse(entry, _least_severe(entry.out_records), now)
 
@@ -68,7 +67,7 @@ class NackPipeline:
                 self._feeds.on_fetch_nack(entry.key[0], now)
             else:
                 face = self.tables.faces[waiting.face]
-                self._egress.send_nack(face, waiting.wire, reason, waiting.token)
+                self.egress.send_nack(face, waiting.wire, reason, waiting.token)
 
 
 def _least_severe(records: Iterable[OutRecord]) -> int:

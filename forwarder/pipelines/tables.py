@@ -35,11 +35,11 @@ class Tables:
         pit_satisfied: PIT entries that Data from the network have ended.
     """
 
-    feeds: FeedTable | None
     strategies: StrategyChoice
 
     def __init__(self, rng: Random, cs_capacity: int, cs_policy: str, pit_capacity: int) -> None:
         self.rng = rng
+        self.feeds: FeedTable | None = None
         self.faces: dict[int, Face] = {}
         self.fib = Fib()
         self.pit = Pit()

@@ -43,18 +43,9 @@ class Counters:
     def __init__(self, faces: dict[int, Face]) -> None:
         self._faces = faces
         self._gone = Counter[str]()
-        self.cs_hits = 0
-        self.cs_misses = 0
-        self.aggregated = 0
-        self.satisfied = 0
-        self.expired = 0
-        self.unsolicited = 0
-        self.looped = 0
-        self.hop_limit_reached = 0
-        self.no_route = 0
-        self.out_of_scope = 0
-        self.pit_full = 0
-        self.malformed = 0
+        self.cs_hits = self.cs_misses = self.aggregated = self.satisfied = self.expired = 0
+        self.unsolicited = self.looped = self.malformed = 0
+        self.hop_limit_reached = self.no_route = self.out_of_scope = self.pit_full = 0
 
     def keep(self, face: Face) -> None:
         """Add the counters of a face that is being removed to the sums."""

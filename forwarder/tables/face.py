@@ -105,14 +105,8 @@ class Face:
         self.most_touches = SPARE
         self.marking_interval = 100_000_000
         self.marking_threshold = 65_536
-        self.in_interests = 0
-        self.in_data = 0
-        self.in_nacks = 0
-        self.out_interests = 0
-        self.out_data = 0
-        self.out_nacks = 0
-        self.in_bytes = 0
-        self.out_bytes = 0
+        self.in_interests = self.in_data = self.in_nacks = self.in_bytes = 0
+        self.out_interests = self.out_data = self.out_nacks = self.out_bytes = 0
 
     @property
     def scope(self) -> Scope:

@@ -13,6 +13,7 @@ from typing import Protocol, TypeVar
 from base.timers import Timers
 from forwarder.wire.packet import SENT_HOP_LIMIT, Data, make_interest
 from ssb_over_ndn.following.timeout import Timeout
+from ssb_over_ndn.outputs import Outputs
 
 
 class CongestionWindow:
@@ -85,7 +86,7 @@ class Box(Protocol[_Opened]):
         ...
 
 
-class Fetcher:
+class Fetcher(Outputs):
     """Fetches items up to the newest that is known, as far as there is room for them.
 
     Args:
@@ -108,6 +109,7 @@ class Fetcher:
         hint: Sequence[bytes] = (),
         must_be_fresh: bool = False,
     ) -> None:
+        super().__init__()
         self.tip = 0
         self.window = CongestionWindow()
         self._timeout = Timeout()
@@ -121,7 +123,6 @@ class Fetcher:
         self._timers: Timers[int] = Timers()  # of items in flight
         self._lost: list[int] = []  # items, a heap
         self._unsound: set[int] = set()  # items whose names brought other Data
-        self._outputs: list[bytes] = []
 
     def on_item(self, seq: int, data: Data, mark: int, now: int) -> bool:
         """Receive Data under an item's name, and their CongestionMark; return whether they are the item."""
@@ -169,11 +170,6 @@ class Fetcher:
             self._end(seq)
         self._lost.clear()
 
-    def take_outputs(self) -> list[bytes]:
-        """Return the Interests to be sent."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return self._timers.next_deadline()
@@ -203,4 +199,4 @@ class Fetcher:
             hop_limit=SENT_HOP_LIMIT,
             forwarding_hint=self._hint,
         )
-        self._outputs.append(interest)
+        self.outputs.append(interest)

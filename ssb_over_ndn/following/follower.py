@@ -5,30 +5,30 @@ Layerings of this kind differ in their Scout.
 
 from random import Random
 
-from forwarder.feedcache.items import Item, read_data
+from forwarder.feedcache.items import read_data
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import DATA, Data, Interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
 from ssb_over_ndn.following.fetch import Fetcher
-from ssb_over_ndn.following.inbox import Inbox
+from ssb_over_ndn.following.inbox import Buffered, Inbox
+from ssb_over_ndn.outputs import Outputs
 
 
-class Scout:
+class Scout(Outputs):
     """Learns which items of a feed exist. The default methods do nothing.
 
     Attributes:
         tip: the newest item that is known to exist.
         arrived: the last item that has arrived with all before it; updated by the follower.
         found: packets of items that came in Interests; the follower receives them like answers.
-        outputs: packets to be sent.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.tip = 0
         self.arrived = 0
         self.found: list[Data] = []
-        self.outputs: list[bytes] = []
 
     def start(self, now: int) -> None:
         """Begin."""
@@ -56,7 +56,7 @@ class Scout:
         """Process a deadline, or a change of `arrived`."""
 
 
-class Follower:
+class Follower(Buffered):
     """A Subscription of a scout and a fetcher.
 
     Args:
@@ -71,19 +71,10 @@ class Follower:
     def __init__(
         self, feed: bytes, scout: Scout, *, rng: Random, buffer: int, lifetime_ms: int, after: int = 0
     ) -> None:
+        super().__init__(Inbox(feed, buffer, after))
         self._scout = scout
-        self._inbox = Inbox(feed, buffer, after)
         scout.arrived = after
         self._fetcher = Fetcher(self._inbox, rng=rng, lifetime_ms=lifetime_ms)
-        self._is_open = False
-        self._is_refused = False  # and nothing has come since
-        self._outputs: list[bytes] = []
-        self._errors: list[str] = []
-
-    @property
-    def forked_at(self) -> int | None:
-        """See Subscription."""
-        return self._inbox.forked_at
 
     def start(self, now: int) -> None:
         """See Subscription."""
@@ -97,7 +88,7 @@ class Follower:
             self._is_open = False
             self._fetcher.stop()
             self._scout.stop(now)
-            self._outputs += self._take_from_parts()
+            self.outputs += self._scout.take_outputs() + self._fetcher.take_outputs()
 
     def receive(self, header: LpPacket, now: int) -> None:
         """See Subscription."""
@@ -116,20 +107,6 @@ class Follower:
         except MalformedPacket:
             return
         self._follow_up(now)
-
-    def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
-        return self._inbox.take(limit)
-
-    def take_errors(self) -> list[str]:
-        """See Subscription."""
-        errors, self._errors = self._errors, []
-        return errors
-
-    def take_outputs(self) -> list[bytes]:
-        """See Subscription."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Subscription."""
@@ -174,8 +151,4 @@ class Follower:
             return
         self._fetcher.tip = max(self._fetcher.tip, self._scout.tip)
         self._fetcher.ask(now)
-        self._outputs += self._take_from_parts()
-
-    def _take_from_parts(self) -> list[bytes]:
-        outputs, self._scout.outputs = self._scout.outputs, []
-        return outputs + self._fetcher.take_outputs()
+        self.outputs += self._scout.take_outputs() + self._fetcher.take_outputs()

@@ -6,6 +6,7 @@ from forwarder.feedcache.items import Item, RejectedItem, open_item
 from forwarder.feedcache.resequencer import Resequencer
 from forwarder.wire.feed import item_name
 from forwarder.wire.packet import Data
+from ssb_over_ndn.outputs import Outputs
 
 
 class Inbox:
@@ -72,3 +73,28 @@ class Inbox:
     def take(self, limit: int | None = None) -> list[Item]:
         """Return the items that are next, at most `limit`."""
         return self._items.take(limit)
+
+
+class Buffered(Outputs):
+    """The part of a Subscription around an Inbox."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        super().__init__()
+        self._inbox = inbox
+        self._is_open = False
+        self._is_refused = False  # and nothing has come since
+        self._errors: list[str] = []
+
+    @property
+    def forked_at(self) -> int | None:
+        """See Subscription."""
+        return self._inbox.forked_at
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """See Subscription."""
+        return self._inbox.take(limit)
+
+    def take_errors(self) -> list[str]:
+        """See Subscription."""
+        errors, self._errors = self._errors, []
+        return errors

@@ -13,6 +13,7 @@ from forwarder.wire.lp import LpPacket, parse_lp
 from forwarder.wire.name import prefix_ends
 from forwarder.wire.packet import read_name
 from forwarder.wire.tlv import MalformedPacket
+from ssb_over_ndn.outputs import Outputs
 
 
 class Subscription(Protocol):
@@ -59,7 +60,51 @@ class Subscription(Protocol):
         ...
 
 
-class Subscriptions:
+class WrappedSubscription:
+    """A Subscription around another one."""
+
+    def __init__(self, inner: Subscription) -> None:
+        self._inner = inner
+
+    @property
+    def forked_at(self) -> int | None:
+        """See Subscription."""
+        return self._inner.forked_at
+
+    def start(self, now: int) -> None:
+        """See Subscription."""
+        self._inner.start(now)
+
+    def stop(self, now: int) -> None:
+        """See Subscription."""
+        self._inner.stop(now)
+
+    def receive(self, header: LpPacket, now: int) -> None:
+        """See Subscription."""
+        self._inner.receive(header, now)
+
+    def take_items(self, limit: int | None = None) -> list[Item]:
+        """See Subscription."""
+        return self._inner.take_items(limit)
+
+    def take_errors(self) -> list[str]:
+        """See Subscription."""
+        return self._inner.take_errors()
+
+    def take_outputs(self) -> list[bytes]:
+        """See Subscription."""
+        return self._inner.take_outputs()
+
+    def next_deadline(self) -> int | None:
+        """See Subscription."""
+        return self._inner.next_deadline()
+
+    def wake(self, now: int) -> None:
+        """See Subscription."""
+        self._inner.wake(now)
+
+
+class Subscriptions(Outputs):
     """Subscriptions by the names of their feeds.
 
     Attributes:
@@ -67,10 +112,10 @@ class Subscriptions:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._subscriptions: dict[bytes, Subscription] = {}
         self._timers: Timers[bytes] = Timers()
         self._errors: list[tuple[bytes, str]] = []
-        self._outputs: list[bytes] = []
         self.offering: dict[bytes, None] = {}
 
     def __getitem__(self, feed: bytes) -> Subscription:
@@ -121,11 +166,6 @@ class Subscriptions:
         errors, self._errors = self._errors, []
         return errors
 
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def refresh(self, feed: bytes, now: int) -> None:
         """Wake a feed's subscription, if it is followed, after an external change."""
         if feed in self._subscriptions:
@@ -152,7 +192,7 @@ class Subscriptions:
     def _follow_up(self, feed: bytes) -> None:
         """Collect a subscription's outputs, errors, items and deadline after any call."""
         subscription = self._subscriptions[feed]
-        self._outputs += subscription.take_outputs()
+        self.outputs += subscription.take_outputs()
         errors = subscription.take_errors()
         if errors:
             self._errors += [(feed, word) for word in errors]

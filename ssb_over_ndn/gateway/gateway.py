@@ -1,9 +1,8 @@
 """The gateway: a Scuttlebutt peer on one side, NDN on the other; feeds, blobs and messages cross it.
 
-Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN.
-It subscribes over NDN to the other feeds that they want to replicate, as long as one of them does, and hands
-on the items (`ssb_over_ndn.gateway.interests`). So two Scuttlebutt peers exchange feeds across an NDN
-network,
+Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN. It
+subscribes over NDN to the other feeds that they want to replicate, as long as one of them does, and hands on
+the items (`ssb_over_ndn.gateway.interests`). So two Scuttlebutt peers exchange feeds across an NDN network,
 each through its own gateway, by any layering, and neither knows of NDN.
 
 | name | content |

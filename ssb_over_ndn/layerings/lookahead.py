@@ -16,13 +16,13 @@ from random import Random
 
 from base.timers import Timers
 from base.units import MS
-from forwarder.feedcache.items import Item, read_data
+from forwarder.feedcache.items import read_data
 from forwarder.lli.estimates import Window
 from forwarder.wire.feed import item_name, split_item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import DATA, SENT_HOP_LIMIT, Data, make_interest, parse_interest
 from forwarder.wire.tlv import MalformedPacket
-from ssb_over_ndn.following.inbox import Inbox
+from ssb_over_ndn.following.inbox import Buffered, Inbox
 from ssb_over_ndn.following.silence import Silence
 from ssb_over_ndn.following.timeout import Timeout
 
@@ -42,7 +42,7 @@ class _Request:
         self.is_again = False
 
 
-class Lookahead:
+class Lookahead(Buffered):
     """A Subscription that keeps Interests for the next items pending.
 
     Args:
@@ -68,7 +68,7 @@ class Lookahead:
         after: int = 0,
         hint: Sequence[bytes] = (),
     ) -> None:
-        self._inbox = Inbox(feed, window, after)
+        super().__init__(Inbox(feed, window, after))
         self._rng = rng
         self._lifetime_ms = lifetime_ms
         self._is_patient = is_patient
@@ -76,20 +76,11 @@ class Lookahead:
         self._window = Window()
         self._timeout = Timeout()
         self._silence: Silence | None = None
-        self._is_open = False
         self._newest = 0  # the last item that is known to exist
         self._asked = after
         self._pending: dict[int, _Request] = {}  # in ascending order
         self._timers: Timers[int] = Timers()  # of when they are to be sent again
         self._unsound: set[int] = set()  # items whose names brought other Data
-        self._is_refused = False
-        self._outputs: list[bytes] = []
-        self._errors: list[str] = []
-
-    @property
-    def forked_at(self) -> int | None:
-        """See Subscription."""
-        return self._inbox.forked_at
 
     def start(self, now: int) -> None:
         """See Subscription."""
@@ -116,20 +107,6 @@ class Lookahead:
                 self._on_data(read_data(header.fragment), header.congestion_mark, now)
         except MalformedPacket:
             return
-
-    def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
-        return self._inbox.take(limit)
-
-    def take_errors(self) -> list[str]:
-        """See Subscription."""
-        errors, self._errors = self._errors, []
-        return errors
-
-    def take_outputs(self) -> list[bytes]:
-        """See Subscription."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Subscription."""
@@ -227,4 +204,4 @@ class Lookahead:
             hop_limit=SENT_HOP_LIMIT,
             forwarding_hint=self._hint,
         )
-        self._outputs.append(interest)
+        self.outputs.append(interest)

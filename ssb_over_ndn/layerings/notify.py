@@ -16,12 +16,13 @@ from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.layerings.pull import Question
 from ssb_over_ndn.naming import notify_name, read_notify_name
+from ssb_over_ndn.serving.server import Announcer
 
 _LONGEST_SHIFT = 3
 """Heartbeats slow down to an eighth of their first rate."""
 
 
-class Notifier:
+class Notifier(Announcer):
     """A publisher's Announcer: announces the newest item.
 
     Args:
@@ -32,6 +33,7 @@ class Notifier:
     """
 
     def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int, heartbeat_ms: int) -> None:
+        super().__init__()
         self._feed = feed
         self._rng = rng
         self._lifetime_ms = lifetime_ms
@@ -43,7 +45,6 @@ class Notifier:
         self._beats = 0  # heartbeats since the item was new
         self._is_answered = False
         self._due: int | None = None
-        self._outputs: list[bytes] = []
 
     def published(self, seq: int, item: Data, now: int) -> None:
         """See Announcer."""
@@ -52,20 +53,12 @@ class Notifier:
         self._beats = 0
         self._notify(now)
 
-    def on_interest(self, interest: Interest, now: int) -> None:
-        """See Announcer."""
-
     def on_data(self, data: Data, now: int) -> None:
         """See Announcer."""
         if self._tip and data.name == notify_name(self._feed, self._tip) and not self._is_answered:
             self._is_answered = True
             self._timeout.answered(None if self._is_again else now - self._sent_at)
             self._due = now + (self._heartbeat << min(self._beats, _LONGEST_SHIFT))
-
-    def take_outputs(self) -> list[bytes]:
-        """See Announcer."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Announcer."""
@@ -92,7 +85,7 @@ class Notifier:
             lifetime_ms=self._lifetime_ms,
             hop_limit=SENT_HOP_LIMIT,
         )
-        self._outputs.append(notification)
+        self.outputs.append(notification)
 
 
 class NotifyScout(Scout):

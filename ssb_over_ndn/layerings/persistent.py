@@ -17,43 +17,29 @@ from forwarder.wire.persistent import is_persistent, make_persistent
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.following.silence import Silence
 from ssb_over_ndn.layerings.pull import Question
+from ssb_over_ndn.serving.server import Announcer
 
 _REFRESHES = 3
 """Times that a persistent Interest is sent in its lifetime: one of them may be lost, or two."""
 
 
-class Pusher:
+class Pusher(Announcer):
     """A publisher's Announcer: sends each new item while a persistent Interest is pending."""
 
     def __init__(self, feed: bytes) -> None:
+        super().__init__()
         self._feed = feed
         self._until = 0
-        self._outputs: list[bytes] = []
 
     def published(self, seq: int, item: Data, now: int) -> None:
         """See Announcer."""
         if now < self._until:
-            self._outputs.append(item.wire)
+            self.outputs.append(item.wire)
 
     def on_interest(self, interest: Interest, now: int) -> None:
         """See Announcer."""
         if interest.name == self._feed and is_persistent(interest):
             self._until = max(self._until, now + interest.lifetime_ms * MS)
-
-    def on_data(self, data: Data, now: int) -> None:
-        """See Announcer."""
-
-    def take_outputs(self) -> list[bytes]:
-        """See Announcer."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """See Announcer."""
-        return None
-
-    def wake(self, now: int) -> None:
-        """See Announcer."""
 
 
 class PersistentScout(Scout):

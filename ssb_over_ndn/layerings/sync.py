@@ -24,6 +24,7 @@ from forwarder.wire.tlv import MalformedPacket, element, elements, nni, read_nni
 from ssb.message import Message
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.naming import sync_prefix
+from ssb_over_ndn.serving.server import Announcer
 
 STATE_VECTOR = 201
 ENTRY = 202
@@ -78,8 +79,8 @@ def _decode_entries(content: bytes, at: int, end: int) -> Vector:
     return vector
 
 
-class Member:
-    """A member of the sync group of a feed: the specification's state machine (section 4).
+class Member(Announcer):
+    """A member of a feed's sync group: the specification's state machine (section 4).
 
     Args:
         feed: the feed's name; other names in a vector are ignored.
@@ -89,12 +90,12 @@ class Member:
 
     Attributes:
         vector: this member's state.
-        outputs: packets to be sent.
     """
 
     def __init__(self, feed: bytes, *, rng: Random, periodic_ms: int, suppression_ms: int) -> None:
+        super().__init__()
         self.vector: Vector = {}
-        self.outputs: list[bytes] = []
+        self._bootstrap = 0
         self._feed = feed
         self._group = sync_prefix(feed) + _VERSION_3
         self._rng = rng
@@ -122,7 +123,13 @@ class Member:
         self.outputs.append(interest)
         self._steady(now)
 
-    def published(self, bootstrap: int, seq: int, now: int) -> None:
+    def published(self, seq: int, item: Data, now: int) -> None:
+        """See Announcer."""
+        if seq == 1:
+            self._bootstrap = bootstrap_time(Message.from_text(open_item(self._feed, seq, item).message))
+        self.update(self._bootstrap, seq, now)
+
+    def update(self, bootstrap: int, seq: int, now: int) -> None:
         """Announce an item to the group."""
         self.vector[self._feed, bootstrap] = seq
         self._updated[self._feed, bootstrap] = now
@@ -203,46 +210,6 @@ def bootstrap_time(first: Message) -> int:
     return int(first.timestamp / 1000) if 0 <= first.timestamp < _LAST_TIMESTAMP else 0
 
 
-class SyncAnnouncer:
-    """A publisher's Announcer: its member of the group.
-
-    Args:
-        feed: the feed's name.
-        member: of its group.
-    """
-
-    def __init__(self, feed: bytes, member: Member) -> None:
-        self._feed = feed
-        self._member = member
-        self._bootstrap = 0
-
-    def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
-        if seq == 1:
-            self._bootstrap = bootstrap_time(Message.from_text(open_item(self._feed, seq, item).message))
-        self._member.published(self._bootstrap, seq, now)
-
-    def on_interest(self, interest: Interest, now: int) -> None:
-        """See Announcer."""
-        self._member.on_interest(interest, now)
-
-    def on_data(self, data: Data, now: int) -> None:
-        """See Announcer."""
-
-    def take_outputs(self) -> list[bytes]:
-        """See Announcer."""
-        outputs, self._member.outputs = self._member.outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """See Announcer."""
-        return self._member.next_deadline()
-
-    def wake(self, now: int) -> None:
-        """See Announcer."""
-        self._member.wake(now)
-
-
 class SyncScout(Scout):
     """A subscriber's member of the group. It sends its vector when it joins, to get the others' state."""
 
@@ -275,8 +242,7 @@ class SyncScout(Scout):
 
     def _follow_up(self) -> None:
         self.tip = max(self.tip, self._member.newest)
-        self.outputs += self._member.outputs
-        self._member.outputs = []
+        self.outputs += self._member.take_outputs()
 
 
 def subscribe(

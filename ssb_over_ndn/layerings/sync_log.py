@@ -30,6 +30,7 @@ from forwarder.wire.tlv import MalformedPacket, element, nni, read_header, read_
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.layerings.sync import SEQ_NO, suppression_timeout
 from ssb_over_ndn.naming import extend_prefix
+from ssb_over_ndn.serving.server import Announcer
 
 _VERSION_1 = component(VERSION, nni(1))
 _LIFETIME_MS = 100  # there are no answers, and dead nonces of expired entries end loops
@@ -63,8 +64,8 @@ def decode_extension(feed: bytes, content: bytes) -> tuple[int, Data | None]:
     return seq, data
 
 
-class LogMember:
-    """A member of the group of a log.
+class LogMember(Announcer):
+    """A member of the group of a log; of the writer, the Announcer.
 
     Args:
         feed: the feed's name.
@@ -77,8 +78,7 @@ class LogMember:
     Attributes:
         held: the newest item that this member has, with all before it.
         newest: the newest item that it has heard of, which may be a lie: it is looked for and not passed on.
-        found: items that came with announcements.
-        outputs: packets to be sent.
+        found: items that came with announcements of others.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class LogMember:
         longest_ms: int,
         suppression_ms: int,
     ) -> None:
+        super().__init__()
         self.held = 0
         self.newest = 0
         self.found: list[Data] = []
-        self.outputs: list[bytes] = []
         self._feed = feed
         self._group = extend_prefix(feed) + _VERSION_1
         self._rng = rng
@@ -128,7 +128,7 @@ class LogMember:
             seq, item = decode_extension(self._feed, parameters)
         except MalformedPacket:
             return
-        if item is not None:
+        if item is not None and not self._is_writer:
             self.found.append(item)
         if seq >= self.held:
             self._answer_due = None  # another member has answered
@@ -171,42 +171,6 @@ class LogMember:
         self._due = now + round(pause * self._rng.uniform(0.9, 1.1))
 
 
-class LogAnnouncer:
-    """A publisher's Announcer: the member that writes.
-
-    Args:
-        member: of the group.
-    """
-
-    def __init__(self, member: LogMember) -> None:
-        self._member = member
-
-    def published(self, seq: int, item: Data, now: int) -> None:
-        """See Announcer."""
-        self._member.published(seq, item, now)
-
-    def on_interest(self, interest: Interest, now: int) -> None:
-        """See Announcer."""
-        self._member.on_interest(interest, now)
-        self._member.found.clear()
-
-    def on_data(self, data: Data, now: int) -> None:
-        """See Announcer."""
-
-    def take_outputs(self) -> list[bytes]:
-        """See Announcer."""
-        outputs, self._member.outputs = self._member.outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """See Announcer."""
-        return self._member.next_deadline()
-
-    def wake(self, now: int) -> None:
-        """See Announcer."""
-        self._member.wake(now)
-
-
 class LogScout(Scout):
     """A subscriber's member of the group."""
 
@@ -243,8 +207,8 @@ class LogScout(Scout):
     def _follow_up(self) -> None:
         self.tip = max(self.tip, self._member.newest)
         self.found += self._member.found
-        self.outputs += self._member.outputs
-        self._member.found, self._member.outputs = [], []
+        self.outputs += self._member.take_outputs()
+        self._member.found = []
 
 
 def subscribe(

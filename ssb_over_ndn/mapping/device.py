@@ -6,10 +6,11 @@ from random import Random
 from typing import Final, NamedTuple
 
 from base.units import MS
-from forwarder.wire.packet import Data, Interest, parse_interest
+from forwarder.wire.packet import Data, parse_interest
 from ssb_over_ndn.following.timeout import Timeout
 from ssb_over_ndn.mapping.messages import make_put, make_update, read_tip, server_of
 from ssb_over_ndn.mapping.record import RefusedRecord, make_record, map_name, read_record
+from ssb_over_ndn.serving.server import Announcer
 
 _WINDOW: Final = 8
 _PROBE: Final = 0
@@ -35,7 +36,7 @@ class _Update(NamedTuple):
     made: int
 
 
-class Device:
+class Device(Announcer):
     """A publisher's Announcer that uploads its feed, registers its location, and renews the record.
 
     A record is changed when the new storage has all items: until then readers are sent to the old one. It is
@@ -63,6 +64,7 @@ class Device:
         lifetime: int,
         ttl: int,
     ) -> None:
+        super().__init__()
         self._author = author
         self._sign = sign
         self._server = server_of(author, servers)
@@ -83,7 +85,6 @@ class Device:
         self._update: _Update | None = None
         self._updating: _Sent | None = None
         self._update_timeout = Timeout()
-        self._outputs: list[bytes] = []
         self.counters: Counter[str] = Counter()
 
     @property
@@ -103,9 +104,6 @@ class Device:
         self._items.append(item)
         self._go_on(now)
 
-    def on_interest(self, interest: Interest, now: int) -> None:
-        """See Announcer."""
-
     def on_data(self, data: Data, now: int) -> None:
         """See Announcer: an answer of the storage or of the name service."""
         seq = self._names.get(data.name)
@@ -118,11 +116,6 @@ class Device:
         ):
             self._on_answer(self._update, self._updating, data, now)
         self._go_on(now)
-
-    def take_outputs(self) -> list[bytes]:
-        """See Announcer."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def next_deadline(self) -> int | None:
         """See Announcer."""
@@ -198,7 +191,7 @@ class Device:
         self._flying[seq] = _Sent(now, now + self._timeout.length, is_again)
         self._names[parse_interest(interest).name] = seq
         self.counters["uploads"] += 1
-        self._outputs.append(interest)
+        self.outputs.append(interest)
 
     def _on_stored(self, seq: int, data: Data, now: int) -> None:
         sent = self._flying.pop(seq, None)
@@ -234,7 +227,7 @@ class Device:
     def _send_update(self, update: _Update, now: int, *, is_again: bool = False) -> None:
         self._updating = _Sent(now, now + self._update_timeout.length, is_again)
         self.counters["updates"] += 1
-        self._outputs.append(make_update(self._author, update.wire, self._server, self._rng.getrandbits(32)))
+        self.outputs.append(make_update(self._author, update.wire, self._server, self._rng.getrandbits(32)))
 
     def _on_answer(self, update: _Update, sent: _Sent, data: Data, now: int) -> None:
         """Receive the record that the name service has now."""

@@ -3,17 +3,16 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from forwarder.feedcache.items import Item
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import INTEREST, parse_interest
 from ssb.application import Event, Plan
 from ssb_over_ndn.following.subscriber import Subscriber
-from ssb_over_ndn.following.subscriptions import Subscription
+from ssb_over_ndn.following.subscriptions import Subscription, WrappedSubscription
 from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.naming import log_key, log_name
 
 
-class Directed:
+class Directed(WrappedSubscription):
     """A Subscription of another layering, begun when the feed's place is known, with hints to that place.
 
     Args:
@@ -23,16 +22,11 @@ class Directed:
     """
 
     def __init__(self, feed: bytes, inner: Subscription, resolver: Resolver) -> None:
+        super().__init__(inner)
         self._author = log_key(feed)
-        self._inner = inner
         self._resolver = resolver
         self._is_open = False
         self._place: tuple[bytes, ...] = ()
-
-    @property
-    def forked_at(self) -> int | None:
-        """See Subscription."""
-        return self._inner.forked_at
 
     def start(self, now: int) -> None:
         """See Subscription."""
@@ -53,14 +47,6 @@ class Directed:
         if header.nack_reason is not None:
             self._resolver.doubt(self._author, now)
         self._inner.receive(header, now)
-
-    def take_items(self, limit: int | None = None) -> list[Item]:
-        """See Subscription."""
-        return self._inner.take_items(limit)
-
-    def take_errors(self) -> list[str]:
-        """See Subscription."""
-        return self._inner.take_errors()
 
     def take_outputs(self) -> list[bytes]:
         """See Subscription."""

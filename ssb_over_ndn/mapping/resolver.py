@@ -19,6 +19,7 @@ from ssb_over_ndn.mapping.messages import (
     server_of,
 )
 from ssb_over_ndn.mapping.record import Ledger, Record, split_map_name
+from ssb_over_ndn.outputs import Outputs
 
 _SHORTEST_PAUSE: Final = 100 * MS
 _LONGEST_PAUSE: Final = 2_000 * MS
@@ -45,7 +46,7 @@ class _Question:
         self.direct = 0
 
 
-class Resolver:
+class Resolver(Outputs):
     """Keeps the places of the feeds that its node wants, each by the newest known record.
 
     A record is queried again when its time to live is over. Until there is a newer one it is used, even
@@ -60,6 +61,7 @@ class Resolver:
     """
 
     def __init__(self, servers: Sequence[bytes], *, rng: Random) -> None:
+        super().__init__()
         self._servers = servers
         self._rng = rng
         self._ledger = Ledger(_CAPACITY)
@@ -67,7 +69,6 @@ class Resolver:
         self._timers: Timers[str] = Timers()  # of when to ask about an id again
         self._timeout = Timeout()
         self._changed: list[Record] = []
-        self._outputs: list[bytes] = []
         self.counters: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -156,11 +157,6 @@ class Resolver:
             self._changed.append(record)
         return True
 
-    def take_outputs(self) -> list[bytes]:
-        """Return the Interests to be sent."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return self._timers.next_deadline()
@@ -177,7 +173,7 @@ class Resolver:
             self._timers.set(author, now + self._timeout.length)
             make = make_direct_query if question.direct else make_query
             server = server_of(author, self._servers)
-            self._outputs.append(make(author, server, self._rng.getrandbits(32)))
+            self.outputs.append(make(author, server, self._rng.getrandbits(32)))
 
     def _pause(self, author: str, question: _Question, now: int) -> None:
         """Wait before asking again: the answer was of no use, and caches would give it again."""

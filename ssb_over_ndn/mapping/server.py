@@ -9,13 +9,14 @@ from forwarder.wire.parameters import parameters_of
 from ssb.application import Event
 from ssb_over_ndn.mapping.messages import is_direct_query, is_update, make_answer, make_denial
 from ssb_over_ndn.mapping.record import Ledger, split_map_name
+from ssb_over_ndn.outputs import Outputs
 
 MOST_IDS: Final = 10_000_000
 _SWEEP: Final = 10_000_000_000
 """Time between two removals of expired records, ns."""
 
 
-class NameServer:
+class NameServer(Outputs):
     """An application that serves a part of the name service.
 
     Queries are open to all; only an id's key can change its record. Records are soft state: after a restart
@@ -30,10 +31,10 @@ class NameServer:
     """
 
     def __init__(self, capacity: int = MOST_IDS) -> None:
+        super().__init__()
         self.ledger = Ledger(capacity)
         self.counters: Counter[str] = Counter()
         self._sweep: int | None = None
-        self._outputs: list[bytes] = []
         self._events: list[Event] = []
 
     def receive(self, packet: bytes, now: int) -> None:
@@ -49,14 +50,9 @@ class NameServer:
             self._answer(author, now)
         elif is_direct_query(rest):
             self.counters["queries"] += 1
-            self._outputs.append(self._record_answer(author, interest, now))
+            self.outputs.append(self._record_answer(author, interest, now))
         elif is_update(rest):
             self._update(author, interest, now)
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def take_events(self) -> list[Event]:
         """Return "mapped" for each feed that is elsewhere since the last call; seq is the record's."""
@@ -78,9 +74,9 @@ class NameServer:
         record = self.ledger.get(author, now)
         if record is None:
             self.counters["unknown"] += 1
-            self._outputs.append(make_denial(author))
+            self.outputs.append(make_denial(author))
         else:
-            self._outputs.append(record.wire)
+            self.outputs.append(record.wire)
 
     def _update(self, author: str, interest: Interest, now: int) -> None:
         self.counters["updates"] += 1
@@ -90,7 +86,7 @@ class NameServer:
             self._events.append(Event(now, "mapped", author, taken.seq))
         if self._sweep is None and len(self.ledger):
             self._sweep = now + _SWEEP
-        self._outputs.append(self._record_answer(author, interest, now))
+        self.outputs.append(self._record_answer(author, interest, now))
 
     def _record_answer(self, author: str, interest: Interest, now: int) -> bytes:
         """Return the answer that has the id's record in it, or nothing."""

@@ -5,12 +5,12 @@ from functools import partial
 
 from forwarder.feedcache.items import Item
 from forwarder.lli.producer import Producer
-from forwarder.wire.lp import LpPacket, open_interest
+from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import Data, parse_data
 from ssb.application import Event, Plan
 from ssb.message import Message
 from ssb_over_ndn.following.subscriber import Subscriber
-from ssb_over_ndn.following.subscriptions import Subscription
+from ssb_over_ndn.following.subscriptions import Subscription, WrappedSubscription
 from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.naming import message_packet
 
@@ -79,39 +79,14 @@ class Archivist:
         return self._items[seq - 1] if 1 <= seq <= len(self._items) else None
 
 
-class _Watched:
+class _Watched(WrappedSubscription):
     """A Subscription that appends items to `seen` as they are taken."""
 
-    def __init__(self, subscription: Subscription, seen: list[Item]) -> None:
-        self._inner = subscription
+    def __init__(self, inner: Subscription, seen: list[Item]) -> None:
+        super().__init__(inner)
         self._seen = seen
 
-    @property
-    def forked_at(self) -> int | None:
-        return self._inner.forked_at
-
-    def start(self, now: int) -> None:
-        self._inner.start(now)
-
-    def stop(self, now: int) -> None:
-        self._inner.stop(now)
-
-    def receive(self, header: LpPacket, now: int) -> None:
-        self._inner.receive(header, now)
-
     def take_items(self, limit: int | None = None) -> list[Item]:
-        items = self._inner.take_items(limit)
+        items = super().take_items(limit)
         self._seen += items
         return items
-
-    def take_errors(self) -> list[str]:
-        return self._inner.take_errors()
-
-    def take_outputs(self) -> list[bytes]:
-        return self._inner.take_outputs()
-
-    def next_deadline(self) -> int | None:
-        return self._inner.next_deadline()
-
-    def wake(self, now: int) -> None:
-        self._inner.wake(now)

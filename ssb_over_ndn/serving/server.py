@@ -1,39 +1,31 @@
 """Serving one feed: items by number, the newest item's number, and announcements of new items."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 from forwarder.lli.producer import Producer
 from forwarder.wire.packet import Data, Interest
 from ssb_over_ndn.naming import metadata_name, metadata_packet
+from ssb_over_ndn.outputs import Outputs
 
 
-class Announcer(Protocol):
-    """Announces one feed's new items to subscribers."""
+class Announcer(Outputs):
+    """Announces one feed's new items to subscribers; the default methods announce nothing."""
 
     def published(self, seq: int, item: Data, now: int) -> None:
-        """Note that item `seq` has come into being; the first call is for the feed's first item."""
-        ...
+        """Announce item `seq`; the first call is for the feed's first item."""
 
     def on_interest(self, interest: Interest, now: int) -> None:
         """Receive an Interest that is not for an item."""
-        ...
 
     def on_data(self, data: Data, now: int) -> None:
         """Receive a Data packet."""
-        ...
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        ...
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        ...
+        return None
 
     def wake(self, now: int) -> None:
-        """Act on a deadline."""
-        ...
+        """Process a deadline."""
 
 
 class FeedServer:

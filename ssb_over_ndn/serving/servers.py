@@ -5,20 +5,21 @@ from typing import Generic, TypeVar
 
 from base.timers import Timers
 from forwarder.wire.packet import Data, Interest
+from ssb_over_ndn.outputs import Outputs
 from ssb_over_ndn.serving.server import FeedServer
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Servers(Generic[K]):
+class Servers(Outputs, Generic[K]):
     """FeedServers by key. All calls to servers pass here, which tracks their outputs and deadlines without
     polling all of them.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._servers: dict[K, FeedServer] = {}
         self._timers: Timers[K] = Timers()
-        self._outputs: list[bytes] = []
 
     def __contains__(self, key: object) -> bool:
         return key in self._servers
@@ -57,11 +58,6 @@ class Servers(Generic[K]):
             server.on_data(data, now)
             self._follow_up(key, server)
 
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return self._timers.next_deadline()
@@ -74,5 +70,5 @@ class Servers(Generic[K]):
             self._follow_up(key, server)
 
     def _follow_up(self, key: K, server: FeedServer) -> None:
-        self._outputs += server.take_outputs()
+        self.outputs += server.take_outputs()
         self._timers.set(key, server.next_deadline())

@@ -7,14 +7,14 @@ byte for byte.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from random import Random
-from typing import NamedTuple
 
-from base.endpoint import DatagramPort, Endpoint, GroupPort, LinkPort, Program
+from base.endpoint import Address, DatagramPort, Endpoint, GroupPort, LinkPort, Program
 from base.interface import Interface, LinkEnd
 from captures.formats.pcapng import Direction, Writer
 from captures.layers.frames import UDP_HEADER, group_mac, udp_datagram
-from topologies.emulator.underlay import UDP, Packet, Station
+from topologies.emulator.underlay import TTL, UDP, Packet, Station
 from topologies.emulator.virtual_time import CHANGE, FRAME, OBSERVER, Alarm, VirtualTime
 from topologies.model import Link, Medium, Topology
 from topologies.pipe import Pipe, pipe_rng
@@ -102,7 +102,7 @@ class EmulatedNetwork(VirtualTime):
             end.breaks += not up
         if signalled:
             for end in ends:
-                for endpoint, port in end.ports.values():
+                for endpoint, port in chain(*end.ports.values()):
                     endpoint.set_link(port, up, self.now)
                 self._settle(self._nodes[end.interface.node])
 
@@ -168,7 +168,7 @@ class EmulatedNetwork(VirtualTime):
         for endpoint, ports in node.programs:
             for number, port in ports.items():
                 if isinstance(port, LinkPort):
-                    self._by_name[port.interface.name].ports[port.number] = endpoint, number
+                    self._by_name[port.interface.name].ports[port.number] = [(endpoint, number)]
                 elif isinstance(port, GroupPort):
                     groups = self._by_name[port.interface.name].groups
                     groups.setdefault((port.group, port.number), []).append((endpoint, number))
@@ -187,10 +187,8 @@ class EmulatedNetwork(VirtualTime):
             for endpoint, ports in node.programs:
                 for number, payload, to in endpoint.take_outputs():
                     port = ports[number]
-                    if isinstance(port, LinkPort):
-                        self._send_on_link(self._by_name[port.interface.name], port, payload)
-                    elif isinstance(port, GroupPort):
-                        self._send_to_group(self._by_name[port.interface.name], port, payload)
+                    if isinstance(port, LinkPort | GroupPort):
+                        self._send(port, payload)
                     elif isinstance(port, DatagramPort) and to is not None:
                         station.send(port, payload, to)
             is_busy = station.is_used and station.settle(self.now)
@@ -205,19 +203,17 @@ class EmulatedNetwork(VirtualTime):
                     self._transmit(self._by_name[hop.out.name], frame, packet)
             node.alarm.set(station.next_deadline())
 
-    def _send_on_link(self, end: "_End", port: LinkPort, payload: bytes) -> None:
-        """Send a datagram to the neighbour: no route is looked for."""
+    def _send(self, port: LinkPort | GroupPort, payload: bytes) -> None:
+        """Send a datagram from an interface, without routing: to the neighbour, or to a group."""
         here, number = port.interface, port.number
-        content = udp_datagram(here.ipv4, here.peer_ipv4, number, number, payload)
-        packet = Packet(here.ipv4, here.peer_ipv4, UDP, content, end.next_ident())
-        self._transmit(end, packet.to_frame(here.mac, here.peer_mac), packet)
-
-    def _send_to_group(self, end: "_End", port: GroupPort, payload: bytes) -> None:
-        """Send a datagram to all that an interface reaches."""
-        here, group, number = port.interface, port.group, port.number
-        content = udp_datagram(here.ipv4, group, number, number, payload)
-        packet = Packet(here.ipv4, group, UDP, content, end.next_ident(), ttl=1)
-        self._transmit(end, packet.to_frame(here.mac, group_mac(group)), packet)
+        end = self._by_name[here.name]
+        if isinstance(port, LinkPort):
+            to, to_mac, ttl = port.interface.peer_ipv4, port.interface.peer_mac, TTL
+        else:
+            to, to_mac, ttl = port.group, group_mac(port.group), 1
+        content = udp_datagram(here.ipv4, to, number, number, payload)
+        packet = Packet(here.ipv4, to, UDP, content, end.next_ident(), ttl)
+        self._transmit(end, packet.to_frame(here.mac, to_mac), packet)
 
     def _transmit(self, end: "_End", frame: bytes, packet: Packet) -> None:
         """Send a packet's frame to all that an interface reaches, or to the one of its MAC address."""
@@ -246,27 +242,20 @@ class EmulatedNetwork(VirtualTime):
             packet = Packet.of_frame(frame)
             if packet is None:
                 return
+        node = self._nodes[to.interface.node]
+        sender: Address | None = None
         if frame[0] & 1:
-            self._receive_of_group(to, packet)
-        elif packet.protocol == UDP and packet.source == to.peer_ipv4:
-            self._receive_on_link(to, packet)
-        else:
-            self._receive(self._nodes[to.interface.node], packet)
-
-    def _receive_on_link(self, end: "_End", packet: Packet) -> None:
-        found = end.ports.get(packet.destination_port)
-        if found is not None:
-            endpoint, port = found
-            endpoint.receive(port, packet.content[UDP_HEADER:], None, self.now)
-            self._settle(self._nodes[end.interface.node])
-
-    def _receive_of_group(self, end: "_End", packet: Packet) -> None:
-        listeners = end.groups.get((packet.destination, packet.destination_port), ())
-        for endpoint, port in listeners:
+            listeners = to.groups.get((packet.destination, packet.destination_port), [])
             sender = packet.source, packet.source_port
+        elif packet.protocol == UDP and packet.source == to.peer_ipv4:
+            listeners = to.ports.get(packet.destination_port, [])
+        else:
+            self._receive(node, packet)
+            return
+        for endpoint, port in listeners:
             endpoint.receive(port, packet.content[UDP_HEADER:], sender, self.now)
         if listeners:
-            self._settle(self._nodes[end.interface.node])
+            self._settle(node)
 
     def _receive(self, node: "_Node", packet: Packet) -> None:
         node.station.receive(packet, self.now)
@@ -301,7 +290,7 @@ class _End:
         self.interface = interface
         self.index = index
         self.pipes: list[tuple[_End, Pipe]] = []
-        self.ports: dict[int, _Listener] = {}  # by UDP port
+        self.ports: dict[int, list[_Listener]] = {}  # by UDP port
         self.groups: dict[tuple[str, int], list[_Listener]] = {}  # by address and UDP port
         self.peer_ipv4 = interface.peer_ipv4 if isinstance(interface, LinkEnd) else ""
         self.sent = 0
@@ -315,12 +304,8 @@ class _End:
         return self.sent
 
 
-class _Sent(NamedTuple):
-    """A frame in a radio cell, with the arguments of _transmit()."""
-
-    end: _End
-    frame: bytes
-    packet: Packet
+_Sent = tuple[_End, bytes, Packet]
+"""A frame in a radio cell: the arguments of _transmit()."""
 
 
 class _Air:
@@ -334,7 +319,7 @@ class _Air:
 
     def send(self, end: _End, frame: bytes, packet: Packet, now: int) -> None:
         """Send a frame."""
-        self.cell.send(end.interface.node, air_payload(frame), _Sent(end, frame, packet), now)
+        self.cell.send(end.interface.node, air_payload(frame), (end, frame, packet), now)
         self._alarm.set(self.cell.next_deadline())
 
     def _wake(self) -> None:

@@ -149,17 +149,16 @@ def _notifier(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announ
 
 
 def _sync_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    member = sync.Member(
+    return sync.Member(
         feed,
         rng=rng,
         periodic_ms=parameters["periodic_ms"],
         suppression_ms=parameters["suppression_ms"],
     )
-    return sync.SyncAnnouncer(feed, member)
 
 
 def _log_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> Announcer:
-    member = sync_log.LogMember(
+    return sync_log.LogMember(
         feed,
         rng=rng,
         is_writer=True,
@@ -167,7 +166,6 @@ def _log_announcer(feed: bytes, rng: Random, parameters: Mapping[str, int]) -> A
         longest_ms=parameters["longest_ms"],
         suppression_ms=parameters["suppression_ms"],
     )
-    return sync_log.LogAnnouncer(member)
 
 
 def _lli(title: str, recovery: Recovery) -> NdnLayering:
