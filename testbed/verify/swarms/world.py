@@ -17,7 +17,7 @@ from ssb.store.memory import MemoryFeeds
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.kit.changes import CHANGES
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.outcome import Violation, Wanted
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
@@ -37,11 +37,6 @@ _OPTIONS = PeerOptions(
 )
 
 
-def play(story: Swarm, *, record: bool = False, watch: bool = False) -> Outcome:
-    """Play a story."""
-    return played(lambda: _World(story, record=record), watch=watch)
-
-
 class _Watched(Member):
     """An honest peer."""
 
@@ -54,8 +49,8 @@ class _Watched(Member):
 
 
 class _World(World[Swarm]):
-    def __init__(self, swarm: Swarm, *, record: bool) -> None:
-        super().__init__(swarm, record=record)
+    def __init__(self, swarm: Swarm, wanted: Wanted) -> None:
+        super().__init__(swarm, wanted)
         self.topology = TopologySpec(links=swarm.links).build()
         self._stores: dict[str, MemoryFeeds] = {
             peer: FalseFeeds(swarm.hostile[peer], Random(f"{swarm.seed} {peer}"))
@@ -154,6 +149,8 @@ class _World(World[Swarm]):
         if step.do == "write":
             branch = self.story.feeds[feed].index(name)
             written = self._written[name, feed]
+            if written == len(messages(feed, branch)):
+                return
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
                 return  # it has heard of the other branch
@@ -276,5 +273,5 @@ class _World(World[Swarm]):
 
 
 SWARMS = Family(
-    "swarms", Swarm, make_swarm, play, CATCH_UP_NS, emulated("calls", "feeds", "hostile"), CHANGES
+    "swarms", Swarm, make_swarm, _World, CATCH_UP_NS, emulated("calls", "feeds", "hostile"), CHANGES
 )
