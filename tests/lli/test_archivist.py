@@ -10,8 +10,8 @@ from forwarder.wire.feed import item_name
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import INTEREST, make_interest, parse_interest
 from ssb.application import Plan
+from ssb_over_ndn.layerings.archive import Archivist
 from ssb_over_ndn.layerings.lli import LliSubscription
-from ssb_over_ndn.serving.archive import Archivist
 
 S = 1_000 * MS
 

@@ -20,9 +20,9 @@ from ssb.message import Message
 from ssb_over_ndn.following.follower import Follower, Scout
 from ssb_over_ndn.following.subscriber import Subscriber
 from ssb_over_ndn.following.subscriptions import Subscription
+from ssb_over_ndn.layerings.archive import Archivist
 from ssb_over_ndn.layerings.objects import segment_packet
 from ssb_over_ndn.naming import SHA256, log_name, message_packet
-from ssb_over_ndn.serving.archive import Archivist
 from ssb_over_ndn.serving.publisher import Publisher
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.nodes.authority import Authority, producer_of
