@@ -68,7 +68,7 @@ TESTBED = layered(
 MAY_IMPORT: dict[str, set[str]] = {
     "base": set(),
     "ssb": {"base"},
-    "ssb/store": {"ssb.keys", "ssb.canonical", "ssb.message", "ssb.export"},
+    "ssb/store": {"base", "ssb.keys", "ssb.canonical", "ssb.message", "ssb.export"},
     "ssb/transport": {"base", "ssb.keys", "ssb.canonical"},
     "ssb/replication": {
         "base",
@@ -98,7 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb_over_ndn": {"base", "forwarder", "ssb"},
     "ndn_over_ssb": {"base", "forwarder", "ssb"},
     "feednet": {"base", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb"},
-    "analysis": {"captures", "analysis.errors"},
+    "analysis": {"base", "captures", "analysis.errors"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": DECODED | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
     "testbed": {"forwarder"},
