@@ -1,4 +1,4 @@
-"""Files and directories that are there whole or not at all, and that one process at a time writes."""
+"""Directories that are there whole or not at all, and that one process at a time writes; rows of tables."""
 
 import errno
 import fcntl
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.errors import AnalysisError, of_system
+from base.files import OF_WRITING, named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,42 +20,6 @@ Rows = list[dict[str, Any]]
 
 _LOCK = ".lock"
 _OLD = ".old"
-_OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-
-
-def named(path: Path) -> Path:
-    """Return a path that ends with a name, for a neighbour to be named after it: of ".", ".." and "" that of
-    the directory which they stand for. Raises IsADirectoryError for the root, which has none."""
-    if path.name in ("", ".."):
-        path = path.resolve()
-    if not path.name:
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    return path
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path to write a file to, which gets the name `path` if the block succeeds, else is removed.
-
-    An old file stays until then. Raises OSError.
-    """
-    path = named(path)
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield new
-        new.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            new.unlink(missing_ok=True)
-        if isinstance(error, OSError) and (error.errno in _OF_WRITING or error.filename == str(new)):
-            error.filename, error.filename2 = str(path), None
-        raise
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it finds it whole: an old one stays until then. Raises OSError."""
-    with whole_file(path) as new:
-        new.write_text(text, encoding="utf-8")
 
 
 def read_rows(path: Path, **options: Any) -> "pa.Table":
@@ -102,7 +67,7 @@ def whole_directory(
             raise
         except BaseException as error:
             shutil.rmtree(partial, ignore_errors=True)
-            if isinstance(error, OSError) and error.errno in _OF_WRITING and error.filename is None:
+            if isinstance(error, OSError) and error.errno in OF_WRITING and error.filename is None:
                 error.filename = str(path)  # Python says where of what it opens, not of what it writes to
             raise
 

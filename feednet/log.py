@@ -11,13 +11,13 @@ import os
 from io import FileIO
 from pathlib import Path
 
+from base.files import write_whole
 from forwarder.feedcache.items import Item, RejectedItem, parse_item, verify_run
 from forwarder.wire.feed import feed_name, item_name, native_content
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import ED25519, LARGEST_PACKET, make_data, parse_data
 from forwarder.wire.tlv import MalformedPacket, read_header
 from ssb.keys import KEY_BYTES, Identity
-from ssb.store.durable import create
 from ssb.store.mark import Mark, Seen
 
 _NO_BACKLINK = b""
@@ -148,7 +148,7 @@ class Log:
             seed = os.urandom(KEY_BYTES)
             # The mark comes first: a key without one is that of a log that is lost.
             self._mark.write(Seen(_reference(seed)))
-            create(path, lambda _: f"{seed.hex()}\n".encode())
+            write_whole(path, f"{seed.hex()}\n", mode=0o600, is_durable=True, is_sole=True)
             return Identity.from_seed(seed)
         except ValueError as error:
             raise BadLog(f"{path}: not a key in hexadecimal: {error}") from None

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from secrets import token_bytes
 
+from base.files import write_whole
 from ssb.canonical import InvalidJson, parse
 from ssb.keys import Identity, InvalidRef
 
@@ -73,18 +74,8 @@ def create(path: str | os.PathLike[str], identity: Identity | None = None) -> Id
     """
     path = Path(path)
     identity = identity or Identity.from_seed(token_bytes(32))
-    text = text_of(identity)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with open(file, "w", encoding="utf-8") as out:
-                out.write(text)
-                out.flush()
-                os.fsync(out.fileno())
-            os.link(partial, path)  # fails where there is a file: an identity is never overwritten
-        finally:
-            os.unlink(partial)
+        write_whole(path, text_of(identity), mode=0o600, is_durable=True, is_new=True)
     except FileExistsError:
         raise KeyFileError(f"{path}: there is a file already; it is not overwritten") from None
     except OSError as error:

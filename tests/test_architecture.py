@@ -111,7 +111,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ssb_over_ndn": {"base", "forwarder", "ssb"},
     "ndn_over_ssb": {"base", "forwarder", "ssb"},
     "feednet": {"base", "forwarder", "ssb", "ssb_over_ndn", "ndn_over_ssb"},
-    "analysis": {"captures", "analysis.errors"},
+    "analysis": {"base", "captures", "analysis.errors"},
     **{room: below | DECODED for room, below in ANALYSIS.items()},
     "analysis/decode/protocols": DECODED | {"ssb", "ssb_over_ndn.naming", "ndn_over_ssb"},
     "testbed": {"forwarder"},

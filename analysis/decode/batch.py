@@ -226,6 +226,41 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
     return _Reached(protocol, at, vlan)
 
 
+class _Packets(NamedTuple):
+    """IP packets: their rows; where they begin and end; the length of their headers; their headers, with the
+    first bytes of UDP or TCP after them; their addresses; and whether they are plain."""
+
+    rows: Ints
+    at: Ints
+    end: Ints
+    ip: int
+    head: np.ndarray[tuple[int], np.dtype[np.void]]
+    plain: Flags
+
+    @property
+    def ends(self) -> "_Ends":
+        """Their addresses and ports."""
+        ports = (self.head[name].astype(np.int64) for name in ("src_port", "dst_port"))
+        return _Ends(self.head["src"], self.head["dst"], *ports)
+
+
+class _Ends(NamedTuple):
+    """Addresses and ports of packets."""
+
+    src: np.ndarray[Any, Any]
+    dst: np.ndarray[Any, Any]
+    src_port: Ints
+    dst_port: Ints
+
+    def among(self, ports: Iterable[int]) -> Flags:
+        """Tell which packets have one of some ports."""
+        return _among(self.src_port, ports) | _among(self.dst_port, ports)
+
+    def of(self, some: Ints) -> "_Ends":
+        """Return those of some packets."""
+        return _Ends(*(each[some] for each in self))
+
+
 def _ipv4(
     octets: Octets, records: Records, rows: Ints, at: Ints, ports: Ports, columns: Columns, slow: Flags
 ) -> _Payloads:
@@ -236,10 +271,8 @@ def _ipv4(
     plain = (head["version"] == 0x45) & (at + _IPV4_HEADER <= there) & (total >= _IPV4_HEADER)
     carries = (head["protocol"] == UDP) | (head["protocol"] == TCP)
     plain &= ~carries | (head["fragment"] & 0x3FFF == 0)
-    ends = (head["src"], head["dst"])
-    return _transport(
-        octets, records, rows, at, _IPV4_HEADER, at + total, plain, head, ends, ports, columns, slow
-    )
+    packets = _Packets(rows, at, at + total, _IPV4_HEADER, head, plain)
+    return _transport(octets, records, packets, ports, columns, slow)
 
 
 def _ipv6(
@@ -251,97 +284,75 @@ def _ipv6(
     there = records.at[rows] + records.captured[rows]
     plain = (head["version"] >> 4 == 6) & (at + _IPV6_HEADER <= there)
     plain &= ~_among(head["protocol"], EXTENSIONS)
-    ends = (head["src"], head["dst"])
-    return _transport(octets, records, rows, at, _IPV6_HEADER, end, plain, head, ends, ports, columns, slow)
+    packets = _Packets(rows, at, end, _IPV6_HEADER, head, plain)
+    return _transport(octets, records, packets, ports, columns, slow)
 
 
 def _transport(
-    octets: Octets,
-    records: Records,
-    rows: Ints,
-    at: Ints,
-    ip: int,
-    end: Ints,
-    plain: Flags,
-    head: np.ndarray[tuple[int], np.dtype[np.void]],
-    addresses: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]],
-    ports: Ports,
-    columns: Columns,
-    slow: Flags,
+    octets: Octets, records: Records, packets: _Packets, ports: Ports, columns: Columns, slow: Flags
 ) -> _Payloads:
-    """Find the UDP datagrams of NDN among IP packets that end at `end`; tell headers of ports that are
-    nobody's, and leave TCP and UDP of those that are known to the careful decoder."""
-    protocol = head["protocol"]
+    """Find the UDP datagrams of NDN among IP packets; tell headers of ports that are nobody's, and leave TCP
+    and UDP of those that are known to the careful decoder."""
+    rows, at, end, ip, head, plain = packets
+    ends, protocol = packets.ends, head["protocol"]
     first, length = records.at[rows], head["length"].astype(np.int64)
-    source, target = head["src_port"].astype(np.int64), head["dst_port"].astype(np.int64)
     is_udp, is_tcp = protocol == UDP, protocol == TCP
     size = np.where(is_tcp, TCP_HEADER, UDP_HEADER)
     in_reach = (end <= first + records.original[rows]) & (at + ip + size <= end)
     in_reach &= at + ip + size <= first + records.captured[rows]
-    of_udp = is_udp & (_among(source, ports.udp) | _among(target, ports.udp))
+    of_udp = is_udp & ends.among(ports.udp)
     start = at + ip + UDP_HEADER
     fits = (length >= UDP_HEADER) & (start - UDP_HEADER + length <= end)
     whole = fits & (start - UDP_HEADER + length <= first + records.captured[rows])
     good = plain & in_reach & of_udp & whole
-    others = udp_ports()
-    is_other = plain & in_reach & is_udp & ~of_udp & fits & ~(_among(source, others) | _among(target, others))
+    is_other = plain & in_reach & is_udp & ~of_udp & fits & ~ends.among(udp_ports())
     is_stream = np.zeros(len(rows), bool)
     if is_tcp.any():
-        known = ports.tcp | tcp_ports()
         size[is_tcp] = (octets.data[np.where(is_tcp & in_reach, at + ip + 12, 0)][is_tcp] >> 4) * 4
         is_stream = is_tcp & plain & in_reach & (size >= TCP_HEADER) & (at + ip + size <= end)
-        is_stream &= ~(_among(source, known) | _among(target, known))
+        is_stream &= ~ends.among(ports.tcp | tcp_ports())
     # Of what is neither UDP nor TCP nothing is told.
     is_foreign = plain & ~(is_udp | is_tcp)
     slow[rows[~(good | is_other | is_stream | is_foreign)]] = True
-    for name, which in ((UDP_OTHER, is_other), (TCP_OTHER, is_stream)):
-        if (some := np.flatnonzero(which)).size:
-            here, carried = rows[some], (end - at - ip - size)[some]
-            if name == UDP_OTHER:
-                carried = length[some] - UDP_HEADER
-            columns.put_texts("protocol", here, 0, [name])
-            columns.put_texts("transport", here, 0, [name])
-            columns.put("carried_bytes", here, carried)
-            _put_headers(columns, records, here, ip, size[some], carried)
-            _put_ends(columns, here, [each[some] for each in addresses], source[some], target[some], ip)
-            if name == TCP_OTHER:
-                numbers = octets.rows(at[some] + ip, _TCP_LAYOUT)
-                for field in ("tcp_seq", "tcp_ack", "tcp_flags"):
-                    columns.put(field, here, numbers[field].astype(np.int64))
+    length = length - UDP_HEADER
+    if (some := np.flatnonzero(is_other)).size:
+        _put_plain(columns, records, rows[some], UDP_OTHER, ip, UDP_HEADER, length[some], ends.of(some))
+        columns.put("carried_bytes", rows[some], length[some])
+    if (some := np.flatnonzero(is_stream)).size:
+        carried = (end - at - ip - size)[some]
+        _put_plain(columns, records, rows[some], TCP_OTHER, ip, size[some], carried, ends.of(some))
+        columns.put("carried_bytes", rows[some], carried)
+        numbers = octets.rows(at[some] + ip, _TCP_LAYOUT)
+        for field in ("tcp_seq", "tcp_ack", "tcp_flags"):
+            columns.put(field, rows[some], numbers[field].astype(np.int64))
     if not good.all():
         some = np.flatnonzero(good)
-        rows, start, length = rows[some], start[some], length[some]
-        source, target = source[some], target[some]
-        addresses = (addresses[0][some], addresses[1][some])
-    length = length - UDP_HEADER
+        rows, start, length, ends = rows[some], start[some], length[some], ends.of(some)
     if len(rows):
-        columns.put_texts("protocol", rows, 0, [NDN_PROTOCOL])
-        columns.put_texts("transport", rows, 0, TRANSPORTS[:1])
-        _put_headers(columns, records, rows, ip, UDP_HEADER, length)
-        _put_ends(columns, rows, addresses, source, target, ip)
+        _put_plain(columns, records, rows, NDN_PROTOCOL, ip, UDP_HEADER, length, ends)
     return _Payloads(rows, start, length)
 
 
-def _put_headers(
-    columns: Columns, records: Records, rows: Ints, ip: int, transport: Ints | int, length: Ints
+def _put_plain(
+    columns: Columns,
+    records: Records,
+    rows: Ints,
+    protocol: str,
+    ip: int,
+    transport: Ints | int,
+    length: Ints,
+    ends: _Ends,
 ) -> None:
+    """Tell the protocol, the headers and the ends of plain packets that carry `length` bytes."""
+    columns.put_texts("protocol", rows, 0, [protocol])
+    columns.put_texts("transport", rows, 0, TRANSPORTS[:1] if protocol == NDN_PROTOCOL else [protocol])
     columns.put("eth_bytes", rows, records.original[rows] - ip - transport - length)
     columns.put("ip_bytes", rows, ip)
     columns.put("udp_bytes", rows, transport)
-
-
-def _put_ends(
-    columns: Columns,
-    rows: Ints,
-    addresses: Sequence[np.ndarray[Any, Any]],
-    source: Ints,
-    target: Ints,
-    ip: int,
-) -> None:
-    for name, values in zip(("src", "dst"), addresses, strict=True):
+    for name, values in (("src", ends.src), ("dst", ends.dst)):
         _put_addresses(columns, name, rows, values, _IP_WRITERS[ip])
-    columns.put("src_port", rows, source)
-    columns.put("dst_port", rows, target)
+    columns.put("src_port", rows, ends.src_port)
+    columns.put("dst_port", rows, ends.dst_port)
 
 
 _IP_WRITERS: dict[int, Callable[[bytes], str]] = {

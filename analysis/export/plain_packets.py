@@ -16,7 +16,7 @@ from analysis.decode.messages import Streams
 from analysis.decode.protocols.protocol import ENCRYPTED, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.decode.reader import Findings, Reading, read_packets
-from analysis.files import whole_file
+from base.files import whole_file
 from base.key_log import Secrets
 from captures.formats.exported_pdu import LINKTYPE, MOST_BYTES, tcp_tags
 from captures.formats.files import cut

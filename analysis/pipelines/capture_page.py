@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.errors import AnalysisError, reason
-from analysis.files import Rows, write_whole
+from analysis.files import Rows
 from analysis.metrics.captures import aggregates as capture_aggregates
 from analysis.metrics.captures import names as capture_names
 from analysis.pit.entry import State
@@ -30,6 +30,7 @@ from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import read_packets, read_parquet
 from analysis.tables import schema
 from analysis.tables.schema import Table
+from base.files import write_whole
 
 MOST_PREFIXES = 20
 DEEPEST = 8

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from analysis.errors import AnalysisError
-from analysis.files import read_rows, whole_file, write_whole
+from analysis.files import read_rows
 from analysis.metrics.registry import METRICS
 from analysis.metrics.study import Origin, Record, Study, study
 from analysis.pipelines.run import analyze
@@ -19,6 +19,7 @@ from analysis.run.keys import SOURCE
 from analysis.run.manifest import Run
 from analysis.run.settings import settings_of, version_of
 from analysis.spark.engine import made_by
+from base.files import whole_file, write_whole
 
 SWEEP = "sweep.json"
 MEASURES = "measures.parquet"

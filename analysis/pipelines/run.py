@@ -7,7 +7,7 @@ one file each. All layerings go through every step together: to Spark a job cost
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -28,7 +28,7 @@ from analysis.columns.values import ALL, HELD
 from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.tiny import DECLARATION as TINY
-from analysis.decode.reader import strictly
+from analysis.decode.reader import Reading, strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
@@ -216,6 +216,29 @@ class Prepared(NamedTuple):
         return frame(self.packets.sparkSession, table)
 
 
+def _decoded(
+    pieces: Sequence[Reading],
+    wire: Path,
+    begin: Callable[[], SparkSession],
+    engine: str,
+    progress: Progress,
+    *,
+    here: bool,
+) -> SparkSession:
+    """Write the tables of packets, `wire` and those beside it; return the session that `begin` begins."""
+    for old in (wire, *(beside(wire, name) for name in tables_beside())):
+        shutil.rmtree(old, ignore_errors=True)
+    with ThreadPoolExecutor(1) as aside:
+        # A small capture is decoded while Spark starts.
+        early = aside.submit(extract, pieces, wire, BY[:1], None) if here else None
+        progress(f"starting {engine}")
+        spark = begin()
+        progress("decoding packets")
+        for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
+            strictly(report.path, report.damages)
+    return spark
+
+
 @contextmanager
 def _prepared(
     cases: Cases, tables: Path, master: str | None, engine: str, progress: Progress
@@ -231,16 +254,8 @@ def _prepared(
     known = setting(cases)
     tables.mkdir(parents=True, exist_ok=True)
     wire = tables / "packets.parquet"
-    for old in (wire, *(beside(wire, name) for name in tables_beside())):
-        shutil.rmtree(old, ignore_errors=True)
-    with ThreadPoolExecutor(1) as aside:
-        # A small capture is decoded while Spark starts.
-        early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None
-        progress(f"starting {chosen}")
-        spark = session(chosen, small=small, quick=size <= QUICK_BYTES)
-        progress("decoding packets")
-        for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
-            strictly(report.path, report.damages)
+    begin = partial(session, chosen, small=small, quick=size <= QUICK_BYTES)
+    spark = _decoded(pieces, wire, begin, f"{chosen}", progress, here=small)
     packets = read_parquet(spark, wire, PACKETS.spark)
     streams = read_parquet(spark, beside(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(beside, wire))

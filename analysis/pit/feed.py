@@ -48,6 +48,13 @@ class _Range:
         self.next = max(self.next, first)
         self.again = {seq for seq in self.again if seq >= first}
 
+    def can_pass(self, seqs: Ints) -> bool:
+        """Tell whether items are the next ones, none is asked for again, and they use nothing up."""
+        if self.again or not len(seqs):
+            return not self.again
+        is_left = self.limit - self.next < MOST_CREDIT - 1 and seqs[-1] < self.limit
+        return bool(is_left and _follow(seqs, self.next))
+
 
 @dataclass(slots=True)
 class _Upstream:
@@ -310,25 +317,19 @@ class FeedEntry(Entry):
         for up in waiting if len(came) else ():
             if up.missing or came[-1] >= up.limit or not _follow(came, up.head):
                 return None
-        goes_out = ~is_in
         used = np.zeros(len(times), bool)
         moved = []
         for interface, granted in self.ranges.items():
             if interface not in names:
                 continue
             there = interfaces == names.index(interface)
-            mine = goes_out & there
-            if (is_in & there).any() or granted.again:
-                return None
+            mine = ~is_in & there
             sent = seqs[mine]
-            if not len(sent):
-                continue
-            if granted.limit - granted.next >= MOST_CREDIT - 1 or sent[-1] >= granted.limit:
+            if (is_in & there).any() or not granted.can_pass(sent):
                 return None
-            if not _follow(sent, granted.next):
-                return None
-            used |= mine
-            moved.append((granted, int(sent[-1]) + 1, bool(evident[mine].any())))
+            if len(sent):
+                used |= mine
+                moved.append((granted, int(sent[-1]) + 1, bool(evident[mine].any())))
         for up in waiting if len(came) else ():
             up.head = int(came[-1]) + 1
         for granted, after, is_told in moved:
@@ -339,17 +340,21 @@ class FeedEntry(Entry):
             if offering is not None:
                 offering.is_offered = True
         self.items_in += int(is_in.sum())
-        self.items_out += int(goes_out.sum())
+        self.items_out += int((~is_in).sum())
         spent = times[used]
         if len(spent):
-            size, ranges, credit = self._held
-            lasting = np.flatnonzero(spent > self._since)
-            if len(lasting):
-                self._peak_bytes = max(self._peak_bytes, size)
-                self._peak_credit = max(self._peak_credit, credit - int(lasting[0]))
-                self._since = int(spent[-1])
-            self._held = size, ranges, credit - len(spent)
+            self._spend(spent)
         return spent
+
+    def _spend(self, times: Ints) -> None:
+        """Let credit be used, one at each of some times."""
+        size, ranges, credit = self._held
+        lasting = np.flatnonzero(times > self._since)
+        if len(lasting):
+            self._peak_bytes = max(self._peak_bytes, size)
+            self._peak_credit = max(self._peak_credit, credit - int(lasting[0]))
+            self._since = int(times[-1])
+        self._held = size, ranges, credit - len(times)
 
 
 def _follow(seqs: Ints, first: int) -> bool:

@@ -5,10 +5,10 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-from analysis.files import write_whole
 from analysis.report.figures.costs import axis_figures, ratio_figures
 from analysis.report.page import page as render_page
 from analysis.report.words.numbers import exponent, pretty
+from base.files import write_whole
 
 Row = Mapping[str, Any]
 _CONSTANT = 0.01  # slope over the number of peers, below which a ratio is called constant

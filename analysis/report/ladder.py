@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.files import write_whole
 from analysis.report.figures.ladder import NAMES, figures
 from analysis.report.page import page as render_page
+from base.files import write_whole
 
 _IMPROBABLE = 0.001
 

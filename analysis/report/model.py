@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from analysis.files import write_whole
 from analysis.metrics.study import Estimate
 from analysis.report.figures.plot import Figure
 from analysis.report.page import page as render_page
 from analysis.report.words.numbers import pretty
+from base.files import write_whole
 
 
 class Table(NamedTuple):

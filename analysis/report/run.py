@@ -11,7 +11,7 @@ import pyarrow as pa
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, OUTCOMES
 from analysis.decode.protocols.registry import framed
-from analysis.files import Rows, write_whole
+from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.registry import METRICS, Metric, is_time, shown
 from analysis.report.figures import delay, logs, replication, state, tiny, wire
@@ -24,6 +24,7 @@ from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
 from analysis.report.words.ranks import alike, rank
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
+from base.files import write_whole
 from topologies.link import LINK_PARAMETERS
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
@@ -81,33 +82,92 @@ def write_report(run: Run, tables: Tables) -> None:
     write_whole(run.report, render(run.manifest, tables))
 
 
+class _Shown:
+    """What several parts of the page are made of.
+
+    Args:
+        manifest: of the run.
+        tables: of it.
+
+    Attributes:
+        values: metrics, by (metric, layering).
+        carried: see _carried().
+        with_pits: the manifest with those layerings alone whose nodes have PITs.
+        held: a word for what nodes hold.
+        ended: rows of the PIT entries that have ended, of all nodes of a layering.
+    """
+
+    def __init__(self, manifest: Manifest, tables: Tables) -> None:
+        self.manifest, self.tables = manifest, tables
+        self.values = {(row["metric"], row["layering"]): row["value"] for row in tables["comparison"]}
+        self.carried = _carried(tables["overhead"], self.values, manifest)
+        self.with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
+        self.held = "PIT" if self.with_pits.layerings == manifest.layerings else "State"
+        self.ended = [row for row in tables["pit_lives"] if row["node"] == ALL]
+
+
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
-    rows = list(_compared_rows(tables["comparison"], manifest))
+    shown = _Shown(manifest, tables)
     axes = rank(tables["comparison"], manifest.layerings)
-    values = {(row["metric"], row["layering"]): row["value"] for row in tables["comparison"]}
-    carried = _carried(tables["overhead"], values, manifest)
-    bound = {layering: values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     drawing = draw(manifest)
-    nodes = [node.name for node in manifest.topology.nodes]
-    with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
-    held = "PIT" if with_pits.layerings == manifest.layerings else "State"
-    over_time, hidden = state.over_time(
-        tables["state_curves"], tables["state_summary"], nodes, manifest, word=held
-    )
-    ended = [row for row in tables["pit_lives"] if row["node"] == ALL]
-    outcomes = {(row["layering"], outcome): row[outcome] for row in ended for outcome in OUTCOMES}
-    of_pits = [
-        state.in_flight(tables["in_flight"], with_pits),
-        state.lifetime_cdf(tables["pit_lives"], with_pits),
-        state.outcomes(outcomes, with_pits),
-    ]
-    sections: dict[str, list[Figure | None]] = {
-        "state": [
-            over_time,
-            state.heat(tables["state_heat"], tables["state_summary"], nodes, manifest, held),
-            *(of_pits if with_pits.layerings else []),
+    plots, hidden = _plots(shown)
+    data = {
+        "network": loads(
+            drawing, tables["link_load"], tables["hop_delays"], manifest, manifest.topology.links
+        )
+    }
+    if shown.with_pits.layerings:
+        journeys, deliveries = tables.table("journeys"), tables.table("deliveries")
+        data["journeys"] = journey_data(journeys, deliveries, shown.with_pits)
+    return page(
+        "run.html",
+        [item for group in plots.values() for item in group],
+        data,
+        manifest=manifest,
+        name=manifest.scenario,
+        title=manifest.title or manifest.scenario,
+        layerings=manifest.layerings,
+        findings=findings(tables["comparison"], axes, manifest, tables["losses"], tables["keeping_up"]),
+        axes=axes,
+        rows=list(_compared_rows(tables["comparison"], manifest)),
+        has_ratios=len(manifest.layerings) <= MOST_RATIOS,
+        unranked=unranked(shown.values, manifest.layerings),
+        times=_times(manifest),
+        titles=manifest.titles,
+        strategy=_strategy(manifest),
+        replaced=_replaced(manifest),
+        faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
+        drawing=drawing,
+        at_most=list(_at_most(manifest)),
+        link_frames=[
+            _link_row(row) for row in tables["link_frames"] if row["frames"] or row["sender"] == ALL
         ],
+        first_items=_first_items(tables["first_items"], manifest),
+        plots=plots,
+        hidden=hidden,
+        counts=_counts_of(shown),
+        unrecovered=Counter(row["layering"] for row in tables["losses"] if row["recovery_ns"] is None),
+        truth=tables["pit_truth_summary"],
+        messages=_messages(tables["sent_messages"], shown.carried, manifest),
+        connections=_connections(tables["connections"]),
+        held=shown.held,
+        kinds=tables["state_kinds"],
+        lookups=tables["lookups"],
+        misbehaviour=tables["tiny_misbehaviour"],
+        crossings=tables["crossings"],
+        sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
+        versions=_versions(manifest, tables.engine),
+        engine=tables.engine,
+    )
+
+
+def _plots(shown: _Shown) -> tuple[dict[str, list[Figure]], int]:
+    """Return the figures, by section, and how many nodes those of state leave out."""
+    manifest, tables = shown.manifest, shown.tables
+    of_state, hidden = _state_plots(shown)
+    sections: dict[str, list[Figure | None]] = {
+        "state": of_state,
         "latency": [
             delay.latency_cdf(tables["latency_quantiles"], manifest),
             delay.latency_boxes(tables["latency_quantiles"], manifest),
@@ -115,13 +175,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
             delay.first_item_cdf(tables["first_items"], manifest),
         ],
         "trouble": [delay.loss_cdf(tables["losses"], manifest), delay.recovery(tables["recovery"], manifest)],
-        "wire": [
-            wire.packets_over_time(tables["link_load"], manifest),
-            wire.wire_bytes(tables["overhead"], carried, bound, manifest),
-            wire.wire_frames(tables["traffic"], carried, manifest),
-            wire.control(tables["traffic"], tables["sent_messages"], carried, manifest),
-            wire.interests(tables["comparison"], with_pits) if with_pits.layerings else None,
-        ],
+        "wire": _wire_plots(shown),
         "logs": [logs.journey(tables["steps"])],
         "replication": [
             replication.causes(tables["causes"], tables["authors"], manifest),
@@ -140,65 +194,52 @@ def render(manifest: Manifest, tables: Tables) -> str:
         if tables["queue"]
         else [],
     }
-    plots = {name: list(filter(None, group)) for name, group in sections.items()}
-    counts = {
+    return {name: list(filter(None, group)) for name, group in sections.items()}, hidden
+
+
+def _state_plots(shown: _Shown) -> tuple[list[Figure | None], int]:
+    manifest, tables, with_pits = shown.manifest, shown.tables, shown.with_pits
+    nodes = [node.name for node in manifest.topology.nodes]
+    curves, summary = tables["state_curves"], tables["state_summary"]
+    over_time, hidden = state.over_time(curves, summary, nodes, manifest, word=shown.held)
+    plots: list[Figure | None] = [
+        over_time,
+        state.heat(tables["state_heat"], summary, nodes, manifest, shown.held),
+    ]
+    if with_pits.layerings:
+        outcomes = {(row["layering"], outcome): row[outcome] for row in shown.ended for outcome in OUTCOMES}
+        plots += [
+            state.in_flight(tables["in_flight"], with_pits),
+            state.lifetime_cdf(tables["pit_lives"], with_pits),
+            state.outcomes(outcomes, with_pits),
+        ]
+    return plots, hidden
+
+
+def _wire_plots(shown: _Shown) -> list[Figure | None]:
+    manifest, tables, carried = shown.manifest, shown.tables, shown.carried
+    bound = {layering: shown.values["bound_bytes_per_item", layering] for layering in manifest.layerings}
+    return [
+        wire.packets_over_time(tables["link_load"], manifest),
+        wire.wire_bytes(tables["overhead"], carried, bound, manifest),
+        wire.wire_frames(tables["traffic"], carried, manifest),
+        wire.control(tables["traffic"], tables["sent_messages"], carried, manifest),
+        wire.interests(tables["comparison"], shown.with_pits) if shown.with_pits.layerings else None,
+    ]
+
+
+def _counts_of(shown: _Shown) -> dict[str, dict[str, int]]:
+    """Return how many samples figures are made of, by layering."""
+    manifest, tables = shown.manifest, shown.tables
+    return {
         "deliveries": {
             row["layering"]: row["deliveries"] for row in tables["latency_quantiles"] if row["node"] == ALL
         },
         "hops": {row["layering"]: row["hops"] for row in tables["hop_delays"] if row["sender"] == ALL},
         "first_items": _counts(tables["first_items"], "wait_ns", manifest.layerings),
         "losses": _counts(tables["losses"], "recovery_ns", manifest.over_ndn),
-        "entries": {row["layering"]: row["entries"] for row in ended},
+        "entries": {row["layering"]: row["entries"] for row in shown.ended},
     }
-    return page(
-        "run.html",
-        [item for group in plots.values() for item in group],
-        {
-            "network": loads(
-                drawing, tables["link_load"], tables["hop_delays"], manifest, manifest.topology.links
-            ),
-        }
-        | (
-            {"journeys": journey_data(tables.table("journeys"), tables.table("deliveries"), with_pits)}
-            if with_pits.layerings
-            else {}
-        ),
-        manifest=manifest,
-        name=manifest.scenario,
-        title=manifest.title or manifest.scenario,
-        layerings=manifest.layerings,
-        findings=findings(tables["comparison"], axes, manifest, tables["losses"], tables["keeping_up"]),
-        axes=axes,
-        rows=rows,
-        has_ratios=len(manifest.layerings) <= MOST_RATIOS,
-        unranked=unranked(values, manifest.layerings),
-        times=_times(manifest),
-        titles=manifest.titles,
-        strategy=_strategy(manifest),
-        replaced=_replaced(manifest),
-        faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
-        drawing=drawing,
-        at_most=list(_at_most(manifest)),
-        link_frames=[
-            _link_row(row) for row in tables["link_frames"] if row["frames"] or row["sender"] == ALL
-        ],
-        first_items=_first_items(tables["first_items"], manifest),
-        plots=plots,
-        hidden=hidden,
-        counts=counts,
-        unrecovered=Counter(row["layering"] for row in tables["losses"] if row["recovery_ns"] is None),
-        truth=tables["pit_truth_summary"],
-        messages=_messages(tables["sent_messages"], carried, manifest),
-        connections=_connections(tables["connections"]),
-        held=held,
-        kinds=tables["state_kinds"],
-        lookups=tables["lookups"],
-        misbehaviour=tables["tiny_misbehaviour"],
-        crossings=tables["crossings"],
-        sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
-        versions=_versions(manifest, tables.engine),
-        engine=tables.engine,
-    )
 
 
 def _at_most(manifest: Manifest) -> Iterator[str]:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from analysis.files import write_whole
 from analysis.metrics.agreement import agreement, difference_text
 from analysis.metrics.registry import METRICS, Metric
 from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, studied
@@ -13,6 +12,7 @@ from analysis.report.page import page as render_page
 from analysis.report.words.numbers import pretty, with_unit
 from analysis.report.words.study import caveats, estimate_text, findings, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
+from base.files import write_whole
 
 _ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")
 """Metrics that have a table, too, though no layering is ranked on them."""

@@ -5,10 +5,10 @@ Spark and by partition(), though not in the same letters; whoever reads them une
 ASCII stand for themselves: Spark would take each byte of an escaped one for a letter of its own.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from analysis.spark.engine import is_sail
+from base.files import whole_file
 
 By = Sequence[str]
 """The columns that directories stand for."""
@@ -130,9 +131,11 @@ class WholeFile:
 
     def __init__(self, path: Path, schema: pa.Schema, **options: Any) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._path = path
-        self._new = path.with_name(f".{path.name}.{os.getpid()}")
-        self._file = pq.ParquetWriter(self._new, schema, compression="snappy", store_schema=False, **options)
+        with ExitStack() as stack:
+            new = stack.enter_context(whole_file(path))
+            options = {"compression": "snappy", "store_schema": False, **options}
+            self._file = stack.enter_context(pq.ParquetWriter(new, schema, **options))
+            self._closing = stack.pop_all()
 
     def write(self, table: pa.Table) -> None:
         """Append rows."""
@@ -142,10 +145,7 @@ class WholeFile:
     def __enter__(self) -> "WholeFile":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
-        try:
-            self._file.close()
-            if kind is None:
-                self._new.replace(self._path)
-        finally:  # on a full disk, already closing it fails
-            self._new.unlink(missing_ok=True)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.__exit__(kind, error, trace)

@@ -9,6 +9,7 @@ block.
 import shutil
 from pathlib import Path
 
+from base.files import whole_file
 from captures.formats.pcapng import INTERFACE_DESCRIPTION, SECTION_HEADER, secrets_block
 
 SECRETS_TYPE = 0x464E4B4C
@@ -18,16 +19,11 @@ SECRETS_TYPE = 0x464E4B4C
 def add_to_capture(path: Path, lines: bytes) -> None:
     """Put a key log into a file of pcapng.Writer, after its interfaces. Raises OSError."""
     block = secrets_block(SECRETS_TYPE, lines)
-    new = path.with_name(f".{path.name}.new")
-    try:
-        with path.open("rb") as old, new.open("wb") as file:
-            while len(head := old.read(8)) == 8 and int.from_bytes(head[:4], "little") in (
-                SECTION_HEADER,
-                INTERFACE_DESCRIPTION,
-            ):
-                file.write(head + old.read(int.from_bytes(head[4:], "little") - 8))
-            file.write(block + head)
-            shutil.copyfileobj(old, file, 1 << 20)
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
+    with whole_file(path) as new, path.open("rb") as old, new.open("wb") as file:
+        while len(head := old.read(8)) == 8 and int.from_bytes(head[:4], "little") in (
+            SECTION_HEADER,
+            INTERFACE_DESCRIPTION,
+        ):
+            file.write(head + old.read(int.from_bytes(head[4:], "little") - 8))
+        file.write(block + head)
+        shutil.copyfileobj(old, file, 1 << 20)

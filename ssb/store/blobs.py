@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from base.files import sync
 from ssb.keys import InvalidRef, blob_ref, parse_blob
-from ssb.store.durable import sync_directory
 from ssb.store.feeds import StoreError
 from ssb.store.lock import WriteLock
 
@@ -358,7 +358,7 @@ class DirectoryBlobs(_Blobs):
             path.parent.mkdir(parents=True, exist_ok=True)
             (self._temporary / str(place)).rename(path)
             for directory in (path.parent, *([path.parents[1], self.directory] if is_new else [])):
-                sync_directory(directory)
+                sync(directory)
         except OSError as error:
             raise self._error(error) from error
         os.close(self._files.pop(place))

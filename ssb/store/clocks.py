@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from base.files import write_whole
 from ssb.canonical import InvalidJson, parse, stringify
 from ssb.store.feeds import StoreError
 
@@ -121,14 +122,11 @@ class ClockDirectory:
 
     def _has_written(self, path: Path) -> bool:
         """Write a file, or else remove it; return whether it was written."""
-        partial = path.with_name(f".{path.name}")
         try:
-            partial.write_text(stringify(dict(self._clocks[path])), encoding="utf-8")
-            partial.replace(path)
+            write_whole(path, stringify(dict(self._clocks[path])), is_sole=True)
         except OSError:
-            for file in (partial, path):
-                with suppress(OSError):
-                    file.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
             return False
         del self._unwritten[path]
         return True

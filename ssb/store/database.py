@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+from base.files import write_whole
 from ssb.store.feeds import StoreError
 from ssb.store.lock import WriteLock
 
@@ -171,14 +172,8 @@ def make_private(path: str | Path) -> None:
 
 def write_private(path: Path, data: bytes) -> None:
     """Replace a small file in one step by one that its owner alone can read. Raises StoreError."""
-    partial = path.with_name(f".{path.name}")
     try:
-        partial.unlink(missing_ok=True)
-        make_private(partial)
-        partial.write_bytes(data)
-        partial.replace(path)
-    except StoreError:
-        raise
+        write_whole(path, data, mode=0o600, is_sole=True)
     except OSError as error:
         raise StoreError(f"{path}: {error.strerror}") from None
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from base.files import whole_file
 from base.units import SECOND
-from ssb.store.durable import create
 
 _SLOT: Final = 512  # bytes: a sector, which disks write whole
 _LONGEST_DOUBT: Final = 200
@@ -103,24 +103,20 @@ class Mark:
 
     def _create(self, seen: Seen) -> int:
         """Make the file, whole or not at all; return its turn."""
-        turn = 0
-
-        def content(file: int) -> bytes:
-            nonlocal turn
-            turn = self._begin(file)
-            return _encode(turn, self._place(file), seen) * 2  # both slots have their space on disk now
-
-        create(self.path, content)
+        with whole_file(self.path, mode=0o600, is_durable=True, is_sole=True) as new:
+            turn = self._begin(new)
+            # Both slots have their space on disk then.
+            new.write_bytes(_encode(turn, self._place(new), seen) * 2)
         return turn
 
-    def _begin(self, file: int) -> int:
+    def _begin(self, file: int | Path) -> int:
         """Begin a turn: change the steady file's times; return the turn's number."""
-        turn = (self._turn or int(os.fstat(file).st_mtime)) + 1
+        turn = (self._turn or int(os.stat(file).st_mtime)) + 1
         with suppress(FileNotFoundError):
             os.utime(self._steady, ns=(turn * SECOND, turn * SECOND))
         return turn
 
-    def _place(self, file: int) -> str:
+    def _place(self, file: int | Path) -> str:
         """Return what tells a mark from a copy of it.
 
         No program can put back the time of a file's last change (ctime), as backups do that of its content.
@@ -129,7 +125,7 @@ class Mark:
             steady = self._steady.stat()
         except FileNotFoundError:
             return ""
-        return f"{os.fstat(file).st_ino} {steady.st_ino} {steady.st_ctime_ns}"
+        return f"{os.stat(file).st_ino} {steady.st_ino} {steady.st_ctime_ns}"
 
     def _is_elsewhere(self, file: int, place: str) -> bool:
         """Return whether a mark is not where it was written, but for a next turn that was begun only."""

@@ -1,7 +1,7 @@
 """An experiment: a scenario that is made step by step, checked, and run in the emulator or in Mininet."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -10,10 +10,13 @@ from testbed.api.results import Results
 from testbed.experiment import code
 from testbed.experiment import run as running
 from testbed.experiment.live import Script
+from testbed.experiment.options import RunOptions
+from testbed.experiment.platform import Impairment, Net
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
+from testbed.scenario.overrides import ScenarioOptions
 from testbed.scenario.sections import TopologySpec
 from topologies.model import Topology
 
@@ -40,7 +43,7 @@ class Experiment:
     ) -> None:
         self._table: dict[str, Any] = {"name": "experiment", "title": "An experiment"}
         self._path = Path("experiment")
-        self._options: dict[str, Any] = {}
+        self._options = ScenarioOptions()
         if scenario is not None:
             self._table, self._path = scenarios.read(str(scenario))
         self._read = {**self._table}
@@ -50,13 +53,13 @@ class Experiment:
         _merge(self._table, keys)
 
     @classmethod
-    def load(cls, scenario: str, **options: Any) -> Self:
+    def load(cls, scenario: str, options: ScenarioOptions | None = None, **fields: Any) -> Self:
         """Return the experiment of a scenario's name or path, with options as `feednet run` has them.
 
-        `options` are those of testbed.scenario.reader.check(). Raises UserError.
+        `fields` are fields of `options`, in place of those that it has. Raises UserError.
         """
         made = cls(scenario)
-        made._options = options
+        made._options = replace(options or made._options, **fields)
         return made
 
     def at(self, time_ms: float | None = None, **what: Any) -> Self:
@@ -91,7 +94,7 @@ class Experiment:
     @cached_property
     def scenario(self) -> Scenario:
         """The scenario, checked whole. Raises UserError."""
-        return scenarios.check(self._table, self._path, **self._options)
+        return scenarios.check(self._table, self._path, self._options)
 
     @cached_property
     def workload(self) -> Workload:
@@ -103,19 +106,14 @@ class Experiment:
         """How long one layering runs, on the run's clock."""
         return running.duration_s(self.scenario, self.workload)
 
-    def directory(self) -> Path:
-        """Return where a run goes that nobody has given a directory."""
-        return Path("runs") / f"{self.scenario.name}-{datetime.now():%Y%m%d-%H%M%S}"
-
     def run(
         self,
         directory: str | Path | None = None,
         *,
-        net: running.Net | Literal["auto"] = "auto",
-        impairment: running.Impairment = "auto",
+        net: Net | Literal["auto"] = "auto",
+        impairment: Impairment = "auto",
         dilation: int = 1,
         script: Script | None = None,
-        command: str | None = None,
         is_held: bool = False,
         is_trusted: bool = False,
         progress: Callable[[str], None] = lambda _: None,
@@ -128,25 +126,43 @@ class Experiment:
         bundle, is refused unless it `is_trusted` (testbed.experiment.code).
 
         In Mininet, `dilation` is how many seconds of the machine a second of the run lasts, and a run that
-        `is_held` goes on after its end until it is interrupted. `command` is what a user would type for the
-        same run. `progress` is told the layering that begins, `advance` the share of it that is done, from 0
-        to 1, in the emulator only.
+        `is_held` goes on after its end until it is interrupted. `progress` is told the layering that begins,
+        `advance` the share of it that is done, from 0 to 1, in the emulator only.
         """
-        if not is_trusted:
+        options = RunOptions(
+            net=net,
+            impairment=impairment,
+            dilation=dilation,
+            hold=is_held,
+            trust=is_trusted,
+            out=None if directory is None else Path(directory),
+        )
+        return self.run_with(options, script=script, progress=progress, advance=advance)
+
+    def run_with(
+        self,
+        options: RunOptions,
+        *,
+        command: str | None = None,
+        script: Script | None = None,
+        progress: Callable[[str], None] = lambda _: None,
+        advance: Callable[[float], None] = lambda _: None,
+    ) -> Results:
+        """Run as run() does, with options of `feednet run`; raise UserError.
+
+        `command` is what a user would type for the same run.
+        """
+        if not options.trust:
             code.admit(self._read, self._path)
-        where, why = running.choose_net(net, impairment, dilation)
-        place = self.directory() if directory is None else Path(directory)
+        platform = options.platform()
+        place = options.directory(self.scenario)
         running.run(
             self.scenario,
             self.workload,
-            where,
-            why,
+            platform,
             place,
-            impairment=impairment,
-            dilation=dilation,
             command=command,
             script=script,
-            is_held=is_held,
             progress=progress,
             advance=advance,
         )

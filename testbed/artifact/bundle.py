@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from analysis.errors import AnalysisError, of_system
-from analysis.files import whole_directory, whole_file
+from analysis.files import whole_directory
 from analysis.run.manifest import Run
+from base.files import whole_file
 from testbed.api.results import Results
 from testbed.errors import UserError, shown
 from testbed.experiment.code import SUMS

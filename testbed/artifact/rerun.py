@@ -16,6 +16,7 @@ from testbed.errors import UserError
 from testbed.experiment import code
 from testbed.experiment import run as running
 from testbed.experiment.inputs import scenario_of
+from testbed.experiment.platform import Impairment, Net, Platform
 from testbed.scenario import workload
 
 CONFIDENCE = 0.99
@@ -79,20 +80,12 @@ def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lamb
     """Repeat a run into a new directory. Raises UserError."""
     scenario = scenario_of(run.directory)
     manifest = run.manifest
-    net = cast(running.Net, manifest.net)
-    impairment = cast(running.Impairment, manifest.impairment if net == "mininet" else "auto")
-    running.choose_net(net)
-    running.run(
-        scenario,
-        workload.load(scenario),
-        net,
-        "as it was",
-        directory,
-        impairment=impairment,
-        dilation=manifest.dilation,
-        command=manifest.command,
-        progress=progress,
-    )
+    net = cast(Net, manifest.net)
+    Platform.chosen(net)
+    impairment = cast(Impairment, manifest.impairment if net == "mininet" else "auto")
+    platform = Platform(net, "as it was", impairment, manifest.dilation)
+    load = workload.load(scenario)
+    running.run(scenario, load, platform, directory, command=manifest.command, progress=progress)
     return Results(directory)
 
 

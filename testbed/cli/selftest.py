@@ -8,7 +8,7 @@ import click
 
 from testbed.cli.options import MOST
 from testbed.errors import UserError
-from testbed.experiment.run import choose_net
+from testbed.experiment.platform import Platform
 
 
 @click.group()
@@ -55,8 +55,8 @@ def links(net: str, impairment: str, frames: int, seed: int, as_json: bool) -> N
     said: list[str] = []
     if net != "mininet":
         measured["emulator"] = emulate(frames, seed)
-    where, why = choose_net("mininet" if net == "mininet" else "auto")
-    if where == "mininet" and net != "emulated":
+    platform = Platform.chosen("mininet" if net == "mininet" else "auto")
+    if platform.net == "mininet" and net != "emulated":
         try:
             found, by, reason = over_mininet(frames, seed, impairment)
         except (ProbeError, OSError) as error:
@@ -68,7 +68,7 @@ def links(net: str, impairment: str, frames: int, seed: int, as_json: bool) -> N
             mean, most = found.relay["late_mean_us"], found.relay["late_max_us"]
             said.append(f"the relay ran {prompt}, and was {mean:.0f} us late on average, {most:.0f} at most")
     elif net == "both":
-        said.append(f"without Mininet: {why}")
+        said.append(f"without Mininet: {platform.reason}")
     rows: list[dict[str, Any]] = []
     for case in cases(frames):
         for place, found in measured.items():

@@ -14,8 +14,8 @@ from typing import Any
 import click
 from rich.table import Table
 
-from analysis.files import write_whole
 from analysis.report.words.numbers import several
+from base.files import write_whole
 from testbed.cli.console import console as _console
 from testbed.cli.options import MOST, jobs_option
 from testbed.cli.progress import counted

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from base.files import write_whole
 from base.key_log import Secret, to_lines
 from captures.formats import pcapng
 from captures.formats.key_log import add_to_capture
@@ -69,7 +70,7 @@ def write_load(path: Path, load: Workload) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a JSON file that a person may read."""
-    path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(value, indent=2) + "\n")
 
 
 def sealed(directory: Path, layerings: Sequence[str]) -> dict[str, dict[str, Any]]:

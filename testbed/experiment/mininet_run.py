@@ -5,7 +5,7 @@ The directory is that of the run, with scenario.json, from which the load follow
 into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
 namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
 new process in the same namespace. With `hold` nodes go on after the run's end, until they are told to end or
-SIGINT comes. Many nodes are packed into few processes (testbed.hosts.host_process). The run's clock goes
+SIGINT comes. Many nodes are packed into few processes (testbed.hosts.packs). The run's clock goes
 DILATION times more slowly than the machine's (captures.network.clock).
 """
 
@@ -46,6 +46,7 @@ from testbed.experiment.files import (
 from testbed.experiment.live import check_node
 from testbed.hosts import host_process
 from testbed.hosts.host_process import Report
+from testbed.hosts.packs import packs
 from testbed.hosts.surroundings import Surroundings, surroundings
 from testbed.hosts.user_programs import UserPrograms
 from testbed.layerings.nodes.node import AppState
@@ -189,7 +190,7 @@ class _Nodes:
         self._is_over = False
         self._fork = multiprocessing.get_context("fork")
         self._processes: dict[str, _Process] = {}  # of a node alone, or of several, by the first of them
-        self._packs = host_process.packs(scenario, layering)
+        self._packs = packs(scenario, layering)
         self._kept: dict[str, AppState] = {}  # of nodes that have stopped
         self._events: list[dict[str, Any]] = []
         self._samples: list[dict[str, Any]] = []

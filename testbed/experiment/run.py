@@ -2,18 +2,18 @@
 
 import json
 import os
-import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from platform import python_version, release
+from typing import Any
 
 from analysis.errors import of_system
 from analysis.files import whole_directory
-from testbed.errors import UserError, shown
+from testbed.errors import UserError
 from testbed.experiment import code, emulated_run, inputs, provenance
 from testbed.experiment.control import MininetLiveRun, RunEnded, wait_for
 from testbed.experiment.files import (
@@ -28,7 +28,7 @@ from testbed.experiment.files import (
     write_load,
 )
 from testbed.experiment.live import Script
-from testbed.layerings.nodes import other_forwarder, stock_peer
+from testbed.experiment.platform import Platform
 from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario
@@ -36,43 +36,11 @@ from testbed.scenario.timeline import Timeline, described, expected
 from topologies.mininet import sandbox
 from topologies.model import Topology
 
-Net = Literal["emulated", "mininet"]
-Impairment = Literal["auto", "netem", "relay"]
-
-MOST_DILATION = 1000
 _MOST_SAMPLES = 5_000_000
 
 
 class _InBox(UserError):
     """A run over Mininet has failed: what there is of it is kept."""
-
-
-def choose_net(
-    asked: Net | Literal["auto"], impairment: Impairment = "auto", dilation: int = 1
-) -> tuple[Net, str]:
-    """Decide how to bring a network up; return it and why, in a few words. Raises UserError, also if an
-    impairment or a dilation is asked for that the emulator would not heed."""
-    net, why = _choose_net(asked)
-    if type(dilation) is not int or not 1 <= dilation <= MOST_DILATION:
-        raise UserError(f"--dilation {dilation}: a whole number from 1 to {MOST_DILATION}")
-    for name, value, default in (("impairment", impairment, "auto"), ("dilation", dilation, 1)):
-        if net == "emulated" and value != default:
-            raise UserError(
-                f"--{name} {value}: for Mininet only, and this would be emulated; leave it out, or add"
-                " --net mininet"
-            )
-    return net, why
-
-
-def _choose_net(asked: Net | Literal["auto"]) -> tuple[Net, str]:
-    if asked == "emulated":
-        return "emulated", "asked for"
-    why_not = sandbox.why_not()
-    if why_not is None:
-        return "mininet", "asked for" if asked == "mininet" else "Mininet can run here"
-    if asked == "mininet":
-        raise UserError(f"Mininet cannot run here: {why_not}; or use --net emulated")
-    return "emulated", f"Mininet cannot run here: {why_not}"
 
 
 def duration_s(scenario: Scenario, load: Workload) -> float:
@@ -90,57 +58,39 @@ def duration_s(scenario: Scenario, load: Workload) -> float:
 def run(
     scenario: Scenario,
     load: Workload,
-    net: Net,
-    net_reason: str,
+    platform: Platform,
     directory: Path,
     *,
-    impairment: Impairment = "auto",
-    dilation: int = 1,
     command: str | None = None,
     script: Script | None = None,
-    is_held: bool = False,
     progress: Callable[[str], None] = lambda _: None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> None:
     """Run all layerings of a scenario into a new directory, with the code that comes with it
     (testbed.experiment.code); raise UserError.
 
-    `dilation`: see captures.network.clock; for Mininet only.
     `command` is what the user would type to have this run again, None if nothing would do. `script` is called
-    for each layering, once its nodes run. A run over Mininet that is held goes on after its end, until it is
-    told to end (testbed.experiment.control) or interrupted. `progress` is told the layering that begins,
-    `advance` how much of it is done, from 0 to 1, in the emulator only.
+    for each layering, once its nodes run. `progress` is told the layering that begins, `advance` how much of
+    it is done, from 0 to 1, in the emulator only.
     The directory appears under its name only when it is complete; until then, and after a failure over
     Mininet, it is `<directory>.partial`.
     """
     duration_s(scenario, load)
     code.load(scenario)
-    if scenario.stock_peers:
-        stock_peer.check()
-    for forwarder in scenario.other_forwarders.values():
-        other_forwarder.check(forwarder)
-    for place, program in _programs_in_real_time(scenario).items():
-        if net == "emulated":
-            raise UserError(f"{place}: {program} runs in real time, in Mininet only; {net_reason}")
-        if dilation > 1:
-            raise UserError(f"--dilation {dilation}: {program} ({place}) would not follow the slower clock")
-    if is_held and (net == "emulated" or len(scenario.layerings) > 1):
-        why = "emulated nodes are not there to be entered" if net == "emulated" else "choose one --layering"
-        raise UserError(f"--hold: {why}; {net_reason if net == 'emulated' else 'it is held till Ctrl-C'}")
+    platform.check(scenario)
     if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     try:
         with whole_directory(directory, keep=(_InBox,)) as partial:
-            manifest = _manifest(scenario, load, net, net_reason) | {"command": command}
-            manifest |= {"scripted": script is not None, "held": is_held}
-            manifest |= {"dilation": dilation} if net == "mininet" else {}
+            manifest = _manifest(scenario, load, platform) | {"command": command}
+            manifest |= {"scripted": script is not None, "held": platform.is_held}
+            manifest |= {"dilation": platform.dilation} if platform.net == "mininet" else {}
             manifest |= {"forwarders": scenario.other_forwarders} if scenario.other_forwarders else {}
 
             def run_one(layering: str) -> dict[str, Any]:
-                if net == "emulated":
+                if platform.net == "emulated":
                     return emulated_run.run(scenario, layering, load, partial / layering, script, advance)
-                words = [impairment, str(dilation), *(["hold"] if is_held else [])]
-                return _run_over_mininet(partial, layering, words, script, (scenario, layering, load))
+                return _run_over_mininet(partial, platform, script, (scenario, layering, load))
 
             _run(scenario, load, partial, manifest, run_one, progress)
     except OSError as error:
@@ -170,25 +120,16 @@ def _run(
     write_json(partial / MANIFEST, manifest)
 
 
-def _programs_in_real_time(scenario: Scenario) -> dict[str, str]:
-    """Return the programs beside feednet's own, by their place in the scenario."""
-    peers = {f"nodes.{node}.peer": stock_peer.SSB_SERVER for node in sorted(scenario.stock_peers)}
-    forwarders = {f"nodes.{node}.forwarder": name for node, name in scenario.other_forwarders.items()}
-    found = peers | forwarders
-    if scenario.programs:
-        found["[[programs]]"] = shown(" ".join(scenario.programs[0].run))
-    return found
-
-
 def _run_over_mininet(
     partial: Path,
-    layering: str,
-    words: Sequence[str],
+    platform: Platform,
     script: Script | None,
     what: tuple[Scenario, str, Workload],
 ) -> dict[str, Any]:
+    layering = what[1]
     program = [sys.executable, "-m", "testbed.experiment.inside_sandbox"]
-    program += [str(partial.resolve()), layering, *words]
+    program += [str(partial.resolve()), layering, platform.impairment, str(platform.dilation)]
+    program += ["hold"] if platform.is_held else []
 
     def meanwhile(is_running: Callable[[], bool]) -> None:
         if script is None:
@@ -214,7 +155,7 @@ def _run_over_mininet(
     return counts
 
 
-def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> dict[str, Any]:
+def _manifest(scenario: Scenario, load: Workload, platform: Platform) -> dict[str, Any]:
     """Describe a run. An emulated run names nothing that differs between two of them."""
     timeline = Timeline.of(scenario, load, 0)
     manifest: dict[str, Any] = {
@@ -225,8 +166,8 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "title": scenario.title,
         "about": scenario.about,
         "seed": scenario.seed,
-        "net": net,
-        "net_reason": net_reason,
+        "net": platform.net,
+        "net_reason": platform.reason,
         "impairment": "emulated",
         "created": None,
         "layerings": list(scenario.layerings),
@@ -234,30 +175,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
         "protocols": {name: LAYERINGS[name].protocol for name in scenario.layerings},
         "parameters": {name: scenario.layering_parameters(name).model_dump() for name in scenario.layerings},
         "strategies": scenario.strategies,
-        "workload": {
-            "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
-            "items": load.items,
-            "feeds": [
-                {"feed": feed_uri(feed.key), "publisher": feed.publisher, "items": len(feed.messages)}
-                for feed in load.feeds
-            ],
-            "subscribers": len(scenario.subscribers),
-            "expected": expected(scenario, load, timeline),
-            "paced": [name for name, plan in scenario.plans.items() if plan.pauses_ms or plan.drain_per_s],
-            "cross_traffic": [
-                {
-                    "feed": feed_uri(feed.key),
-                    "from": feed.publisher,
-                    "to": traffic.to,
-                    "items": len(feed.messages),
-                    "bytes": sum(len(message.encoded) for message in feed.messages),
-                }
-                for traffic, feed in zip(scenario.cross_traffic, load.bulk, strict=True)
-            ],
-            "retain": scenario.archive.retain if scenario.archive else None,
-            "bytes": sum(len(message.encoded) for feed in load.feeds for message in feed.messages),
-            "schedule": scenario.workload.schedule.model_dump(),
-        },
+        "workload": _workload(scenario, load, timeline),
         "timeline": described(timeline.changes, timeline.start, scenario.network),
         "topology": {
             "nodes": [{"name": name, "role": role} for name, role in scenario.roles.items()],
@@ -267,7 +185,7 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "replaced": scenario.topology.replacing,
             "media": _media(scenario.network),
         },
-        "software": {"python": platform.python_version()},
+        "software": {"python": python_version()},
         "processor": provenance.processor(),
         "runs": {},
     }
@@ -277,14 +195,41 @@ def _manifest(scenario: Scenario, load: Workload, net: Net, net_reason: str) -> 
             "feed": feed_uri(load.branch.key),
             "after": scenario.fork.after,
         }
-    if net == "mininet":
+    if platform.net == "mininet":
         manifest["created"] = datetime.now(UTC).isoformat(timespec="seconds")
         manifest["software"] |= {
-            "kernel": platform.release(),
+            "kernel": release(),
             "mininet": version("mininet"),
             "root": os.geteuid() == 0,
         }
     return manifest
+
+
+def _workload(scenario: Scenario, load: Workload, timeline: Timeline) -> dict[str, Any]:
+    return {
+        "source": Path(scenario.workload.feed).name if scenario.workload.feed else "generated",
+        "items": load.items,
+        "feeds": [
+            {"feed": feed_uri(feed.key), "publisher": feed.publisher, "items": len(feed.messages)}
+            for feed in load.feeds
+        ],
+        "subscribers": len(scenario.subscribers),
+        "expected": expected(scenario, load, timeline),
+        "paced": [name for name, plan in scenario.plans.items() if plan.pauses_ms or plan.drain_per_s],
+        "cross_traffic": [
+            {
+                "feed": feed_uri(feed.key),
+                "from": feed.publisher,
+                "to": traffic.to,
+                "items": len(feed.messages),
+                "bytes": sum(len(message.encoded) for message in feed.messages),
+            }
+            for traffic, feed in zip(scenario.cross_traffic, load.bulk, strict=True)
+        ],
+        "retain": scenario.archive.retain if scenario.archive else None,
+        "bytes": sum(len(message.encoded) for feed in load.feeds for message in feed.messages),
+        "schedule": scenario.workload.schedule.model_dump(),
+    }
 
 
 def _source_of(scenario: Scenario) -> str:

@@ -7,19 +7,24 @@ of them needs all cores.
 """
 
 import json
+import pickle
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import chdir, closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
+from testbed.experiment.options import RunOptions
+from testbed.experiment.platform import Platform
 from testbed.experiment.sweep_directory import Job, place_of
 from testbed.experiment.workers import work_off
 from testbed.layerings.registry import LAYERINGS
@@ -72,38 +77,35 @@ def _values(text: str) -> list[Any]:
         return [text]
 
 
-def plan(
-    scenario: str, axes: Sequence[Axis], repeat: int, options: dict[str, Any], words: Sequence[str]
-) -> list[Job]:
+def plan(scenario: str, options: RunOptions, words: Sequence[str]) -> list[Job]:
     """Return the runs of a sweep, all checked; raise UserError.
 
-    `options` are arguments of testbed.scenario.reader.load for all of them, `words` the command that they
-    come from, without the seed. Each setting is run with `repeat` seeds, from the scenario's on, unless the
-    seed itself is varied.
+    `words` are the command that the options come from, without the seed. Each setting is run with
+    `options.repeat` seeds, from the scenario's on, unless the seed itself is varied.
     """
+    axes = [parse_axis(text) for text in options.sweeps]
     if len({axis.key for axis in axes}) != len(axes):
         raise UserError("--sweep: a key is there twice")
-    if any(axis.key == "seed" for axis in axes) and options.get("seed") is not None:
-        raise UserError(f"--seed {options['seed']}: the sweep names the seeds itself; leave one of them out")
-    if repeat > 1 and any(axis.key == "seed" for axis in axes):
+    if any(axis.key == "seed" for axis in axes) and options.seed is not None:
+        raise UserError(f"--seed {options.seed}: the sweep names the seeds itself; leave one of them out")
+    if options.repeat > 1 and any(axis.key == "seed" for axis in axes):
         raise UserError("--repeat: the sweep names the seeds itself; leave one of them out")
-    total = repeat
-    for axis in axes:
-        total *= len(axis.values)
+    total = options.repeat * prod(len(axis.values) for axis in axes)
     if total > MOST_RUNS:
         raise UserError(f"--sweep: that is {total} runs; at most {MOST_RUNS} make a sweep")
     jobs = []
     for values in product(*(axis.values for axis in axes)):
         changes = dict(zip((axis.key for axis in axes), values, strict=True))
-        seed = changes.pop("seed", options.get("seed"))
-        first = scenarios.load(scenario, **(options | {"changes": changes, "seed": seed}))
-        for number in range(repeat):
-            given = options | {"changes": changes, "seed": first.seed + number}
+        setting = replace(options, seed=changes.pop("seed", options.seed), changes=changes)
+        first = scenarios.load(scenario, setting)
+        for number in range(options.repeat):
+            seed = first.seed + number
+            given = replace(setting, seed=seed)
             if number:
-                scenarios.load(scenario, **given)
+                scenarios.load(scenario, given)
             own = [f"--sweep={key}={_typed(value)}" for key, value in changes.items()]
-            command = shlex.join([*words, *own, "--seed", str(given["seed"])])
-            jobs.append(Job(place_of([*changes.items()], given["seed"]), scenario, given, command))
+            command = shlex.join([*words, *own, "--seed", str(seed)])
+            jobs.append(Job(place_of([*changes.items()], seed), scenario, given, command))
     return jobs
 
 
@@ -114,10 +116,9 @@ def _typed(value: Any) -> str:
 
 def emulate(job: Job, directory: Path) -> str:
     """Run a job into its directory; return its place. Raises UserError."""
-    chosen = scenarios.load(job.scenario, **job.options)
-    running.run(
-        chosen, workload.load(chosen), "emulated", "a sweep", directory / job.place, command=job.command
-    )
+    chosen = job.checked()
+    platform = Platform("emulated", "a sweep")
+    running.run(chosen, workload.load(chosen), platform, directory / job.place, command=job.command)
     return job.place
 
 
@@ -135,27 +136,15 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
         ) from error
 
 
-def run_over_mininet(
-    jobs: Sequence[Job],
-    directory: Path,
-    *,
-    why: str,
-    impairment: running.Impairment,
-    dilation: int,
-    progress: Progress,
-) -> None:
-    """Run all jobs over Mininet, one after the other; raise UserError. Manifests say `why` over Mininet."""
+def run_over_mininet(jobs: Sequence[Job], directory: Path, platform: Platform, progress: Progress) -> None:
+    """Run all jobs over Mininet, one after the other; raise UserError."""
     for done, job in enumerate(jobs):
-        chosen = scenarios.load(job.scenario, **job.options)
-        load = workload.load(chosen)
+        chosen = job.checked()
         running.run(
             chosen,
-            load,
-            "mininet",
-            why,
+            workload.load(chosen),
+            platform,
             directory / job.place,
-            impairment=impairment,
-            dilation=dilation,
             command=job.command,
             progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
         )
@@ -176,14 +165,14 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
     def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
             with chdir(home):  # paths of scenarios, feeds and topologies are as the user wrote them
-                done = [emulate(Job(**json.loads(text)), target) for text in batch["job"]]
+                done = [emulate(pickle.loads(job), target) for job in batch["job"]]
             yield pd.DataFrame({"place": done})
 
     home, target = Path.cwd(), directory.resolve()
     spark = spark_session(master, small=True)
-    rows = [(json.dumps(job._asdict()),) for job in jobs]
+    rows = [(pickle.dumps(job),) for job in jobs]
     # One partition a job: parallelize() cuts the list evenly, which repartition() by hash would not.
-    table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "job string")
+    table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "job binary")
     placed = table.mapInPandas(work, "place string").toLocalIterator(prefetchPartitions=True)
     try:
         for done, row in enumerate(placed, start=1):

@@ -14,8 +14,10 @@ from analysis.errors import of_system
 from analysis.files import locked, partial_of
 from testbed.errors import UserError
 from testbed.experiment.files import MANIFEST, SCENARIO
-from testbed.experiment.run import Net
+from testbed.experiment.platform import Net
 from testbed.scenario import reader as scenarios
+from testbed.scenario.model import Scenario
+from testbed.scenario.overrides import ScenarioOptions
 
 _LONGEST_NAME = 150
 """Bytes of a directory's name that hold settings; file systems take 255."""
@@ -26,14 +28,19 @@ class Job(NamedTuple):
 
     Attributes:
         place: its directory inside the sweep's.
-        scenario, options: the arguments of testbed.scenario.reader.load.
+        scenario: its name or path.
+        options: of it, with a seed.
         command: what repeats this run alone.
     """
 
     place: str
     scenario: str
-    options: dict[str, Any]
+    options: ScenarioOptions
     command: str
+
+    def checked(self) -> Scenario:
+        """Return the scenario. Raises UserError."""
+        return scenarios.load(self.scenario, self.options)
 
 
 def place_of(changes: Sequence[tuple[str, Any]], seed: int) -> str:
@@ -87,7 +94,7 @@ def _is_done(job: Job, place: Path, net: Net) -> bool:
         return False
     except (ValueError, KeyError, TypeError):
         was = was_over = None
-    is_to_be = scenarios.load(job.scenario, **job.options).model_dump(mode="json", by_alias=True)
+    is_to_be = job.checked().model_dump(mode="json", by_alias=True)
     if was != json.loads(json.dumps(is_to_be)) or was_over != net:
         raise UserError(f"{place}: of another sweep than this: choose another --out or remove it")
     return True

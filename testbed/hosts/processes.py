@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from base.files import write_whole
 from testbed.layerings.nodes.node import Process
 
 _READY_S = 60.0
@@ -68,8 +69,7 @@ def _running(process: Process, place: Path) -> "Iterator[subprocess.Popen[bytes]
     if not place.exists():
         place.mkdir(parents=True)
         for name, text in process.files.items():
-            (place / name).write_text(text, encoding="utf-8")
-            (place / name).chmod(0o600)
+            write_whole(place / name, text, mode=0o600)
     with (place / _OUTPUT).open("wb") as output:
         started = subprocess.Popen(
             process.argv,

@@ -5,9 +5,13 @@ wrote it; else the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from testbed.errors import UserError, shown
+from topologies.library import networks
 
 Key = tuple[str, ...]
 """Keys of tables in tables, the outermost first."""
@@ -28,6 +32,81 @@ class Override(NamedTuple):
     text: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class ScenarioOptions:
+    """Options that replace what a scenario's file says; None, or nothing, leaves it as it is.
+
+    Attributes:
+        feed: a path of an export to publish.
+        topology_file: a path, or the name of a network of the library.
+        loss_percent: of every link.
+        publisher: a node, in place of all that publish.
+        subscribers: "all", a number, or names with commas between.
+        layerings: to run.
+        parameters: of layerings, {layering: {name: value}}.
+        strategy: of all names for which the scenario has no other.
+        strategy_files: Python files with more, beside those of the scenario.
+        changes: {key path or "strategy": value}, as {"topology.depth": 2}.
+    """
+
+    seed: int | None = None
+    feed: str | PathLike[str] | None = None
+    items: int | None = None
+    topology_file: str | PathLike[str] | None = None
+    loss_percent: float | None = None
+    publisher: str | None = None
+    subscribers: str | None = None
+    layerings: Sequence[str] = ()
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    strategy: str | None = None
+    strategy_files: Sequence[str] = ()
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def overrides(self) -> list[Override]:
+        """Return what is replaced. Raises UserError if two options set the same."""
+        options: dict[Key, tuple[str, Any]] = {
+            ("seed",): ("seed", self.seed),
+            ("workload", "feed"): ("feed", _text(self.feed)),
+            ("workload", "items"): ("items", self.items),
+            ("topology", self._topology_key): ("topology", _text(self.topology_file)),
+            ("topology", "link", "loss_percent"): ("loss", self.loss_percent),
+            ("publisher",): ("publisher", self.publisher),
+            ("subscribers",): ("subscribers", self.subscribers),
+            STRATEGY: ("strategy", self.strategy),
+        }
+        found = [
+            Override(path, value, f"--{name} {shown(value)}")
+            for path, (name, value) in options.items()
+            if value is not None
+        ]
+        if self.layerings:
+            text = " ".join(f"--layering {shown(name)}" for name in self.layerings)
+            found.append(Override(("layerings",), tuple(self.layerings), text))
+        for layering, values in self.parameters.items():
+            for name, value in values.items():
+                text = f"--set {shown(f'{layering}.{name}')}={shown(value)}"
+                found.append(Override(("parameters", layering, name), value, text))
+        for key, value in self.changes.items():
+            path = STRATEGY if key == "strategy" else tuple(key.split("."))
+            found.append(Override(path, value, f"--sweep {shown(short_key(key))}={shown(value)}"))
+        for number, each in enumerate(found):
+            for other in found[:number]:
+                if _meet(each.path, other.path):
+                    raise UserError(f"{each.text}, {other.text}: both say the same; leave one of them out")
+        return found
+
+    @property
+    def _topology_key(self) -> str:
+        """The key of [topology] that --topology sets: a file's path may also be a network's name."""
+        name = _text(self.topology_file)
+        is_known = name in networks() and not Path(name or "").exists()
+        return "library" if is_known else "file"
+
+
+def _text(path: str | PathLike[str] | None) -> str | None:
+    return None if path is None else str(path)
+
+
 class InvalidScenario(ValueError):
     """A mistake in a scenario; `paths` are the keys that may be to blame, the likeliest first."""
 
@@ -45,38 +124,6 @@ def short_key(key: str) -> str:
     """Return what a user calls a key path of --sweep."""
     names = {path: name for name, path in _SHORT.items()}
     return names.get(key, key.removeprefix("parameters."))
-
-
-def overrides(
-    options: Mapping[Key, tuple[str, Any]],
-    layerings: Sequence[str] | None,
-    parameters: Mapping[str, Mapping[str, Any]],
-    changes: Mapping[str, Any],
-) -> list[Override]:
-    """Return the overrides by options ({key: (name, value or None)}), --layering, --set and --sweep.
-
-    Raises UserError if two of them set the same.
-    """
-    found = [
-        Override(path, value, f"--{name} {shown(value)}")
-        for path, (name, value) in options.items()
-        if value is not None
-    ]
-    if layerings is not None:
-        text = " ".join(f"--layering {shown(name)}" for name in layerings)
-        found.append(Override(("layerings",), layerings, text))
-    for layering, values in parameters.items():
-        for name, value in values.items():
-            text = f"--set {shown(f'{layering}.{name}')}={shown(value)}"
-            found.append(Override(("parameters", layering, name), value, text))
-    for key, value in changes.items():
-        path = STRATEGY if key == "strategy" else tuple(key.split("."))
-        found.append(Override(path, value, f"--sweep {shown(short_key(key))}={shown(value)}"))
-    for number, each in enumerate(found):
-        for other in found[:number]:
-            if _meet(each.path, other.path):
-                raise UserError(f"{each.text}, {other.text}: both say the same; leave one of them out")
-    return found
 
 
 def apply(table: dict[str, Any], items: Iterable[Override]) -> list[Override]:

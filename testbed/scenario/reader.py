@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -13,22 +14,22 @@ from testbed.errors import UserError, known, shown
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import (
     SHORT_KEYS,
-    STRATEGY,
     InvalidScenario,
     Key,
     Override,
+    ScenarioOptions,
     apply,
     override_of,
-    overrides,
 )
 from testbed.scenario.rules import complete
 from testbed.scenario.sections import table_keys, tables_in
-from topologies.library import networks
 from topologies.model import TopologyError
 
 BUILT_IN = Path(__file__).parent / "files"
 STARTING_FILE = Path(__file__).with_name("starting_file.toml")
 """A scenario with a comment at every line, for `feednet new scenario`."""
+
+_NO_OPTIONS = ScenarioOptions()
 
 
 def available() -> dict[str, Path]:
@@ -62,53 +63,28 @@ def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
     return table, path
 
 
-def load(name_or_path: str, **options: Any) -> Scenario:
-    """Read a scenario by name or path and check all of it; raise UserError. Options are those of check()."""
-    return check(*read(name_or_path), **options)
+def load(name_or_path: str, options: ScenarioOptions = _NO_OPTIONS, **fields: Any) -> Scenario:
+    """Read a scenario by name or path and check all of it; raise UserError.
+
+    `fields` are fields of ScenarioOptions, in place of those that `options` has.
+    """
+    return check(*read(name_or_path), replace(options, **fields))
 
 
-def check(
-    said: Mapping[str, Any],
-    path: Path,
-    *,
-    seed: int | None = None,
-    layerings: tuple[str, ...] | None = None,
-    feed: str | None = None,
-    items: int | None = None,
-    topology_file: str | None = None,
-    loss_percent: float | None = None,
-    publisher: str | None = None,
-    subscribers: str | None = None,
-    parameters: dict[str, dict[str, Any]] | None = None,
-    strategy: str | None = None,
-    strategy_files: tuple[str, ...] = (),
-    changes: dict[str, Any] | None = None,
-) -> Scenario:
+def check(said: Mapping[str, Any], path: Path, options: ScenarioOptions) -> Scenario:
     """Return the scenario of a table that read() has returned, all of it checked; raise UserError.
 
-    `path` is named in errors. What is given besides replaces what the table says; `subscribers` is "all", a
-    number or names with commas between, `parameters` {layering: {name: value}}, `strategy` that of all names
-    for which the table has no other, `changes` {key path or "strategy": value}, as {"topology.depth": 2}.
+    `path` is named in errors.
     """
-    options: dict[Key, tuple[str, Any]] = {
-        ("seed",): ("seed", seed),
-        ("workload", "feed"): ("feed", feed),
-        ("workload", "items"): ("items", items),
-        ("topology", _topology_key(topology_file)): ("topology", topology_file),
-        ("topology", "link", "loss_percent"): ("loss", loss_percent),
-        ("publisher",): ("publisher", publisher),
-        ("subscribers",): ("subscribers", subscribers),
-        STRATEGY: ("strategy", strategy),
-    }
-    wanted = overrides(options, layerings, parameters or {}, changes or {})
+    wanted = options.overrides()
     table = deepcopy({**said})
-    if topology_file is not None:
+    if options.topology_file is not None:
         table["topology"] = {}
-    if publisher is not None:
+    if options.publisher is not None:
         table.pop("publishers", None)
     homeless = apply(table, wanted)
-    if strategy_files:
-        _add_strategy_files(table, strategy_files)
+    if options.strategy_files:
+        _add_strategy_files(table, options.strategy_files)
     _check_effects(table, wanted)
     following = table.get("subscribers")
     if isinstance(following, str | int):
@@ -145,12 +121,6 @@ def _place(key: Key) -> str:
         return ".".join(key)
     inner = ".".join(key[at + 1 :])
     return f"[[{'.'.join(key[:at])}]] number {int(key[at]) + 1}{f': {inner}' if inner else ''}"
-
-
-def _topology_key(name: str | None) -> str:
-    """Return the key of [topology] that --topology sets: a file's path may also be a network's name."""
-    is_known = name in networks() and not Path(name or "").exists()
-    return "library" if is_known else "file"
 
 
 def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:

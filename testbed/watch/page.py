@@ -59,7 +59,7 @@ class LivePage:
         self._write(self.script, news(self._state()))
 
     def _write(self, path: Path, text: str) -> None:
-        from analysis.files import write_whole
+        from base.files import write_whole
 
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)

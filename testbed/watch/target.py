@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.errors import of_system
-from analysis.files import named, partial_of
+from analysis.files import partial_of
+from base.files import named
 from testbed.errors import UserError
 from testbed.experiment.files import CAPTURE, SCENARIO
 from testbed.experiment.inputs import scenario_of

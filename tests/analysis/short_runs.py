@@ -15,6 +15,7 @@ from analysis.pipelines.run import measure_cases
 from analysis.run.context import Case
 from analysis.run.manifest import Run
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import available, load
 
@@ -176,7 +177,7 @@ class Measured(NamedTuple):
 def emulate(directory: Path, scenario: str, **options: Any) -> Run:
     """Run a scenario (a name or a file) in the emulator, with options of testbed.scenario.reader.load."""
     chosen = load(scenario, **options)
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", directory)
+    running.run(chosen, workload.load(chosen), EMULATED, directory)
     return Run(directory)
 
 

@@ -30,6 +30,7 @@ from analysis.pipelines.run import analyze
 from analysis.report.study import write_study
 from testbed.cli.main import feednet
 from testbed.experiment import sweep
+from testbed.experiment.options import RunOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
@@ -191,14 +192,12 @@ def test_a_sweep_of_a_users_own_scenario(cluster, jvm, tmp_path):
     settings = [*SCENARIO, "--sweep", "loss=0,5", "--repeat", "2"]
     on_cluster(cluster, ["run", "mine.toml", *settings, "--on-spark", "--out", "there"], tmp_path)
     here, there = tmp_path / "here", tmp_path / "there"
-    options = {"items": 8, "layerings": ("poll", "lli")}
-    jobs = sweep.plan(
-        str(tmp_path / "mine.toml"), [sweep.parse_axis("loss=0,5")], 2, options, ["feednet", "run"]
-    )
+    options = RunOptions(items=8, layerings=("poll", "lli"), sweeps=("loss=0,5",), repeat=2)
+    jobs = sweep.plan(str(tmp_path / "mine.toml"), options, ["feednet", "run"])
     for job in jobs:
         sweep.emulate(job, here)
         for name in ("capture.pcapng", "events.jsonl", "counters.jsonl"):
-            for layering in options["layerings"]:
+            for layering in options.layerings:
                 path = Path(job.place, layering, name)
                 assert (here / path).read_bytes() == (there / path).read_bytes(), path
     sweep.measure(jobs, here, "feednet run", None, "spark", lambda *_: None)

@@ -4,7 +4,6 @@ import errno
 import os
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from fresh_seeds import first_fresh_seed
@@ -22,15 +21,15 @@ def test_a_directory_is_as_good_as_memory_while_it_lasts_and_forgets_rather_than
 ) -> None:
     random = Random(seed)
     is_full = False
-    write_text = Path.write_text
+    write_bytes = Path.write_bytes
 
-    def write(path: Path, text: str, **how: Any) -> int:
+    def write(path: Path, data: bytes) -> int:
         if is_full:
-            write_text(path, text[: len(text) // 2], **how)
+            write_bytes(path, data[: len(data) // 2])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write_text(path, text, **how)
+        return write_bytes(path, data)
 
-    monkeypatch.setattr(Path, "write_text", write)
+    monkeypatch.setattr(Path, "write_bytes", write)
     disk, memory = ClockDirectory(tmp_path), MemoryClocks()
     for _ in range(100):
         match random.randrange(6):

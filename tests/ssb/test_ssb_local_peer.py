@@ -50,7 +50,6 @@ class Disk:
                 raise StoreError(f"{database.path}: the disk is full; make space and try again") from None
             return transaction(database, **how)
 
-        monkeypatch.setattr(Path, "write_text", failing(Path.write_text))
         monkeypatch.setattr(Path, "write_bytes", failing(Path.write_bytes))
         monkeypatch.setattr(os, "write", piece)
         monkeypatch.setattr(Database, "_transaction", begin)

@@ -13,6 +13,7 @@ import pytest
 
 from forwarder.strategies import STRATEGIES
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import reader as scenario
 from testbed.scenario import workload
 
@@ -69,7 +70,7 @@ def test_what_it_says_of_failover(tmp_path: Path) -> None:
     expected = {"best-route": said.group(1, 2), "asf": said.group(3, 3)}
     for strategy, items in expected.items():
         wanted = scenario.load("failover", layerings=("poll", "long-lived"), strategy=strategy)
-        running.run(wanted, workload.load(wanted), "emulated", "test", tmp_path / strategy)
+        running.run(wanted, workload.load(wanted), EMULATED, tmp_path / strategy)
         for layering, number in zip(wanted.layerings, items, strict=True):
             rows = (tmp_path / strategy / layering / "events.jsonl").read_text().splitlines()
             delivered = Counter(row["node"] for row in map(json.loads, rows) if row["event"] == "delivered")

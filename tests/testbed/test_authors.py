@@ -17,6 +17,7 @@ from testbed.cli.progress import counted, share_done, staged, time_left
 from testbed.errors import UserError
 from testbed.experiment import outlook
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import workload
 from testbed.scenario.reader import load
@@ -125,8 +126,7 @@ def test_a_run_tells_how_far_it_is(tmp_path: Path) -> None:
     running.run(
         scenario,
         workload.load(scenario),
-        "emulated",
-        "",
+        EMULATED,
         tmp_path / "run",
         progress=told.append,
         advance=shares.append,
@@ -180,7 +180,7 @@ def test_what_is_expected_is_near_what_comes(tmp_path: Path) -> None:
         scenario = load(name, **options)
         published = workload.load(scenario)
         directory = tmp_path / str(number)
-        running.run(scenario, published, "emulated", "", directory)
+        running.run(scenario, published, EMULATED, directory)
         runs = json.loads((directory / "manifest.json").read_text())["runs"]
         frames = sum(run["capture"]["frames"] for run in runs.values())
         size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())

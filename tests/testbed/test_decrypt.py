@@ -18,6 +18,7 @@ from ssb.transport.muxrpc import BodyType, Packet, PacketReader, encode
 from ssb.transport.secure_stream import PLAIN_BYTES, PLAIN_MARK
 from testbed.cli.main import complaint, feednet
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 
@@ -61,7 +62,7 @@ def ran(directory: Path, *, encrypted: bool) -> Path:
     file = directory / "friends.toml"
     file.write_text(FRIENDS.replace("ENCRYPT", str(encrypted).lower()), encoding="utf-8")
     chosen = load(str(file))
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", directory / "run")
+    running.run(chosen, workload.load(chosen), EMULATED, directory / "run")
     return directory / "run" / "ssb" / "capture.pcapng"
 
 

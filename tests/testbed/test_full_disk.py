@@ -12,6 +12,7 @@ from processes import FEEDNET, ROOT
 from analysis.pipelines.run import analyze
 from testbed.cli.main import complaint, feednet
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 from topologies.mininet import sandbox
@@ -79,7 +80,7 @@ def test_a_sweep_on_a_full_disk_keeps_what_is_whole(tmp_path):
 @pytest.mark.spark
 def test_a_report_on_a_full_disk(tmp_path):
     chosen = load("line", layerings=("lli",), items=4)
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / "run")
+    running.run(chosen, workload.load(chosen), EMULATED, tmp_path / "run")
     size = sum(
         -(-path.stat().st_size // 4096) * 4 for path in (tmp_path / "run").rglob("*") if path.is_file()
     )
@@ -113,7 +114,7 @@ def test_captures_on_a_full_disk(tmp_path):
 def test_what_is_made_of_analysed_runs_on_a_full_disk(tmp_path, command, place, made):
     for name, seed in (("run", 1), ("other", 2)):
         chosen = load("line", layerings=("lli",), items=8, seed=seed)
-        running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / name)
+        running.run(chosen, workload.load(chosen), EMULATED, tmp_path / name)
         analyze(tmp_path / name, engine="sail")
     status, complained, files = on_a_disk(tmp_path, "20k", program(command))
     assert (status, complained, files) == (1, f"feednet: {place}: {FULL}", [])
@@ -137,7 +138,7 @@ def test_what_is_made_of_analysed_runs_on_a_full_disk(tmp_path, command, place, 
 )
 def test_where_nothing_can_be_written(tmp_path, command, said):
     chosen = load("line", layerings=("lli",), items=2)
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / "run")
+    running.run(chosen, workload.load(chosen), EMULATED, tmp_path / "run")
     write(tmp_path / "trace.pcap", question(A, B, "/b"))
     place = ["cp -r ../run .", "mount -o remount,ro ."]
     status, complained, _ = on_a_disk(tmp_path, "10m", *place, program(command))
@@ -151,7 +152,7 @@ def test_where_nothing_can_be_written(tmp_path, command, said):
 def analysed(tmp_path):
     """A run with tables that are whole as files, but are not what they should be."""
     chosen = load("line", layerings=("lli",), items=2)
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / "run")
+    running.run(chosen, workload.load(chosen), EMULATED, tmp_path / "run")
     for name in ("comparison", "messages", "latency"):
         (tmp_path / "run" / "tables").mkdir(exist_ok=True)
         (tmp_path / "run" / "tables" / f"{name}.parquet").write_bytes(b"PAR1 damaged PAR1")

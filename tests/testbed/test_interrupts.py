@@ -10,6 +10,7 @@ from exchange import A, B, answer, question, write
 from processes import FEEDNET, ROOT, Feednet, wait_for
 
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 from topologies.mininet import sandbox
@@ -117,7 +118,7 @@ def java(process):
 def analysed(tmp_path):
     """Return the arguments of a command that analyses, and what it works in."""
     chosen = load("line", layerings=("lli",), items=60)
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / "run")
+    running.run(chosen, workload.load(chosen), EMULATED, tmp_path / "run")
     write(tmp_path / "trace.pcap", *[question(A, B, "/b"), answer(B, A, "/b")] * 50)
     return tmp_path
 
@@ -142,7 +143,7 @@ def analysed(tmp_path):
 def test_what_analyses_stops_too(analysed, command, begun):
     if "run2" in command:
         chosen = load("line", layerings=("lli",), items=60, seed=2)
-        running.run(chosen, workload.load(chosen), "emulated", "asked for", analysed / "run2")
+        running.run(chosen, workload.load(chosen), EMULATED, analysed / "run2")
         command = command.replace("run run2", "run2 run")
     before = {path for path in analysed.rglob("*") if path.is_file()}
     with Feednet(*command.split(), cwd=analysed) as process:

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from testbed.hosts.host_process import packs
+from testbed.hosts.packs import packs
 from testbed.scenario.reader import load
 
 

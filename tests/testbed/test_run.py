@@ -16,13 +16,14 @@ from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import provenance
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED, Platform
 
 LOSSY = {"generator": "tree", "depth": 2, "fanout": 2, "link": {"delay_ms": 5.0, "loss_percent": 5.0}}
 
 
 def emulated(directory: Path, seed: int = 1) -> Path:
     wanted = scenario(seed=seed, topology=LOSSY)
-    running.run(wanted, load_of(wanted), "emulated", "test", directory)
+    running.run(wanted, load_of(wanted), EMULATED, directory)
     return directory
 
 
@@ -262,8 +263,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 
 def test_mininet_where_it_cannot_run_is_said_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    where, why = running.choose_net("auto")
-    assert where == "emulated"
-    assert why.startswith("Mininet cannot run here: ")
+    platform = Platform.chosen("auto")
+    assert platform.net == "emulated"
+    assert platform.reason.startswith("Mininet cannot run here: ")
     with pytest.raises(UserError, match="or use --net emulated"):
-        running.choose_net("mininet")
+        Platform.chosen("mininet")

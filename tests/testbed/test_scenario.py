@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.reader import available, load
@@ -420,7 +421,7 @@ def test_the_scenario_of_the_document_runs(tmp_path: Path) -> None:
     scenario = load(write(tmp_path, text))
     assert scenario.network.nodes == ("pub", "gw", "s1", "s2")
     output = tmp_path / "run"
-    running.run(scenario, workload.load(scenario), "emulated", "", output)
+    running.run(scenario, workload.load(scenario), EMULATED, output)
     manifest = json.loads((output / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["topology"]["media"][0]["losses"] == {"s2": 10.0}
     events = (output / "append-poll" / "events.jsonl").read_text(encoding="utf-8")
@@ -505,7 +506,7 @@ def test_a_new_scenario_runs_as_it_is_and_replaces_nothing(tmp_path: Path) -> No
     path = tmp_path / "mine.toml"
     assert made.output == f"{path}: edit it, then: feednet run {path}\n"
     chosen = load(str(path))
-    running.run(chosen, workload.load(chosen), "emulated", "", tmp_path / "run")
+    running.run(chosen, workload.load(chosen), EMULATED, tmp_path / "run")
     events = [json.loads(line) for line in (tmp_path / "run" / "lli" / "events.jsonl").open()]
     assert sum(event["event"] == "delivered" for event in events) == 2 * 60
     path.write_text("mine")

@@ -14,6 +14,7 @@ from analysis.files import partial_of, whole_directory
 from analysis.pipelines.run import analyze
 from testbed.cli.main import complaint, feednet
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 
@@ -75,7 +76,7 @@ def test_two_analyses(tmp_path):
             f"{tmp_path / 'out'}: another feednet is writing it: wait for it to end"
         )
     chosen = load("line", layerings=("lli",), items=2)
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", tmp_path / "run")
+    running.run(chosen, workload.load(chosen), EMULATED, tmp_path / "run")
     with somebody(tmp_path / "run" / "tables.partial"), pytest.raises(AnalysisError) as error:
         analyze(tmp_path / "run")
     assert str(error.value) == (

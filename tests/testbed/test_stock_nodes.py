@@ -11,6 +11,7 @@ from real_time import until_delivered
 
 from feednet import Experiment
 from testbed.errors import UserError
+from testbed.experiment.platform import EMULATED, Platform
 from testbed.experiment.run import run
 from testbed.scenario import workload
 from testbed.scenario.reader import load
@@ -87,11 +88,11 @@ def test_it_is_for_mininet_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     (tmp_path / "s.toml").write_text(PEOPLE, encoding="utf-8")
     wanted = load(str(tmp_path / "s.toml"))
     with pytest.raises(UserError, match=r"nodes\.ann\.peer: ssb-server runs in real time, in Mininet only"):
-        run(wanted, workload.load(wanted), "emulated", "asked for", tmp_path / "run")
+        run(wanted, workload.load(wanted), EMULATED, tmp_path / "run")
     with pytest.raises(
         UserError, match=r"--dilation 8: ssb-server \(nodes\.ann\.peer\) would not follow the sl"
     ):
-        run(wanted, workload.load(wanted), "mininet", "asked for", tmp_path / "run", dilation=8)
+        run(wanted, workload.load(wanted), Platform("mininet", "asked for", dilation=8), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -102,7 +103,7 @@ def test_without_it_the_user_learns_how_to_install_it(
     (tmp_path / "s.toml").write_text(PEOPLE, encoding="utf-8")
     wanted = load(str(tmp_path / "s.toml"))
     with pytest.raises(UserError, match="npm install -g ssb-server"):
-        run(wanted, workload.load(wanted), "mininet", "asked for", tmp_path / "run")
+        run(wanted, workload.load(wanted), Platform("mininet", "asked for"), tmp_path / "run")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from testbed.cli.main import feednet
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 
@@ -24,7 +25,7 @@ def said(*arguments):
 def capture(plain_poll, tmp_path_factory):
     directory = tmp_path_factory.mktemp("polls") / "run"
     chosen = load("line", layerings=("plain-poll",), items=6)
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", directory)
+    running.run(chosen, workload.load(chosen), EMULATED, directory)
     return directory / "plain-poll" / "capture.pcapng"
 
 

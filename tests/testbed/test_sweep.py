@@ -18,9 +18,9 @@ from analysis.run.settings import settings_of
 from testbed.cli.main import feednet
 from testbed.errors import UserError
 from testbed.experiment import sweep
+from testbed.experiment.options import RunOptions
 from testbed.experiment.sweep_directory import place_of
 from testbed.layerings.registry import LAYERINGS
-from testbed.scenario import reader as scenarios
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import table_keys, tables_in
 from topologies.generate import GENERATORS
@@ -30,9 +30,7 @@ SHORT = {"layerings": ("lli",), "items": 4}
 
 
 def planned(*texts, repeat=1, **options):
-    return sweep.plan(
-        "line", [sweep.parse_axis(text) for text in texts], repeat, SHORT | options, ["feednet", "run"]
-    )
+    return sweep.plan("line", RunOptions(sweeps=texts, repeat=repeat, **SHORT | options), ["feednet", "run"])
 
 
 @pytest.mark.parametrize(
@@ -134,7 +132,7 @@ def test_nothing_is_written_outside_out(tmp_path):
 def test_strategies_can_be_swept():
     jobs = planned("strategy=best-route,asf")
     assert [job.place for job in jobs] == ["strategy=best-route/seed=1", "strategy=asf/seed=1"]
-    assert [scenarios.load(job.scenario, **job.options).strategies for job in jobs] == [
+    assert [job.checked().strategies for job in jobs] == [
         {"/": "best-route"},
         {"/": "asf"},
     ]

@@ -20,6 +20,7 @@ from ssb.bipf import decode
 from ssb.tiny.node import GROUP, PORT
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
+from testbed.experiment.platform import EMULATED
 from testbed.experiment.run import run
 from testbed.layerings.tiny.node import author_of, content_of
 from testbed.scenario import workload
@@ -324,7 +325,7 @@ def assert_form(frame: bytes, sender: Mapping[str, str]) -> bytes:
 def test_mininet_sends_the_same_packets_in_the_same_form(tmp_path: Path) -> None:
     text = VILLAGE.replace('["tiny", "tiny-pub"]', '["tiny-pub"]').replace("= 9000", "= 4500")
     wanted = scenario(tmp_path / "village.toml", text)
-    run(wanted, workload.load(wanted), "emulated", "asked for", tmp_path / "emulated")
+    run(wanted, workload.load(wanted), EMULATED, tmp_path / "emulated")
     argv = [sys.executable, "-m", "testbed.cli", "run", "village.toml", "--net", "mininet", "--no-report"]
     done = subprocess.run(
         [*argv, "--out", "mininet"],

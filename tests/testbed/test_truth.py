@@ -34,6 +34,7 @@ from captures.formats.pcapng import Direction
 from forwarder.links.link import LinkService
 from forwarder.wire.tlv import MalformedPacket
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
@@ -148,7 +149,7 @@ def test_the_tables_have_the_same(tmp_path: Path) -> None:
 
 def _made(wanted: Scenario, directory: Path) -> Run:
     loaded = load_of(wanted) if wanted.name == "test" else workload.load(wanted)
-    running.run(wanted, loaded, "emulated", "test", directory)
+    running.run(wanted, loaded, EMULATED, directory)
     return Run(directory)
 
 

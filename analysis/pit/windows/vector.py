@@ -79,19 +79,8 @@ def cut(rows: Rows, until: int) -> Episodes:
     """Cut rows into episodes; what expires at `until` or before has ended. `odd` ones are not plain."""
     count = len(rows.time)
     time, asks = rows.time, rows.asks
-    is_first = np.ones(count, bool)
     told = ~asks & ~rows.is_in
-    is_first[1:] = (rows.key[1:] != rows.key[:-1]) | (~asks[:-1] & ~(told[1:] & told[:-1]))
-    is_first[1:] |= time[1:] - time[:-1] >= int(rows.lifetime.max(initial=0))
-    # The greatest expiry so far, within a segment: segments count up, so one running maximum does for all.
-    segment = np.cumsum(is_first) - 1
-    base = time[is_first][segment]
-    left = np.where(asks, time + rows.lifetime - base, 0)
-    too_long = left > _WITHIN
-    expiry = np.maximum.accumulate((segment << _BITS) | np.minimum(left, _WITHIN)) & _WITHIN
-    expiry += base
-    is_first[1:] |= time[1:] >= expiry[:-1]
-
+    is_first, expiry, too_long = _begun(rows, told)
     starts, of_row = _numbered(is_first)
     comes_in, goes_out = asks & rows.is_in, asks & ~rows.is_in
     interests_in = _sums(comes_in, starts)
@@ -112,21 +101,18 @@ def cut(rows: Rows, until: int) -> Episodes:
     by_data = real & ~asks[last]
     closed = np.where(by_data, time[last], expiry[last])
     answer = rows.interface[last]
-    waits = is_newest & (time + rows.lifetime > closed[of_row]) & (rows.interface != answer[of_row])
+    is_other = rows.interface != answer[of_row]
+    waits = is_newest & (time + rows.lifetime > closed[of_row]) & is_other
     came_in = by_data & rows.is_in[last]
     at_once = comes_in & ~is_first & (time == closed[of_row])
     answered = by_data & ~came_in
     answers = np.where(answered, _sums(told, starts), 0)
     odd = answered & (_sums(at_once, starts) > 0)
-    odd |= (answers == 1) & (
-        (interests_in == 0) | (_sums(comes_in & (rows.interface != answer[of_row]), starts) > 0)
-    )
+    odd |= (answers == 1) & ((interests_in == 0) | (_sums(comes_in & is_other, starts) > 0))
     odd |= _is_uneven(rows, of_row, answers, is_newest)
     if count:
         odd |= np.logical_or.reduceat(too_long | is_loop, starts)
-    size = np.where(is_record, RECORD_BYTES, 0)
-    size[starts] += rows.length[starts]
-    size[~asks] = 0
+    size = _asked(rows, starts, is_record)
     held = _sums(size, starts)
     peak = _sums(np.where(time < closed[of_row], size, 0), starts)
     size[told & (answers > 0)[of_row]] = -RECORD_BYTES
@@ -149,6 +135,31 @@ def cut(rows: Rows, until: int) -> Episodes:
         row_bytes=size,
         odd=odd & real,
     )
+
+
+def _begun(rows: Rows, told: Flags) -> tuple[Flags, Ints, Flags]:
+    """Tell which rows begin an episode, as far as keys, Data and expiry say, by when the Interests up to each
+    have expired, and which lifetimes are too long to tell."""
+    time, asks = rows.time, rows.asks
+    is_first = np.ones(len(time), bool)
+    is_first[1:] = (rows.key[1:] != rows.key[:-1]) | (~asks[:-1] & ~(told[1:] & told[:-1]))
+    is_first[1:] |= time[1:] - time[:-1] >= int(rows.lifetime.max(initial=0))
+    # The greatest expiry so far, within a segment: segments count up, so one running maximum does for all.
+    segment = np.cumsum(is_first) - 1
+    base = time[is_first][segment]
+    left = np.where(asks, time + rows.lifetime - base, 0)
+    expiry = np.maximum.accumulate((segment << _BITS) | np.minimum(left, _WITHIN)) & _WITHIN
+    expiry += base
+    is_first[1:] |= time[1:] >= expiry[:-1]
+    return is_first, expiry, left > _WITHIN
+
+
+def _asked(rows: Rows, starts: Ints, is_record: Flags) -> Ints:
+    """Return the bytes that each row adds to its entry: a record, and the first one the name."""
+    size = np.where(is_record, RECORD_BYTES, 0)
+    size[starts] += rows.length[starts]
+    size[~rows.asks] = 0
+    return size
 
 
 def _numbered(is_first: Flags) -> tuple[Ints, Ints]:

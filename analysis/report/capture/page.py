@@ -14,6 +14,7 @@ from analysis.files import Rows
 from analysis.report.capture import plots
 from analysis.report.capture.contents import MOST_FEEDS, Contents
 from analysis.report.capture.endpoints import (
+    Way,
     counted,
     draw_endpoints,
     drawn_as,
@@ -24,7 +25,7 @@ from analysis.report.capture.endpoints import (
 from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
 from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
-from analysis.report.figures.plot import Figure
+from analysis.report.figures.plot import Figure, Spec
 from analysis.report.figures.state import MOST_NODES, heat, outcomes, over_time
 from analysis.report.figures.topology import loads
 from analysis.report.page import page as rendered
@@ -39,93 +40,22 @@ def render(given: Contents) -> str:
     ways = counted(given.ways)
     drawing, left_out = draw_endpoints(ways, set(given.nodes))
     names = drawn_as(ways)
-    pit, hidden = _pit(given)
-    busiest = _most(given.answers, "who", "requests")
     prefixes = _most(given.prefixes, "prefix", "requests")
-    feeds = _most(given.feeds, "feed", "arrivals")[:MOST_FEEDS]
-    nodes = _most(given.lifetimes, "node", "count")
-    ended: Counter[tuple[str, str]] = Counter()
-    for row in given.outcomes:
-        ended[row["layering"], row["outcome"]] += row["entries"]
-    sections: dict[str, list[Figure | None]] = {
-        "traffic": [
-            plots.traffic(given.load, given.by_node, given.nodes, given),
-            plots.traffic_heat(given.by_node, given.nodes, given),
-        ],
-        "answers": [
-            plots.cdf(
-                "rtt",
-                "Round-trip time",
-                "Cumulative distribution of the time from Interest to answer, a line for each capture",
-                given.rtt,
-                "who",
-                sorted(busiest, key=natural),
-                "Interest to answer",
-                given,
-            ),
-            plots.rtt_by_prefix(given.rtt_prefixes, prefixes, given),
-            plots.unanswered_by_prefix(given.prefixes, prefixes, given),
-            plots.troubles(given.troubles, given),
-        ],
-        "state": [
-            pit,
-            _pit_heat(given),
-            outcomes(ended, given),
-            plots.cdf(
-                "lifetimes",
-                "Life of PIT entries",
-                "Cumulative distribution of how long PIT entries lived, a line for each capture",
-                given.lifetimes,
-                "node",
-                sorted(nodes, key=natural),
-                "life of an entry",
-                given,
-            ),
-        ],
-        "feeds": [plots.progress(given.progress, feeds, given)],
-        "latency": [
-            plots.cdf(
-                "latency",
-                "Latency, from sender to node",
-                "Cumulative distribution of the time from when Data was first sent to when a node had it",
-                given.latency,
-                "node",
-                sorted(_most(given.latency, "node", "count"), key=natural),
-                "first sent to first received",
-                given,
-            ),
-            plots.cdf(
-                "hop-times",
-                "From one node to the next",
-                "Cumulative distribution of a packet’s time between two nodes that captured it",
-                given.hop_times,
-                "pair",
-                sorted(_most(given.hop_times, "pair", "count"), key=natural),
-                "one node to the next",
-                given,
-            ),
-        ],
-        "wire": [plots.layers(given.overhead, given)],
-    }
+    sections, hidden = _sections(given, prefixes)
     shown = {name: [_renamed(item) for item in group if item] for name, group in sections.items()}
-    late = {
-        (row["layering"], row["sender"], row["receiver"]): -row["least_ns"]
-        for row in given.hops
-        if row["least_ns"] < 0
-    }
-    ends = {(way.layering, way.src, way.dst): way for way in ways}
-    sequences = names_data(given.sequences, given.subjects, ends, late, given)
-    hops = [row | {"quantiles_ns": [row["median_ns"]]} for row in given.hops]
-    data: dict[str, Any] = {"network": loads(drawing, named_load(given.load, names), hops, given)}
+    sequences = _sequences(given, ways)
+    data: dict[str, Any] = {}
+    if drawing.links:
+        hops = [row | {"quantiles_ns": [row["median_ns"]]} for row in given.hops]
+        data["network"] = loads(drawing, named_load(given.load, names), hops, given)
     if sequences:
         data["names"] = sequences
-    title = given.layerings[0] if len(given.layerings) == 1 else f"{len(given.layerings)} captures"
     return rendered(
         "capture.html",
         [item for group in shown.values() for item in group],
-        data if drawing.links else {name: of for name, of in data.items() if name != "network"},
+        data,
         name="-".join(given.layerings[:MOST_RUNS]),
-        title=title,
+        title=given.layerings[0] if len(given.layerings) == 1 else f"{len(given.layerings)} captures",
         compared="Captures",
         layerings=given.layerings,
         engine=given.engine,
@@ -146,6 +76,90 @@ def render(given: Contents) -> str:
         names=sequences,
         runs=given.runs,
     )
+
+
+def _sections(given: Contents, prefixes: list[str]) -> tuple[dict[str, list[Figure | None]], int]:
+    """Return the figures, by section, and how many nodes those of state leave out."""
+    of_state, hidden = _state(given)
+    return {
+        "traffic": [
+            plots.traffic(given.load, given.by_node, given.nodes, given),
+            plots.traffic_heat(given.by_node, given.nodes, given),
+        ],
+        "answers": [
+            plots.cdf(
+                "rtt",
+                "Round-trip time",
+                "Cumulative distribution of the time from Interest to answer, a line for each capture",
+                given.rtt,
+                "who",
+                sorted(_most(given.answers, "who", "requests"), key=natural),
+                "Interest to answer",
+                given,
+            ),
+            plots.rtt_by_prefix(given.rtt_prefixes, prefixes, given),
+            plots.unanswered_by_prefix(given.prefixes, prefixes, given),
+            plots.troubles(given.troubles, given),
+        ],
+        "state": of_state,
+        "feeds": [plots.progress(given.progress, _most(given.feeds, "feed", "arrivals")[:MOST_FEEDS], given)],
+        "latency": _latency(given),
+        "wire": [plots.layers(given.overhead, given)],
+    }, hidden
+
+
+def _state(given: Contents) -> tuple[list[Figure | None], int]:
+    pit, hidden = _pit(given)
+    ended: Counter[tuple[str, str]] = Counter()
+    for row in given.outcomes:
+        ended[row["layering"], row["outcome"]] += row["entries"]
+    lives = plots.cdf(
+        "lifetimes",
+        "Life of PIT entries",
+        "Cumulative distribution of how long PIT entries lived, a line for each capture",
+        given.lifetimes,
+        "node",
+        sorted(_most(given.lifetimes, "node", "count"), key=natural),
+        "life of an entry",
+        given,
+    )
+    return [pit, _pit_heat(given), outcomes(ended, given), lives], hidden
+
+
+def _latency(given: Contents) -> list[Figure | None]:
+    return [
+        plots.cdf(
+            "latency",
+            "Latency, from sender to node",
+            "Cumulative distribution of the time from when Data was first sent to when a node had it",
+            given.latency,
+            "node",
+            sorted(_most(given.latency, "node", "count"), key=natural),
+            "first sent to first received",
+            given,
+        ),
+        plots.cdf(
+            "hop-times",
+            "From one node to the next",
+            "Cumulative distribution of a packet’s time between two nodes that captured it",
+            given.hop_times,
+            "pair",
+            sorted(_most(given.hop_times, "pair", "count"), key=natural),
+            "one node to the next",
+            given,
+        ),
+    ]
+
+
+def _sequences(given: Contents, ways: list[Way]) -> Spec | None:
+    """Return the packets of names in their order, as the page draws them."""
+    late = {
+        (row["layering"], row["sender"], row["receiver"]): -row["least_ns"]
+        for row in given.hops
+        if row["least_ns"] < 0
+    }
+    ends = {(way.layering, way.src, way.dst): way for way in ways}
+    return names_data(given.sequences, given.subjects, ends, late, given)
 
 
 def _pit_heat(given: Contents) -> Figure | None:

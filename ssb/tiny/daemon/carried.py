@@ -7,11 +7,10 @@ its side chain: what a node would say to one that knows nothing. Who loads the f
 they were heard, and so trusts it no more than the air.
 """
 
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from base.files import write_whole
 from ssb.tiny.entry import DEMUX, PACKET
 from ssb.tiny.goset import COMMON, make_novelty, set_demultiplexer
 from ssb.tiny.store import TinyStore
@@ -38,16 +37,7 @@ def packets_of(store: TinyStore, keys: Iterable[bytes]) -> list[bytes]:
 def save(packets: Iterable[bytes], path: Path) -> int:
     """Write a file of packets, whole or not at all; return its size. Raises OSError."""
     content = b"".join(bytes((len(packet),)) + packet for packet in packets)
-    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".partial", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(path, content, mode=0o600, is_durable=True)
     return len(content)
 
 

@@ -43,6 +43,7 @@ from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 
@@ -117,7 +118,7 @@ def make_packets(layering: str, rows: int, scratch: Path) -> tuple[Path, int]:
     """Write so many rows of packets or a few more, by run, node and interface; return where, and how many."""
     lossy = {"topology.link.loss_percent": 2.0, "topology.link.jitter_ms": 1.0}
     scenario = load("fanout", layerings=(layering,), items=ITEMS, changes=lossy)
-    running.run(scenario, workload.load(scenario), "emulated", "asked for", scratch / layering)
+    running.run(scenario, workload.load(scenario), EMULATED, scratch / layering)
     run = Run(scratch / layering)
     decoded = scratch / f"{layering}-decoded"
     extract(readings({layering: str(run.capture(layering))}, 1), decoded, BY, None)

@@ -27,6 +27,7 @@ from testbed.bench.program import processor_s
 from testbed.experiment import run as running
 from testbed.experiment.files import MANIFEST
 from testbed.experiment.outlook import FIGURES, Outlook, Size, of_layering, size, total
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import available, load
 
@@ -43,7 +44,7 @@ def measure(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         whole = Path(scratch) / name
         progress = partial(_note, begun)
-        running.run(scenario, published, "emulated", "measured", whole, progress=progress)
+        running.run(scenario, published, EMULATED, whole, progress=progress)
         begun.append(time.process_time())
         counted = json.loads((whole / MANIFEST).read_text(encoding="utf-8"))["runs"]
         layerings = [

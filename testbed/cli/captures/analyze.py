@@ -14,7 +14,7 @@ from testbed.cli.options import engine_option, keys_option, read_keys
 from testbed.errors import UserError, shown
 
 if TYPE_CHECKING:
-    from analysis.pipelines.captures import Capture
+    from analysis.pipelines.captures import Analysis, Capture
     from analysis.spark.to_parquet import Report
 
 _RULES = ("auto", "interface", "file", "address")
@@ -90,9 +90,7 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.decode.reader import NodeRule
-    from analysis.errors import AnalysisError
-    from analysis.pipelines.captures import REPORT, Choices, UnknownPlace, analyse, show
-    from analysis.report.words.numbers import NARROW_SPACE
+    from analysis.pipelines.captures import Choices, UnknownPlace, analyse
     from captures.layers.layers import Ports
 
     assert get_args(NodeRule) == _RULES
@@ -120,6 +118,15 @@ def analyze(
             f"--local {shown(error.where)}={error.address}: no interface, node or file is called"
             f" {shown(error.where)}; there are {', '.join(map(shown, error.names))}"
         ) from error
+    _tell(analysis, out, place)
+
+
+def _tell(analysis: "Analysis", out: Path, place: Path) -> None:
+    """Print what was found, and write the report into `place`, which `out` says. Raises UserError."""
+    from analysis.errors import AnalysisError
+    from analysis.pipelines.captures import REPORT, show
+    from analysis.report.words.numbers import NARROW_SPACE
+
     per_run = Counter(report.run for report in analysis.reports)
     for report in analysis.reports:
         local_to = analysis.inferred.get(report.path, {})

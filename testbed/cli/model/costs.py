@@ -10,11 +10,11 @@ from analysis.export.text import number
 from analysis.report.words.numbers import exponent
 from testbed.cli.console import console
 from testbed.cli.model.runs import (
+    Runs,
     command_line,
     made_directory,
     many_runs,
     progress,
-    runs,
     write_table,
 )
 from testbed.errors import shown
@@ -32,10 +32,7 @@ from testbed.ladder.tables import CONFIDENCE
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/costs-TIME.")
 def costs(
     parts: tuple[str, ...],
-    seeds: int,
-    first: int,
-    jobs: int | None,
-    master: str | None,
+    wanted: Runs,
     out: Path | None,
 ) -> None:
     """Hold the cost formulas of "Scalable Secure Scuttlebutt" against the real protocols.
@@ -47,14 +44,13 @@ def costs(
     """
     from analysis.report.costs import write_costs
 
-    wanted = runs(seeds, first, jobs, master)
     with made_directory("costs", out) as (directory, partial):
         with progress() as told:
             found = run_costs(parts or PARTS, wanted.seeds, wanted.jobs, wanted.master, told)
         for name, rows in found._asdict().items():
             if rows:
                 write_table(partial / f"{name}.csv", rows[0]._fields, rows)
-        write_costs(partial / "report.html", _described(found, seeds), command_line())
+        write_costs(partial / "report.html", _described(found, len(wanted.seeds)), command_line())
     _print_slopes(found.slopes)
     _print_talks(found.talks)
     _print_ratios(found.ratios)

@@ -9,16 +9,16 @@ from rich.table import Table as Shown
 from testbed.cli.console import console
 from testbed.cli.model.friends_page import Estimates, concluded, write_page
 from testbed.cli.model.runs import (
+    Runs,
     follow_graph,
-    graph,
     made_directory,
     many_runs,
     progress,
-    runs,
     write_table,
 )
 from testbed.errors import shown
 from testbed.ladder.friends import CONNECTIONS, NETWORKS, Found, Study, study_network
+from testbed.scenario.sections import FollowGraph
 
 _SHORT = {"reached": "reached", "mean": "depth", "copies": "copies"}
 
@@ -45,15 +45,9 @@ _SHORT = {"reached": "reached", "mean": "depth", "copies": "copies"}
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/friends-TIME.")
 def friends(
     sizes: tuple[int, ...],
-    follows: int,
-    closure: float,
-    mutual: float,
-    hubs: float,
+    people: FollowGraph,
     samples: int,
-    seeds: int,
-    first: int,
-    jobs: int | None,
-    master: str | None,
+    wanted: Runs,
     out: Path | None,
 ) -> None:
     """Ask how good an approximation a random swarm is for replication among friends.
@@ -65,17 +59,16 @@ def friends(
     from analysis.metrics.study import estimate
     from testbed.ladder.run import run_trials
 
-    wanted = runs(seeds, first, jobs, master)
-    study = Study(graph(follows, closure, mutual, hubs), messages=samples, readers=samples)
+    study = Study(people, messages=samples, readers=samples)
     sizes = tuple(dict.fromkeys(sizes))
-    tasks = [(people, seed) for people in sizes for seed in wanted.seeds]
+    tasks = [(size, seed) for size in sizes for seed in wanted.seeds]
     with made_directory("friends", out) as (directory, partial_directory):
         with progress() as told:
             trials = run_trials(partial(_study, study), tasks, wanted.jobs, wanted.master, told)
         seen: dict[tuple[str, ...], list[float]] = {}
-        for (people, _), found in trials.items():
+        for (size, _), found in trials.items():
             for key, value in found.items():
-                seen.setdefault((f"{people}", *key), []).append(value)
+                seen.setdefault((f"{size}", *key), []).append(value)
         known = {key: estimate(values) for key, values in seen.items()}
         _write(partial_directory, known)
         conclusion = concluded(known, f"{sizes[-1]}")

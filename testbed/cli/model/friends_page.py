@@ -11,6 +11,7 @@ from testbed.ladder.friends import CONNECTIONS, COSTS, NETWORKS, ROUNDS, Study
 if TYPE_CHECKING:
     from analysis.metrics.study import Estimate
     from analysis.report.figures.plot import Figure
+    from analysis.report.model import Section
 
 _SERIES = (*NETWORKS, *CHOICES)
 _GRAPHS = {"social": "social graph", "random": "random graph"}
@@ -28,8 +29,7 @@ def concluded(known: Estimates, people: str) -> str:
     from analysis.report.words.numbers import pretty
 
     def of(*key: str) -> str:
-        found = known.get((people, *key))
-        return pretty(None if found is None else found.mean)
+        return _mean(known, people, *key)
 
     def share(*key: str) -> str:
         found = known.get((people, *key))
@@ -74,57 +74,9 @@ def concluded(known: Estimates, people: str) -> str:
 
 def write_page(path: Path, study: Study, sizes: Sequence[int], known: Estimates, conclusion: str) -> None:
     """Write the page. Raises OSError."""
-    from analysis.report.model import Section, Table, estimated, write_model
-    from analysis.report.words.numbers import pretty
+    from analysis.report.model import write_model
 
-    def mean(*key: str) -> str:
-        found = known.get(key)
-        return pretty(None if found is None else found.mean)
-
-    names = [f"{size}" for size in sizes]
-    hops = [f"{each}" for each in study.hops]
-    sized = [
-        [pretty(float(people)), *(estimated(known.get((people, "size", each))) for each in hops)]
-        for people in names
-    ]
-    flooded = [
-        [
-            f"{pretty(float(people))} people, {each} {'hop' if each == '1' else 'hops'}, {connections}",
-            *(
-                mean(people, "flood", each, f"{connections}", network, cost)
-                for cost in COSTS
-                for network in NETWORKS
-            ),
-        ]
-        for people in names
-        for each in hops
-        for connections in CONNECTIONS
-    ]
-    gossiped = [
-        [
-            f"{pretty(float(people))} people, {each} {'hop' if each == '1' else 'hops'}",
-            *(
-                estimated(known.get((people, "gossip", each, network, until)))
-                for until in ROUNDS
-                for network in ("friends", "swarm")
-            ),
-        ]
-        for people in names
-        for each in hops
-    ]
-    covered = [
-        [
-            f"{pretty(float(people))} people, {_GRAPHS[kind]}, {peers}",
-            *(
-                mean(people, "coverage", kind, choice, f"{peers}", wanted)
-                for wanted in WANTED
-                for choice in CHOICES
-            ),
-        ]
-        for people in names
-        for kind in _GRAPHS
-        for peers in (1, 2, 3, 5, 10, MOST)
-    ]
+    names, hops = [f"{size}" for size in sizes], [f"{each}" for each in study.hops]
     write_model(
         path,
         "friends",
@@ -136,91 +88,128 @@ def write_page(path: Path, study: Study, sizes: Sequence[int], known: Estimates,
             conclusion,
         ],
         _SERIES,
-        [
-            Section(
-                "The flood of a message",
-                [
-                    "Only members replicate a message and pass it on: its author, and those from whom one"
-                    " follow (1 hop) or two"
-                    " lead to the author. friends: each opens connections to random people that it follows,"
-                    " members or not."
-                    " random: a random network of the same members with as many links as friends have among"
-                    " each other."
-                    " swarm: each member opens its connections to random members, as in the paper."
-                ],
-                [_flood_figure(known, names, hops, cost) for cost in _DRAWN],
-                [
-                    Table(
-                        "members",
-                        "Members of a message",
-                        ("people", *(f"hops: {each}" for each in hops)),
-                        sized,
-                    ),
-                    Table(
-                        "flood",
-                        "As a table",
-                        (
-                            "network, hops, connections",
-                            *(f"{title}, {network}" for title in COSTS.values() for network in NETWORKS),
-                        ),
-                        flooded,
-                    ),
-                ],
-                [
-                    "Authors are drawn as readers meet them: by followers. Depths and copies are of members"
-                    " that are reached."
-                ],
-            ),
-            Section(
-                "Rounds of gossip",
-                [
-                    "In each round each member calls one that it follows (friends), or any member (swarm),"
-                    " one call after the"
-                    " other."
-                ],
-                (),
-                [
-                    Table(
-                        "gossip",
-                        "Rounds until so many members have a message",
-                        (
-                            "network, hops",
-                            *(f"{until}, {network}" for until in ROUNDS for network in ("friends", "swarm")),
-                        ),
-                        gossiped,
-                    )
-                ],
-            ),
-            Section(
-                "What a few peers replicate of those one wants",
-                [
-                    "Each peer replicates itself, those that it follows and those that these follow. The"
-                    " paper’s sample of"
-                    " Scuttlebutt: 5 random peers have all friends of a person, and about 75 % of their"
-                    " friends. Beside the"
-                    " social graph is a random one, in which each follows as many, all of them equally"
-                    " likely."
-                ],
-                [_coverage_figure(known, names, wanted) for wanted in WANTED],
-                [
-                    Table(
-                        "coverage",
-                        "As a table",
-                        (
-                            "network, graph, peers",
-                            *(
-                                f"{title}, {choice}"
-                                for title in WANTED.values()
-                                for choice in CHOICES.values()
-                            ),
-                        ),
-                        covered,
-                    )
-                ],
-            ),
-        ],
+        [_flood(known, names, hops), _gossip(known, names, hops), _coverage(known, names)],
         command_line(),
     )
+
+
+def _flood(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Section":
+    from analysis.report.model import Section, Table, estimated
+
+    members = [
+        [_people(size), *(estimated(known.get((size, "size", each))) for each in hops)] for size in sizes
+    ]
+    rows = [
+        [
+            f"{_networks(size, each)}, {connections}",
+            *(
+                _mean(known, size, "flood", each, f"{connections}", network, cost)
+                for cost in COSTS
+                for network in NETWORKS
+            ),
+        ]
+        for size in sizes
+        for each in hops
+        for connections in CONNECTIONS
+    ]
+    titles = (f"{title}, {network}" for title in COSTS.values() for network in NETWORKS)
+    return Section(
+        "The flood of a message",
+        [
+            "Only members replicate a message and pass it on: its author, and those from whom one"
+            " follow (1 hop) or two"
+            " lead to the author. friends: each opens connections to random people that it follows,"
+            " members or not."
+            " random: a random network of the same members with as many links as friends have among"
+            " each other."
+            " swarm: each member opens its connections to random members, as in the paper."
+        ],
+        [_flood_figure(known, sizes, hops, cost) for cost in _DRAWN],
+        [
+            Table(
+                "members", "Members of a message", ("people", *(f"hops: {each}" for each in hops)), members
+            ),
+            Table("flood", "As a table", ("network, hops, connections", *titles), rows),
+        ],
+        [
+            "Authors are drawn as readers meet them: by followers. Depths and copies are of members"
+            " that are reached."
+        ],
+    )
+
+
+def _gossip(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Section":
+    from analysis.report.model import Section, Table, estimated
+
+    compared = [(until, network) for until in ROUNDS for network in ("friends", "swarm")]
+    rows = [
+        [
+            _networks(size, each),
+            *(estimated(known.get((size, "gossip", each, network, until))) for until, network in compared),
+        ]
+        for size in sizes
+        for each in hops
+    ]
+    titles = (f"{until}, {network}" for until, network in compared)
+    return Section(
+        "Rounds of gossip",
+        [
+            "In each round each member calls one that it follows (friends), or any member (swarm),"
+            " one call after the"
+            " other."
+        ],
+        (),
+        [Table("gossip", "Rounds until so many members have a message", ("network, hops", *titles), rows)],
+    )
+
+
+def _coverage(known: Estimates, sizes: Sequence[str]) -> "Section":
+    from analysis.report.model import Section, Table
+
+    rows = [
+        [
+            f"{_people(size)} people, {_GRAPHS[kind]}, {peers}",
+            *(
+                _mean(known, size, "coverage", kind, choice, f"{peers}", wanted)
+                for wanted in WANTED
+                for choice in CHOICES
+            ),
+        ]
+        for size in sizes
+        for kind in _GRAPHS
+        for peers in (1, 2, 3, 5, 10, MOST)
+    ]
+    titles = (f"{title}, {choice}" for title in WANTED.values() for choice in CHOICES.values())
+    return Section(
+        "What a few peers replicate of those one wants",
+        [
+            "Each peer replicates itself, those that it follows and those that these follow. The"
+            " paper’s sample of"
+            " Scuttlebutt: 5 random peers have all friends of a person, and about 75 % of their"
+            " friends. Beside the"
+            " social graph is a random one, in which each follows as many, all of them equally"
+            " likely."
+        ],
+        [_coverage_figure(known, sizes, wanted) for wanted in WANTED],
+        [Table("coverage", "As a table", ("network, graph, peers", *titles), rows)],
+    )
+
+
+def _people(size: str) -> str:
+    from analysis.report.words.numbers import pretty
+
+    return pretty(float(size))
+
+
+def _networks(size: str, hops: str) -> str:
+    return f"{_people(size)} people, {hops} {'hop' if hops == '1' else 'hops'}"
+
+
+def _mean(known: Estimates, *key: str) -> str:
+    from analysis.report.words.numbers import pretty
+
+    found = known.get(key)
+    return pretty(None if found is None else found.mean)
 
 
 def _flood_figure(known: Estimates, sizes: Sequence[str], hops: Sequence[str], cost: str) -> "Figure":

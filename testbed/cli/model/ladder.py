@@ -8,11 +8,11 @@ from rich.table import Table
 from analysis.export.text import number
 from testbed.cli.console import console
 from testbed.cli.model.runs import (
+    Runs,
     command_line,
     made_directory,
     many_runs,
     progress,
-    runs,
     write_table,
 )
 from testbed.cli.usage import is_typed
@@ -39,10 +39,7 @@ _REAL_SEEDS = 5
 def ladder(
     names: tuple[str, ...],
     peers: int | None,
-    seeds: int,
-    first: int,
-    jobs: int | None,
-    master: str | None,
+    wanted: Runs,
     real: bool,
     out: Path | None,
 ) -> None:
@@ -60,8 +57,8 @@ def ladder(
     if real and (peers or 0) > _MOST_REAL_PEERS:
         raise UserError(f"--real has {_MOST_REAL_PEERS:,} --peers at most, as each holds a store")
     if real and not is_typed("seeds"):
-        seeds = _REAL_SEEDS
-    wanted = runs(seeds, first, jobs, master)
+        first = wanted.seeds.start
+        wanted = wanted._replace(seeds=range(first, first + _REAL_SEEDS))
     sizes = {name: peers or TABLES[name].peers for name in names or TABLES}
     with made_directory("ladder", out) as (directory, partial):
         with progress() as told:
@@ -73,7 +70,9 @@ def ladder(
     for name, cells in found.items():
         _print(name, cells, sizes[name])
     if real:
-        console.print(f"the real protocols gave the same figures in each of {seeds} runs of each table")
+        console.print(
+            f"the real protocols gave the same figures in each of {len(wanted.seeds)} runs of each table"
+        )
     console.print(f"report    {shown(str(directory / 'report.html'))}")
 
 

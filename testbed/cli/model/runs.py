@@ -7,8 +7,9 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 
@@ -18,11 +19,11 @@ from testbed.cli.progress import counted
 from testbed.errors import UserError
 from testbed.scenario.sections import FollowGraph
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = Callable[..., Any]
 
 
 class Runs(NamedTuple):
-    """What many runs are made with: see the options of many_runs()."""
+    """Seeds, processes and Spark master of many runs: the options of many_runs()."""
 
     seeds: range
     jobs: int
@@ -30,7 +31,11 @@ class Runs(NamedTuple):
 
 
 def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options for many runs of a model, `seeds` by default."""
+    """Return a decorator that adds the options for many runs of a model, `seeds` by default.
+
+    The command takes them as `wanted`, which is Runs. It raises UserError, and AnalysisError for a master
+    that is none.
+    """
     options = (
         click.option(
             "--seeds", type=click.IntRange(2, MOST_RUNS), default=seeds, show_default=True, help=what
@@ -41,11 +46,26 @@ def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
         jobs_option,
         click.option("--master", help="Spark master: runs are tasks there, in place of processes here."),
     )
-    return _with(options)
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def begin(seeds: int, first: int, jobs: int | None, master: str | None, **others: Any) -> Any:
+            if jobs and master is not None:
+                raise UserError("--jobs is for processes here, and --master for Spark: give one of them")
+            if master is not None:
+                from analysis.spark.session import check_master
+
+                check_master(master)
+            wanted = Runs(range(first, first + seeds), jobs or os.cpu_count() or 1, master)
+            return command(wanted=wanted, **others)
+
+        return _with(options, begin)
+
+    return decorate
 
 
 def follow_graph(command: Command) -> Command:
-    """Add the options of a follow graph."""
+    """Add the options of a follow graph, which the command takes as `people`."""
     probability = Number(0, 1)
     options = (
         click.option(
@@ -77,32 +97,19 @@ def follow_graph(command: Command) -> Command:
             help="Preference for people with many followers; 0: all are equally likely.",
         ),
     )
-    return _with(options)(command)
+
+    @wraps(command)
+    def begin(follows: int, closure: float, mutual: float, hubs: float, **others: Any) -> Any:
+        people = FollowGraph(follows=follows, closure=closure, mutual=mutual, hubs=hubs)
+        return command(people=people, **others)
+
+    return _with(options, begin)
 
 
-def _with(options: Sequence[Callable[[Command], Command]]) -> Callable[[Command], Command]:
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-def runs(seeds: int, first: int, jobs: int | None, master: str | None) -> Runs:
-    """Return what the options say. Raises UserError, and AnalysisError for a master that is none."""
-    if jobs and master is not None:
-        raise UserError("--jobs is for processes here, and --master for Spark: give one of them")
-    if master is not None:
-        from analysis.spark.session import check_master
-
-        check_master(master)
-    return Runs(range(first, first + seeds), jobs or os.cpu_count() or 1, master)
-
-
-def graph(follows: int, closure: float, mutual: float, hubs: float) -> FollowGraph:
-    """Return the graph that the options say."""
-    return FollowGraph(follows=follows, closure=closure, mutual=mutual, hubs=hubs)
+def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @contextmanager

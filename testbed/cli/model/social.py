@@ -10,13 +10,12 @@ from rich.table import Table as Shown
 
 from testbed.cli.console import console
 from testbed.cli.model.runs import (
+    Runs,
     command_line,
     follow_graph,
-    graph,
     made_directory,
     many_runs,
     progress,
-    runs,
     write_table,
 )
 from testbed.cli.options import Number
@@ -51,16 +50,10 @@ _COUNTED = {
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/social-TIME.")
 def social(
     peers: int,
-    follows: int,
-    closure: float,
-    mutual: float,
-    hubs: float,
+    people: FollowGraph,
     activity: float,
     messages: int,
-    seeds: int,
-    first: int,
-    jobs: int | None,
-    master: str | None,
+    wanted: Runs,
     out: Path | None,
 ) -> None:
     """Grow social networks as scenarios do, measure them, and set real ones beside them.
@@ -70,7 +63,6 @@ def social(
     """
     from analysis.metrics.study import Estimate, estimate
 
-    wanted, people = runs(seeds, first, jobs, master), graph(follows, closure, mutual, hubs)
     with made_directory("social", out) as (directory, partial_directory):
         found = measured(wanted, peers, people, activity, messages)
         traits: dict[str, Estimate] = {}
@@ -84,7 +76,7 @@ def social(
     console.print(f"report    {shown(str(directory / 'report.html'))}")
 
 
-def measured(wanted: Any, peers: int, people: FollowGraph, activity: float, messages: int) -> list[Measured]:
+def measured(wanted: Runs, peers: int, people: FollowGraph, activity: float, messages: int) -> list[Measured]:
     """Return what is measured of each network."""
     from testbed.ladder.run import run_trials
 

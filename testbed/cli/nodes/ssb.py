@@ -162,18 +162,11 @@ def peer(
 
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
-    from ssb.keys import InvalidRef, decode_base64
     from ssb.peer.peer import PeerOptions
 
     options = PeerOptions(connections=connections)
     if network is not None:
-        try:
-            key = decode_base64(network)
-        except InvalidRef as error:
-            raise UserError(f"--network: {error}") from None
-        if len(key) != 32:
-            raise UserError(f"--network: a key of 32 bytes in base64, not of {len(key)}")
-        options = options._replace(network=key)
+        options = options._replace(network=_network_key(network))
     exclude("ndn", "root")
     if root is None and (provide is not None or anchor is not None):
         raise click.UsageError("--provide and --anchor need --ndn-over-ssb")
@@ -203,6 +196,18 @@ def peer(
         )
     finally:
         account.close()
+
+
+def _network_key(text: str) -> bytes:
+    from ssb.keys import InvalidRef, decode_base64
+
+    try:
+        key = decode_base64(text)
+    except InvalidRef as error:
+        raise UserError(f"--network: {error}") from None
+    if len(key) != 32:
+        raise UserError(f"--network: a key of 32 bytes in base64, not of {len(key)}")
+    return key
 
 
 def _gateway(account: Any, layering: str) -> Any:

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from analysis.export.text import aligned, number
-from analysis.files import named
 from analysis.report.words.numbers import several
+from base.files import named
 from testbed.api.results import Results
 from testbed.artifact import bundle as bundles
 from testbed.artifact import rerun as reruns

@@ -17,10 +17,10 @@ from testbed.cli.runs import synopsis
 from testbed.errors import UserError
 from testbed.experiment import outlook
 from testbed.experiment.outlook import Outlook
-from testbed.experiment.run import Net, duration_s
+from testbed.experiment.platform import Platform
+from testbed.experiment.run import duration_s
 from testbed.experiment.sweep_directory import Job
 from testbed.layerings.nodes.workload import Workload
-from testbed.scenario import reader as scenarios
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 
@@ -38,9 +38,7 @@ def tell_run(
     console: Console,
     scenario: Scenario,
     load: Workload,
-    net: Net,
-    why: str,
-    dilation: int,
+    platform: Platform,
     directory: Path,
     analysed: bool,
 ) -> None:
@@ -49,15 +47,14 @@ def tell_run(
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     _check_place(directory)
     _tell_scenario(console, scenario, load)
-    console.print(f"network   {net} ({why})")
-    _tell_costs(console, *_of(scenario, load, net, dilation), analysed, directory)
+    console.print(f"network   {platform.net} ({platform.reason})")
+    _tell_costs(console, *_of(scenario, load, platform), analysed, directory)
 
 
 def tell_sweep(
     console: Console,
     planned: Sequence[Job],
-    net: Net,
-    dilation: int,
+    platform: Platform,
     workers: int,
     directory: Path,
     analysed: bool,
@@ -68,18 +65,18 @@ def tell_sweep(
     looked_at = planned[::steps]
     found: list[tuple[Outlook, float]] = []
     for job in looked_at:
-        scenario = scenarios.load(job.scenario, **job.options)
+        scenario = job.checked()
         load = workload.load(scenario)
         duration_s(scenario, load)
         if not found:
             _tell_scenario(console, scenario, load)
-        found.append(_of(scenario, load, net, dilation))
-    workers = 1 if net == "mininet" else min(workers, len(planned), os.cpu_count() or 1)
+        found.append(_of(scenario, load, platform))
+    workers = 1 if platform.net == "mininet" else min(workers, len(planned), os.cpu_count() or 1)
     times = len(planned) / len(looked_at)
     costs = Outlook(*(times * sum(column) for column in zip(*(each for each, _ in found), strict=True)))
     seconds = times * sum(each for _, each in found) / workers
     said = f"{workers} at a time" if workers > 1 else "one after the other"
-    console.print(f"sweep     {several(len(planned), 'run')}, {said}, {net}")
+    console.print(f"sweep     {several(len(planned), 'run')}, {said}, {platform.net}")
     _tell_costs(console, costs, seconds, analysed, directory)
 
 
@@ -116,13 +113,13 @@ def _tell_scenario(console: Console, scenario: Scenario, load: Workload) -> None
     console.print(f"time      {duration_s(scenario, load):.1f} s on the run's clock, under each")
 
 
-def _of(scenario: Scenario, load: Workload, net: Net, dilation: int) -> tuple[Outlook, float]:
+def _of(scenario: Scenario, load: Workload, platform: Platform) -> tuple[Outlook, float]:
     """Return what a run costs, and how long it takes without its analysis, s."""
     expected = outlook.expected(scenario, load)
-    if net == "emulated":
+    if platform.net == "emulated":
         return expected, expected.run_s
     around = _MININET_S + _MININET_S_PER_NODE * len(scenario.network.nodes)
-    return expected, (dilation * duration_s(scenario, load) + around) * len(scenario.layerings)
+    return expected, (platform.dilation * duration_s(scenario, load) + around) * len(scenario.layerings)
 
 
 def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:

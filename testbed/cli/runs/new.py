@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from analysis.files import write_whole
+from base.files import write_whole
 from testbed.errors import UserError, shown
 from testbed.scenario.reader import STARTING_FILE
 

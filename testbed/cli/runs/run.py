@@ -1,15 +1,12 @@
 """`feednet run`: a scenario once, or many times."""
 
 import json
-import os
 import shlex
 import sys
 import time
-from collections.abc import Callable
-from datetime import datetime
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -24,11 +21,14 @@ from testbed.cli.runs.dry_run import tell_run, tell_sweep
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
 from testbed.experiment import code
-from testbed.experiment import run as running
 from testbed.experiment import sweep as sweeping
-from testbed.experiment.sweep_directory import Job, opened
+from testbed.experiment.options import RunOptions
+from testbed.experiment.platform import MOST_DILATION, Platform
+from testbed.experiment.sweep_directory import opened
+from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
+from testbed.scenario.model import Scenario
 
 
 @click.command()
@@ -52,12 +52,14 @@ from testbed.scenario import reader as scenarios
 )
 @click.option(
     "--dilation",
-    type=click.IntRange(1, running.MOST_DILATION),
+    type=click.IntRange(1, MOST_DILATION),
     default=1,
     show_default=True,
     help="Seconds of the machine for each second of a run in Mininet; gives nodes more processor time.",
 )
-@click.option("--loss", type=Number(0, 100), help="Share of frames that every link loses, percent.")
+@click.option(
+    "--loss", "loss_percent", type=Number(0, 100), help="Share of frames that every link loses, percent."
+)
 @click.option(
     "--topology",
     "topology_file",
@@ -121,104 +123,53 @@ from testbed.scenario import reader as scenarios
     help="Also run code from outside SCENARIO's directory, or from a bundle: strategies and programs.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be run, how long, how large; write nothing.")
-def run(
-    scenario: str,
-    feed: Path | None,
-    items: int | None,
-    seed: int | None,
-    net: running.Net | Literal["auto"],
-    impairment: running.Impairment,
-    dilation: int,
-    loss: float | None,
-    topology_file: Path | None,
-    publisher: str | None,
-    subscribers: str | None,
-    layerings: tuple[str, ...],
-    settings: tuple[str, ...],
-    strategy: str | None,
-    strategy_files: tuple[str, ...],
-    out: Path | None,
-    master: str | None,
-    engine: str,
-    all_tables: bool,
-    no_report: bool,
-    hold: bool,
-    sweeps: tuple[str, ...],
-    repeat: int,
-    jobs: int | None,
-    on_spark: bool,
-    trust: bool,
-    dry_run: bool,
-) -> None:
+def run(scenario: str, settings: tuple[str, ...], **typed: Any) -> None:
     """Run SCENARIO (a name from `feednet list`, or a .toml file) and write its report.
 
     With --sweep or --repeat: many times, and write a page that compares the runs.
     """
-    options: dict[str, Any] = {
-        "seed": seed,
-        "layerings": layerings or None,
-        "feed": str(feed) if feed else None,
-        "items": items,
-        "topology_file": str(topology_file) if topology_file else None,
-        "loss_percent": loss,
-        "publisher": publisher,
-        "subscribers": subscribers,
-        "parameters": _parse_settings(settings),
-        "strategy": strategy,
-        "strategy_files": strategy_files,
-    }
-    if (jobs or on_spark) and not sweeps and repeat == 1:
-        raise UserError("--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat")
-    if jobs and on_spark:
-        raise UserError("--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out")
-    if master is not None and no_report and not on_spark:
-        raise UserError(f"--master {shown(master)}: only the analysis runs on Spark; leave --no-report out")
-    if engine != "auto" and no_report:
-        raise UserError(f"--engine {engine}: only the analysis has an engine; leave --no-report out")
-    if engine == "sail" and on_spark:
-        raise UserError("--engine sail: --on-spark runs all of it on Spark; leave one out")
-    if all_tables and (no_report or sweeps or repeat > 1):
-        many = "--no-report out" if no_report else "it out; of many runs no tables are kept"
-        raise UserError(f"--all-tables: only the report of one run has tables; leave {many}")
-    if hold and (sweeps or repeat > 1):
-        raise UserError("--hold: one run is held, and not many; leave --sweep and --repeat out")
-    if sweeps or repeat > 1:
-        asked: running.Net = "mininet" if net == "mininet" else "emulated"
-        where, why = running.choose_net(asked, impairment, dilation)
-        if where == "mininet" and (jobs or on_spark):
-            raise UserError("--jobs, --on-spark: runs over Mininet go one after the other; leave them out")
-        boxed = (
-            partial(sweeping.run_over_mininet, why=why, impairment=impairment, dilation=dilation)
-            if where == "mininet"
-            else None
-        )
-        axes = [sweeping.parse_axis(text) for text in sweeps]
-        planned = sweeping.plan(scenario, axes, repeat, options, _words({"seed"}))
-        chosen = scenarios.load(scenario, **planned[0].options)
-        directory = out or Path("runs") / f"{chosen.name}-sweep-{datetime.now():%Y%m%d-%H%M%S}"
-        workers = jobs or os.cpu_count() or 1
-        if dry_run:
-            tell_sweep(console, planned, where, dilation, workers, directory, not no_report)
-            return
-        if not trust:
-            code.admit(*scenarios.read(scenario))
-        for job in planned if chosen.strategy_files else ():
-            code.load(scenarios.load(job.scenario, **job.options))
-        _sweep(chosen.title, planned, directory, workers, master, engine, on_spark, no_report, boxed)
-        return
-    experiment = Experiment.load(scenario, **options)
+    options = RunOptions(parameters=_parse_settings(settings), **typed)
+    (_run_many if options.is_many else _run_one)(scenario, options)
+
+
+def _run_one(scenario: str, options: RunOptions) -> None:
+    experiment = Experiment.load(scenario, options)
     chosen, load = experiment.scenario, experiment.workload
     seconds = experiment.duration_s
-    where, why = running.choose_net(net, impairment, dilation)
-    if not no_report and not dry_run:
-        check_analysis(engine, master, "; or run with --no-report")
-    directory = out or experiment.directory()
-    if dry_run:
-        tell_run(console, chosen, load, where, why, dilation, directory, not no_report)
+    platform = options.platform()
+    if not options.no_report and not options.dry_run:
+        check_analysis(options.engine, options.master, "; or run with --no-report")
+    # Its name has the time: it is asked for once.
+    options = replace(options, out=options.directory(chosen))
+    assert options.out is not None
+    if options.dry_run:
+        tell_run(console, chosen, load, platform, options.out, not options.no_report)
         return
+    _tell_begin(chosen, load, options, platform)
+    width = max(map(len, chosen.layerings))
+    count = len(chosen.layerings)
+    numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
+    with staged(console) as stage:
+        experiment.run_with(
+            options,
+            command=shlex.join([*_words({"net"}), "--net", platform.net]),
+            progress=lambda name: stage(
+                f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
+                seconds * platform.dilation if platform.net == "mininet" else None,
+            ),
+            advance=stage.advance,
+        )
+    if options.no_report:
+        console.print(f"captures  {options.out}")
+    else:
+        write_report(options.out, options.master, options.engine, options.all_tables)
+
+
+def _tell_begin(chosen: Scenario, load: Workload, options: RunOptions, platform: Platform) -> None:
     console.print(chosen.title, style="bold")
-    slower = f", {dilation} seconds for each second of the run" if dilation > 1 else ""
-    console.print(f"network   {where} ({why}){slower}")
+    slow = platform.dilation
+    slower = f", {slow} seconds for each second of the run" if slow > 1 else ""
+    console.print(f"network   {platform.net} ({platform.reason}){slower}")
     made = "a generated feed" if chosen.feed_count == 1 else f"{chosen.feed_count} generated feeds"
     source = chosen.workload.feed or made
     following = len(chosen.subscribers)
@@ -226,35 +177,58 @@ def run(
         f"workload  {several(load.items, 'message')} of {source}, {several(following, 'subscriber')}"
     )
     others = len(chosen.network.nodes) - len(chosen.sources)
-    if topology_file and subscribers is None and following < others:
+    if options.topology_file and options.subscribers is None and following < others:
         console.print(
             f"hint      {following} of {others} nodes subscribe, those with one link;"
             f" --subscribers takes all, a number or names, --publisher another node than {chosen.publisher}"
         )
-    if hold:
-        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {directory} NODE")
-    width = max(map(len, chosen.layerings))
-    count = len(chosen.layerings)
-    numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
-    with staged(console) as stage:
-        experiment.run(
-            directory,
-            net=net,
-            impairment=impairment,
-            dilation=dilation,
-            command=shlex.join([*_words({"net"}), "--net", where]),
-            is_held=hold,
-            is_trusted=trust,
-            progress=lambda name: stage(
-                f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
-                seconds * dilation if where == "mininet" else None,
-            ),
-            advance=stage.advance,
-        )
-    if no_report:
-        console.print(f"captures  {directory}")
-    else:
-        write_report(directory, master, engine, all_tables)
+    if options.hold:
+        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {options.out} NODE")
+
+
+def _run_many(scenario: str, options: RunOptions) -> None:
+    platform = options.platform()
+    planned = sweeping.plan(scenario, options, _words({"seed"}))
+    chosen = planned[0].checked()
+    directory = options.directory(chosen)
+    if options.dry_run:
+        tell_sweep(console, planned, platform, options.workers, directory, not options.no_report)
+        return
+    if not options.trust:
+        code.admit(*scenarios.read(scenario))
+    for job in planned if chosen.strategy_files else ():
+        code.load(job.checked())
+    engine = "spark" if options.on_spark else options.engine  # whose session there is then
+    if options.on_spark or not options.no_report:
+        check_analysis(engine, options.master, "" if options.on_spark else "; or run with --no-report")
+    with opened(planned, directory, platform.net) as left, counted(console, "sweep") as show:
+        console.print(chosen.title, style="bold")
+        console.print(f"sweep     {several(len(planned), 'run')} {_where(options, platform, len(planned))}")
+        if len(left) < len(planned):
+            console.print(f"kept      {several(len(planned) - len(left), 'run')} from before")
+        since = time.monotonic()
+        if left and platform.net == "mininet":
+            sweeping.run_over_mininet(left, directory, platform, show)
+        elif left and options.on_spark:
+            sweeping.emulate_on_spark(left, directory, options.master, show)
+        elif left:
+            sweeping.emulate_all(left, directory, options.workers, show)
+        console.print(timed(f"ran       {several(len(left), 'run')}", time.monotonic() - since))
+        if options.no_report:
+            console.print(f"captures  {directory}")
+            return
+        since = time.monotonic()
+        command = shlex.join(["feednet", *sys.argv[1:]])
+        page = sweeping.measure(planned, directory, command, options.master, engine, show)
+        console.print(timed("analysis  measuring", time.monotonic() - since))
+    result("page", str(page))
+
+
+def _where(options: RunOptions, platform: Platform, count: int) -> str:
+    if platform.net == "mininet":
+        return "in Mininet, one after the other"
+    at_once = "as one Spark job" if options.on_spark else f"{min(options.workers, count)} at a time"
+    return f"in the emulator, {at_once}"
 
 
 _HOW = {
@@ -287,49 +261,6 @@ def _words(without: set[str]) -> list[str]:
                 text = f"{each:.12g}" if isinstance(each, float) else str(each)
                 words += [text] if isinstance(parameter, click.Argument) else [parameter.opts[0], text]
     return words
-
-
-def _sweep(
-    title: str,
-    planned: list[Job],
-    directory: Path,
-    workers: int,
-    master: str | None,
-    engine: str,
-    on_spark: bool,
-    no_report: bool,
-    boxed: Callable[..., None] | None,
-) -> None:
-    """Run the jobs of a sweep, over Mininet if `boxed` does that, and compare them."""
-    if on_spark or not no_report:
-        engine = "spark" if on_spark else engine  # whose session there is then
-        check_analysis(engine, master, "" if on_spark else "; or run with --no-report")
-    where = "as one Spark job" if on_spark else f"{min(workers, len(planned))} at a time"
-    where = "in Mininet, one after the other" if boxed else f"in the emulator, {where}"
-    with (
-        opened(planned, directory, "mininet" if boxed else "emulated") as left,
-        counted(console, "sweep") as show,
-    ):
-        console.print(title, style="bold")
-        console.print(f"sweep     {several(len(planned), 'run')} {where}")
-        if len(left) < len(planned):
-            console.print(f"kept      {several(len(planned) - len(left), 'run')} from before")
-        since = time.monotonic()
-        if boxed is not None and left:
-            boxed(left, directory, progress=show)
-        elif on_spark and left:
-            sweeping.emulate_on_spark(left, directory, master, show)
-        elif left:
-            sweeping.emulate_all(left, directory, workers, show)
-        console.print(timed(f"ran       {several(len(left), 'run')}", time.monotonic() - since))
-        if no_report:
-            console.print(f"captures  {directory}")
-            return
-        since = time.monotonic()
-        command = shlex.join(["feednet", *sys.argv[1:]])
-        page = sweeping.measure(planned, directory, command, master, engine, show)
-        console.print(timed("analysis  measuring", time.monotonic() - since))
-    result("page", str(page))
 
 
 def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:

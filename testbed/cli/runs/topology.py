@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from analysis.files import write_whole
 from analysis.report.words.numbers import several
+from base.files import write_whole
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import CHECKSUM
 from testbed.cli.completion import network

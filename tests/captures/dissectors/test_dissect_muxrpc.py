@@ -29,6 +29,7 @@ from ssb.transport.secure_stream import PLAIN_MARK
 from ssb_over_ndn.naming import log_name
 from testbed.cli.main import feednet
 from testbed.experiment import run as running
+from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
 from testbed.scenario.reader import load
 
@@ -180,7 +181,7 @@ def test_one_packet_of_each_kind(tmp_path: Path) -> None:
 
 def capture_of(directory: Path, *, encrypt: bool) -> Path:
     chosen = load("fanout", layerings=("ssb",), items=6, parameters={"ssb": {"encrypt": encrypt}})
-    running.run(chosen, workload.load(chosen), "emulated", "asked for", directory)
+    running.run(chosen, workload.load(chosen), EMULATED, directory)
     return directory / "ssb" / "capture.pcapng"
 
 

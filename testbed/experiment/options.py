@@ -1,0 +1,111 @@
+"""Options of a run, and of many runs: one object for `feednet run` and for Python."""
+
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from testbed.errors import UserError, shown
+from testbed.experiment.platform import Impairment, Net, Platform
+from testbed.scenario.model import Scenario
+from testbed.scenario.overrides import ScenarioOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ScenarioOptions):
+    """Options of a run; those of its scenario among them.
+
+    Attributes:
+        net: the kind of the platform; auto is Mininet where it can run, and the emulator for many runs.
+        impairment, dilation, hold: see Platform.
+        out: a directory to make; None for one in runs/, with a name of its own.
+        master, engine: of the analysis, as analysis.spark.engine has them.
+        all_tables: whether the analysis keeps the tables that its report does not show.
+        no_report: whether the analysis is left for later.
+        sweeps: axes of many runs, as testbed.experiment.sweep.parse_axis reads them.
+        repeat: seeds of each setting.
+        jobs: processes that run side by side; None for one a core.
+        on_spark: whether many runs are one Spark job.
+        trust: whether code from outside the scenario's own directory, or from a bundle, is run.
+        dry_run: whether the run is only told, and nothing written.
+
+    Raises UserError for options that contradict each other, or would change nothing.
+    """
+
+    net: Net | Literal["auto"] = "auto"
+    impairment: Impairment = "auto"
+    dilation: int = 1
+    hold: bool = False
+    out: Path | None = None
+    master: str | None = None
+    engine: str = "auto"
+    all_tables: bool = False
+    no_report: bool = False
+    sweeps: tuple[str, ...] = ()
+    repeat: int = 1
+    jobs: int | None = None
+    on_spark: bool = False
+    trust: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        side_by_side = bool(self.jobs or self.on_spark)
+        master, engine, many = self.master, self.engine, self.is_many
+        for is_wrong, text in (
+            (
+                side_by_side and not many,
+                "--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat",
+            ),
+            (
+                self.jobs and self.on_spark,
+                "--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out",
+            ),
+            (
+                master is not None and self.no_report and not self.on_spark,
+                f"--master {shown(master)}: only the analysis runs on Spark; leave --no-report out",
+            ),
+            (
+                engine != "auto" and self.no_report,
+                f"--engine {engine}: only the analysis has an engine; leave --no-report out",
+            ),
+            (
+                engine == "sail" and self.on_spark,
+                "--engine sail: --on-spark runs all of it on Spark; leave one out",
+            ),
+            (
+                self.all_tables and self.no_report,
+                "--all-tables: only the report of one run has tables; leave --no-report out",
+            ),
+            (
+                self.all_tables and many,
+                "--all-tables: only the report of one run has tables; leave it out; of many runs no tables"
+                " are kept",
+            ),
+            (self.hold and many, "--hold: one run is held, and not many; leave --sweep and --repeat out"),
+        ):
+            if is_wrong:
+                raise UserError(text)
+
+    @property
+    def is_many(self) -> bool:
+        """Whether they are of many runs."""
+        return bool(self.sweeps) or self.repeat > 1
+
+    @property
+    def workers(self) -> int:
+        """How many runs go side by side in the emulator."""
+        return self.jobs or os.cpu_count() or 1
+
+    def platform(self) -> Platform:
+        """Return the platform; raise UserError if there is none like that."""
+        net = "emulated" if self.is_many and self.net == "auto" else self.net
+        found = Platform.chosen(net, self.impairment, self.dilation, is_held=self.hold)
+        if found.net == "mininet" and (self.jobs or self.on_spark):
+            raise UserError("--jobs, --on-spark: runs over Mininet go one after the other; leave them out")
+        return found
+
+    def directory(self, scenario: Scenario) -> Path:
+        """Return where a run goes, or a sweep: by default runs/NAME-TIME or runs/NAME-sweep-TIME."""
+        kind = "-sweep" if self.is_many else ""
+        return self.out or Path("runs") / f"{scenario.name}{kind}-{datetime.now():%Y%m%d-%H%M%S}"

@@ -1,0 +1,98 @@
+"""The platform of a run: the emulator, or Mininet on this machine."""
+
+from typing import Literal, NamedTuple, Self
+
+from testbed.errors import UserError, shown
+from testbed.layerings.nodes import other_forwarder, stock_peer
+from testbed.scenario.model import Scenario
+from topologies.mininet import sandbox
+
+Net = Literal["emulated", "mininet"]
+Impairment = Literal["auto", "netem", "relay"]
+
+MOST_DILATION = 1000
+
+
+class Platform(NamedTuple):
+    """The platform of a run.
+
+    Attributes:
+        net: its kind.
+        reason: why it was chosen, in a few words.
+        impairment: what delays and loses frames, in Mininet.
+        dilation: seconds of the machine for each second of the run, in Mininet (captures.network.clock).
+        is_held: whether a run in Mininet goes on after its end, until it is told to end
+            (testbed.experiment.control) or interrupted.
+    """
+
+    net: Net
+    reason: str
+    impairment: Impairment = "auto"
+    dilation: int = 1
+    is_held: bool = False
+
+    @classmethod
+    def chosen(
+        cls,
+        net: Net | Literal["auto"],
+        impairment: Impairment = "auto",
+        dilation: int = 1,
+        *,
+        is_held: bool = False,
+    ) -> Self:
+        """Return the platform that is asked for; auto is Mininet where it can run.
+
+        Raises UserError, also for an impairment or a dilation that the emulator would not heed.
+        """
+        found = cls(*_available(net), impairment, dilation, is_held)
+        if type(dilation) is not int or not 1 <= dilation <= MOST_DILATION:
+            raise UserError(f"--dilation {dilation}: a whole number from 1 to {MOST_DILATION}")
+        for name, value, default in (("impairment", impairment, "auto"), ("dilation", dilation, 1)):
+            if found.net == "emulated" and value != default:
+                raise UserError(
+                    f"--{name} {value}: for Mininet only, and this would be emulated; leave it out, or add"
+                    " --net mininet"
+                )
+        return found
+
+    def check(self, scenario: Scenario) -> None:
+        """Raise UserError if a scenario cannot be run here."""
+        if scenario.stock_peers:
+            stock_peer.check()
+        for forwarder in scenario.other_forwarders.values():
+            other_forwarder.check(forwarder)
+        for place, program in _programs_in_real_time(scenario).items():
+            if self.net == "emulated":
+                raise UserError(f"{place}: {program} runs in real time, in Mininet only; {self.reason}")
+            if self.dilation > 1:
+                raise UserError(
+                    f"--dilation {self.dilation}: {program} ({place}) would not follow the slower clock"
+                )
+        if self.is_held and self.net == "emulated":
+            raise UserError(f"--hold: emulated nodes are not there to be entered; {self.reason}")
+        if self.is_held and len(scenario.layerings) > 1:
+            raise UserError("--hold: choose one --layering; it is held till Ctrl-C")
+
+
+EMULATED = Platform("emulated", "asked for")
+
+
+def _available(asked: Net | Literal["auto"]) -> tuple[Net, str]:
+    if asked == "emulated":
+        return "emulated", "asked for"
+    why_not = sandbox.why_not()
+    if why_not is None:
+        return "mininet", "asked for" if asked == "mininet" else "Mininet can run here"
+    if asked == "mininet":
+        raise UserError(f"Mininet cannot run here: {why_not}; or use --net emulated")
+    return "emulated", f"Mininet cannot run here: {why_not}"
+
+
+def _programs_in_real_time(scenario: Scenario) -> dict[str, str]:
+    """Return the programs beside feednet's own, by their place in the scenario."""
+    peers = {f"nodes.{node}.peer": stock_peer.SSB_SERVER for node in sorted(scenario.stock_peers)}
+    forwarders = {f"nodes.{node}.forwarder": name for node, name in scenario.other_forwarders.items()}
+    found = peers | forwarders
+    if scenario.programs:
+        found["[[programs]]"] = shown(" ".join(scenario.programs[0].run))
+    return found

@@ -1,0 +1,115 @@
+"""What a process of nodes and its parent tell each other while a run goes on."""
+
+import asyncio
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from captures.network.clock import Clock
+from testbed.layerings.nodes.node import Node, report_of
+from testbed.scenario.sections import Change
+from testbed.scenario.timeline import Awaited
+
+
+class Line:
+    """The connection of a process to its parent, which its nodes share.
+
+    Args:
+        connection: to the parent.
+        is_held: whether the run goes on after its end.
+        clock: of the run.
+
+    Attributes:
+        watches: of the nodes that run, by name.
+    """
+
+    def __init__(self, connection: Connection, is_held: bool, clock: Clock) -> None:
+        self.connection = connection
+        self.is_held = is_held
+        self.clock = clock
+        self.watches: dict[str, Watch] = {}
+
+    def hear(self) -> None:
+        """Take in what the parent says: what has happened, what it asks, or that it is over."""
+        said = self.connection.recv()
+        if said == "state":
+            self.connection.send(("state", {name: watch.report() for name, watch in self.watches.items()}))
+        elif said == "end":
+            for watch in self.watches.values():
+                watch.end_now()
+        elif said.node is not None:
+            self.watches[said.node].end_now()
+        else:
+            for end in said.ends:
+                if end in self.watches:
+                    self.watches[end].listener(said)
+
+
+class Watch:
+    """Tells the parent what a node has got, as long as something waits for that, and hears what comes of it.
+
+    Args:
+        node: the node.
+        awaited: what waits.
+        line: to the parent.
+
+    Attributes:
+        events: of the node, as far as they have been looked at.
+        listener: takes in that a link of the node is down, or up again.
+        clock: of the run.
+    """
+
+    def __init__(self, node: Node, awaited: Awaited, line: Line) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.clock = line.clock
+        self.listener: Callable[[Change], None] = lambda _: None
+        self._node, self._awaited, self._line = node, awaited, line
+        self._has_ended = False
+        self._sleeping: asyncio.Future[None] | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the run goes on after its end."""
+        return self._line.is_held
+
+    def begin(self, listener: Callable[[Change], None]) -> None:
+        """Let the node hear what happens to its links besides the timeline."""
+        self.listener = listener
+        self._line.watches[self._node.name] = self
+        asyncio.get_running_loop().add_reader(self._line.connection, self._line.hear)
+
+    def end(self) -> None:
+        """Let the node hear nothing more."""
+        self._line.watches.pop(self._node.name, None)
+
+    def look(self) -> None:
+        """Look at what has been delivered."""
+        if self._awaited:
+            self.events += self._node.take_events()
+            if self._awaited.take(self._node.state.delivered):
+                self._line.connection.send(("delivered", dict(self._node.state.delivered)))
+
+    def report(self) -> dict[str, Any]:
+        """Return the node's state."""
+        self.events += self._node.take_events()
+        return report_of(self._node, self.clock.now())
+
+    def end_now(self) -> None:
+        """Let the node end before its time, or a run that is held."""
+        self._has_ended = True
+        self._wake()
+
+    async def sleep(self, until: int | None) -> bool:
+        """Sleep until a time, ns, or without one for ever; return whether the node is to end before."""
+        loop = asyncio.get_running_loop()
+        if not self._has_ended:
+            self._sleeping = loop.create_future()
+            late = None if until is None else loop.call_later((until - self.clock.now()) / 1e9, self._wake)
+            await self._sleeping
+            if late is not None:
+                late.cancel()
+        return self._has_ended
+
+    def _wake(self) -> None:
+        if self._sleeping is not None and not self._sleeping.done():
+            self._sleeping.set_result(None)
