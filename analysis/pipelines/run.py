@@ -259,27 +259,15 @@ def _prepared(
     packets = read_parquet(spark, wire, PACKETS.spark)
     streams = read_parquet(spark, beside(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(beside, wire))
-    breaks = frame(spark, known.breaks)
-
-    def others() -> list[DataFrame]:
-        known_tables = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
-        return [frame(spark, table) for table in known_tables]
-
-    def joined() -> DataFrame:
-        whole = reassemble(packets, breaks, here=small)
-        # What many cores follow is in files by node.
-        write_by_time(whole, tables / _MESSAGES, BY[:1] if small else BY[:2], here=small)
-        return read_parquet(spark, tables / _MESSAGES, whole.schema).where(F.col("kind").isin(*MESSAGES))
-
-    messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(joined, others)
+    others = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
+    messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
+        lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES, here=small),
+        lambda: [frame(spark, table) for table in others],
+    )
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        over_streams = protocol_messages.item_sizes(protocol_messages.items(seen))
-        found = item_sizes(messages).unionByName(over_streams)
-        if any(case.run.manifest.nodes("gateway") for case in cases.values()):
-            found = least_sizes(found)
-        sizes = settle(found, tables / "items.parquet", here=small)
+        sizes = settle(_item_sizes(messages, seen, cases), tables / "items.parquet", here=small)
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
         return sizes, settle(bounded, tables / "latency.parquet", here=small)
 
@@ -312,6 +300,21 @@ def _prepared(
             sampled=_sampled(cases, known),
             collected={},
         )
+
+
+def _joined(packets: DataFrame, breaks: DataFrame, path: Path, *, here: bool) -> DataFrame:
+    """Write the messages that packets are, or are parts of; return those of NDN."""
+    whole = reassemble(packets, breaks, here=here)
+    # What many cores follow is in files by node.
+    write_by_time(whole, path, BY[:1] if here else BY[:2], here=here)
+    return read_parquet(packets.sparkSession, path, whole.schema).where(F.col("kind").isin(*MESSAGES))
+
+
+def _item_sizes(messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
+    over_streams = protocol_messages.item_sizes(protocol_messages.items(seen))
+    found = item_sizes(messages).unionByName(over_streams)
+    is_mixed = any(case.run.manifest.nodes("gateway") for case in cases.values())
+    return least_sizes(found) if is_mixed else found
 
 
 def _sampled(cases: Cases, known: Setting) -> dict[str, Rows]:

@@ -202,7 +202,10 @@ def _state_plots(shown: _Shown) -> tuple[list[Figure | None], int]:
     nodes = [node.name for node in manifest.topology.nodes]
     curves, summary = tables["state_curves"], tables["state_summary"]
     over_time, hidden = state.over_time(curves, summary, nodes, manifest, word=shown.held)
-    plots = [over_time, state.heat(tables["state_heat"], summary, nodes, manifest, shown.held)]
+    plots: list[Figure | None] = [
+        over_time,
+        state.heat(tables["state_heat"], summary, nodes, manifest, shown.held),
+    ]
     if with_pits.layerings:
         outcomes = {(row["layering"], outcome): row[outcome] for row in shown.ended for outcome in OUTCOMES}
         plots += [
