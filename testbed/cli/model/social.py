@@ -146,8 +146,7 @@ def _write_page(
         "Social networks, generated and real",
         [
             f"{len(found)} networks of {pretty(peers)} people, grown as scenarios grow them ({settings}),"
-            " beside what"
-            " has been published of real ones."
+            " beside what has been published of real ones."
         ],
         _SERIES,
         [
@@ -169,15 +168,12 @@ def _write_page(
 
 
 _DEFINITIONS = (
-    "Exponents: P(x) is in proportion to x^-exponent in the tail, fitted by maximum likelihood with the"
-    " start of the tail"
-    " that fits best (Clauset, Shalizi and Newman 2009). Activity of exponent s by rank has the exponent 1"
-    " + 1/s. Clustering:"
-    " how likely two neighbours of a person are neighbours, follows counting in both directions; as a mean"
-    " of people, or"
-    " over all pairs of neighbours. Distances: along follows in both directions, between those who can"
-    " reach each other."
-    " ±: half the 95 % confidence interval over networks (Student’s t)."
+    "Exponents: P(x) is in proportion to x^-exponent in the tail, fitted by maximum likelihood with the start"
+    " of the tail that fits best (Clauset, Shalizi and Newman 2009). Activity of exponent s by rank has the"
+    " exponent 1 + 1/s. Clustering: how likely two neighbours of a person are neighbours, follows counting in"
+    " both directions; as a mean of people, or over all pairs of neighbours. Distances: along follows in both"
+    " directions, between those who can reach each other. ±: half the 95 % confidence interval over networks"
+    " (Student’s t)."
 )
 
 

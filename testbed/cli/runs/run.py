@@ -4,7 +4,6 @@ import json
 import shlex
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,19 +138,22 @@ def _run_one(scenario: str, options: RunOptions) -> None:
     platform = options.platform()
     if not options.no_report and not options.dry_run:
         check_analysis(options.engine, options.master, "; or run with --no-report")
-    # Its name has the time: it is asked for once.
-    options = replace(options, out=options.directory(chosen))
-    assert options.out is not None
+    directory = options.directory(chosen)
     if options.dry_run:
-        tell_run(console, chosen, load, platform, options.out, not options.no_report)
+        tell_run(console, chosen, load, platform, directory, not options.no_report)
         return
-    _tell_begin(chosen, load, options, platform)
+    _tell_begin(chosen, load, options, platform, directory)
     width = max(map(len, chosen.layerings))
     count = len(chosen.layerings)
     numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
     with staged(console) as stage:
-        experiment.run_with(
-            options,
+        experiment.run(
+            directory,
+            net=options.net,
+            impairment=options.impairment,
+            dilation=options.dilation,
+            is_held=options.hold,
+            is_trusted=options.trust,
             command=shlex.join([*_words({"net"}), "--net", platform.net]),
             progress=lambda name: stage(
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
@@ -160,12 +162,14 @@ def _run_one(scenario: str, options: RunOptions) -> None:
             advance=stage.advance,
         )
     if options.no_report:
-        console.print(f"captures  {options.out}")
+        console.print(f"captures  {directory}")
     else:
-        write_report(options.out, options.master, options.engine, options.all_tables)
+        write_report(directory, options.master, options.engine, options.all_tables)
 
 
-def _tell_begin(chosen: Scenario, load: Workload, options: RunOptions, platform: Platform) -> None:
+def _tell_begin(
+    chosen: Scenario, load: Workload, options: RunOptions, platform: Platform, directory: Path
+) -> None:
     console.print(chosen.title, style="bold")
     slow = platform.dilation
     slower = f", {slow} seconds for each second of the run" if slow > 1 else ""
@@ -183,7 +187,7 @@ def _tell_begin(chosen: Scenario, load: Workload, options: RunOptions, platform:
             f" --subscribers takes all, a number or names, --publisher another node than {chosen.publisher}"
         )
     if options.hold:
-        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {options.out} NODE")
+        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {directory} NODE")
 
 
 def _run_many(scenario: str, options: RunOptions) -> None:
