@@ -23,12 +23,7 @@ def named(path: Path) -> Path:
 
 @contextmanager
 def whole_file(
-    path: Path,
-    *,
-    mode: int = 0o666,
-    is_durable: bool = False,
-    is_sole: bool = False,
-    is_new: bool = False,
+    path: Path, *, mode: int = 0o666, is_durable: bool = False, is_sole: bool = False, is_new: bool = False
 ) -> Iterator[Path]:
     """Yield the path of an empty file, which gets the name `path` if the block succeeds, else is removed.
 

@@ -48,7 +48,7 @@ from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings
-from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
+from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
 from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, beside, extract, tables_beside
@@ -219,20 +219,20 @@ class Prepared(NamedTuple):
 def _decoded(
     pieces: Sequence[Reading],
     wire: Path,
-    begin: Callable[[], SparkSession],
-    engine: str,
+    chosen: EngineChoice,
     progress: Progress,
     *,
-    here: bool,
+    small: bool,
+    quick: bool,
 ) -> SparkSession:
-    """Write the tables of packets, `wire` and those beside it; return the session that `begin` begins."""
+    """Write the tables of packets, `wire` and those beside it; return the engine's session."""
     for old in (wire, *(beside(wire, name) for name in tables_beside())):
         shutil.rmtree(old, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
-        early = aside.submit(extract, pieces, wire, BY[:1], None) if here else None
-        progress(f"starting {engine}")
-        spark = begin()
+        early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None
+        progress(f"starting {chosen}")
+        spark = session(chosen, small=small, quick=quick)
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
             strictly(report.path, report.damages)
@@ -254,8 +254,7 @@ def _prepared(
     known = setting(cases)
     tables.mkdir(parents=True, exist_ok=True)
     wire = tables / "packets.parquet"
-    begin = partial(session, chosen, small=small, quick=size <= QUICK_BYTES)
-    spark = _decoded(pieces, wire, begin, f"{chosen}", progress, here=small)
+    spark = _decoded(pieces, wire, chosen, progress, small=small, quick=size <= QUICK_BYTES)
     packets = read_parquet(spark, wire, PACKETS.spark)
     streams = read_parquet(spark, beside(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(beside, wire))

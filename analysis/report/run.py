@@ -184,10 +184,7 @@ def _plots(given: _Given) -> tuple[dict[str, list[Figure]], int]:
         ]
         if tables["causes"]
         else [],
-        "tiny": [
-            tiny.causes(tables["tiny_sent"], manifest),
-            tiny.storage(tables["tiny_stored"], manifest),
-        ]
+        "tiny": [tiny.causes(tables["tiny_sent"], manifest), tiny.storage(tables["tiny_stored"], manifest)]
         if tables["tiny_sent"]
         else [],
         "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]
@@ -323,10 +320,7 @@ def _carried(
 
 
 def _why(
-    metric: Metric,
-    layering: str,
-    values: dict[tuple[str, str], float | None],
-    left_out: dict[str, str],
+    metric: Metric, layering: str, values: dict[tuple[str, str], float | None], left_out: dict[str, str]
 ) -> str:
     """Say why a value is not there, or is not set beside others, "" if it is."""
     prefix, _, quantile = metric.key.rpartition("_")

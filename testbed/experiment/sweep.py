@@ -116,10 +116,14 @@ def _typed(value: Any) -> str:
 
 def emulate(job: Job, directory: Path) -> str:
     """Run a job into its directory; return its place. Raises UserError."""
-    chosen = job.checked()
-    platform = Platform("emulated", "a sweep")
-    running.run(chosen, workload.load(chosen), platform, directory / job.place, command=job.command)
+    _run(job, directory, Platform("emulated", "a sweep"))
     return job.place
+
+
+def _run(job: Job, directory: Path, platform: Platform, tell: Callable[[str], None] = lambda _: None) -> None:
+    chosen = job.checked()
+    load, place = workload.load(chosen), directory / job.place
+    running.run(chosen, load, platform, place, command=job.command, progress=tell)
 
 
 def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Progress) -> None:
@@ -139,15 +143,11 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
 def run_over_mininet(jobs: Sequence[Job], directory: Path, platform: Platform, progress: Progress) -> None:
     """Run all jobs over Mininet, one after the other; raise UserError."""
     for done, job in enumerate(jobs):
-        chosen = job.checked()
-        running.run(
-            chosen,
-            workload.load(chosen),
-            platform,
-            directory / job.place,
-            command=job.command,
-            progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
-        )
+
+        def tell(name: str, done: int = done, place: str = job.place) -> None:
+            progress(done, len(jobs), f"{place} {name}")
+
+        _run(job, directory, platform, tell)
     progress(len(jobs), len(jobs), "")
 
 

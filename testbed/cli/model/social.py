@@ -24,11 +24,7 @@ from testbed.ladder.traits import PUBLISHED, SOURCES, TRAITS, Measured, measure
 from testbed.scenario.sections import FollowGraph
 
 _SERIES = ("followers", "follows", "activity")
-_COUNTED = {
-    "followers": "followers",
-    "follows": "people followed",
-    "activity": "messages written",
-}
+_COUNTED = {"followers": "followers", "follows": "people followed", "activity": "messages written"}
 
 
 @click.command()
@@ -49,12 +45,7 @@ _COUNTED = {
 @many_runs(10, "Networks.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/social-TIME.")
 def social(
-    peers: int,
-    people: FollowGraph,
-    activity: float,
-    messages: int,
-    wanted: Runs,
-    out: Path | None,
+    peers: int, people: FollowGraph, activity: float, messages: int, wanted: Runs, out: Path | None
 ) -> None:
     """Grow social networks as scenarios do, measure them, and set real ones beside them.
 

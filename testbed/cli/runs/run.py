@@ -4,6 +4,7 @@ import json
 import shlex
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario.model import Scenario
+from testbed.scenario.overrides import ScenarioOptions
 
 
 @click.command()
@@ -235,21 +237,9 @@ def _where(options: RunOptions, platform: Platform, count: int) -> str:
     return f"in the emulator, {at_once}"
 
 
-_HOW = {
-    "out",
-    "hold",
-    "master",
-    "engine",
-    "all_tables",
-    "no_report",
-    "sweeps",
-    "repeat",
-    "jobs",
-    "on_spark",
-    "trust",
-    "dry_run",
-}
-"""Parameters of `run` that say how it is run, and not what."""
+_HOW = {each.name for each in fields(RunOptions)} - {each.name for each in fields(ScenarioOptions)}
+_HOW -= {"net", "impairment", "dilation"}
+"""Options that say how a run is made, and not which."""
 
 
 def _words(without: set[str]) -> list[str]:
