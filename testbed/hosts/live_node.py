@@ -57,9 +57,8 @@ class LiveNode:
         self._scenario, self._timeline, self._watch = scenario, timeline, watch
         self._since = since
         self._beside = beside or Running(())
+        self._within = within
         self._cpu_before = 0
-        address = scenario.network.address(node.name)
-        self._sockets = Sockets(node.programs, address, watch.clock.steady(), within)
 
     async def run(self, forwarder: Path) -> None:
         """Run; `forwarder` is the socket at which programs find the forwarder of a node over NDN."""
@@ -68,7 +67,9 @@ class LiveNode:
         loop.set_exception_handler(
             lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
         )
-        end = self._end()
+        end, address = self._end(), self._scenario.network.address(self._node.name)
+        # Sockets belong to the loop that runs when they are made.
+        self._sockets = Sockets(self._node.programs, address, self._watch.clock.steady(), self._within)
         with ExitStack() as stack:
             stack.callback(self._sockets.close)
             await self._sockets.start()
