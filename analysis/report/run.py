@@ -83,19 +83,9 @@ def write_report(run: Run, tables: Tables) -> None:
 
 
 class _Given:
-    """What several parts of the page are made of.
-
-    Args:
-        manifest: of the run.
-        tables: of it.
-
-    Attributes:
-        values: metrics, by (metric, layering).
-        carried: see _carried().
-        with_pits: the manifest with those layerings alone whose nodes have PITs.
-        held: a word for what nodes hold.
-        ended: rows of the PIT entries that have ended, of all nodes of a layering.
-    """
+    """What several parts of the page are made of: `with_pits` is the manifest with the layerings alone whose
+    nodes have PITs, `held` a word for what nodes hold, and `ended` has rows of the PIT entries that have
+    ended, of all nodes of a layering."""
 
     def __init__(self, manifest: Manifest, tables: Tables) -> None:
         self.manifest, self.tables = manifest, tables

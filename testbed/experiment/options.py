@@ -22,8 +22,8 @@ class RunOptions(ScenarioOptions):
         impairment, dilation, hold: see Platform.
         out: a directory to make; None for one in runs/, with a name of its own.
         master, engine: of the analysis, as analysis.spark.engine has them.
-        all_tables: whether the analysis keeps the tables that its report does not show.
-        no_report: whether the analysis is left for later.
+        all_tables: whether the analysis keeps tables that its report does not show.
+        no_report: whether it is left for later.
         sweeps: axes of many runs, as testbed.experiment.sweep.parse_axis reads them.
         repeat: seeds of each setting.
         jobs: processes that run side by side; None for one a core.

@@ -21,6 +21,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from base.files import write_whole
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment.options import RunOptions
@@ -194,7 +195,7 @@ def measure(
     from analysis.metrics.study import Record, study
     from analysis.pipelines.compare import origin_of, record_of, write_sweep
     from analysis.pipelines.run import measure_cases
-    from analysis.report.study import write_study
+    from analysis.report.study import render_study
     from analysis.run.context import Case
     from analysis.run.manifest import Run
     from analysis.run.settings import settings_of
@@ -217,7 +218,7 @@ def measure(
     origin = origin_of(runs[0], measured, command, datetime.now(UTC).isoformat(timespec="seconds"))
     write_sweep(directory, first.scenario, first.title, origin, records)
     page = directory / "study.html"
-    write_study(page, study(first.scenario, first.title, records, [origin]))
+    write_whole(page, render_study(study(first.scenario, first.title, records, [origin])))
     return page
 
 

@@ -19,9 +19,6 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, sample_times
 
-_Agenda = Iterator[tuple[int, Callable[[], None]]]
-"""Times, ns, each with what is done then."""
-
 
 class LiveNode:
     """A node in real time, until the run's end, its next restart or stop.
@@ -56,6 +53,7 @@ class LiveNode:
         self._node = node
         self._scenario, self._timeline, self._watch = scenario, timeline, watch
         self._since = since
+        self._changes = [(at, change) for at, change in timeline.changes if since is None or at > since]
         self._beside = beside or Running(())
         self._within = within
         self._cpu_before = 0
@@ -89,25 +87,19 @@ class LiveNode:
         if failures:
             raise failures[0]
 
-    def _changes(self) -> Iterator[tuple[int, Change]]:
-        return ((at, change) for at, change in self._timeline.changes if self._is_ahead(at))
-
-    def _is_ahead(self, at: int) -> bool:
-        return self._since is None or at > self._since
-
     def _end(self) -> int:
-        own = (at for at, each in self._changes() if each.ends_programs and each.node == self._node.name)
+        own = (at for at, each in self._changes if each.ends_programs and each.node == self._node.name)
         return min(own, default=self._timeline.end)
 
-    def _agenda(self) -> _Agenda:
-        """Yield what comes, of one time in this order."""
+    def _agenda(self) -> Iterator[tuple[int, Callable[[], None]]]:
+        """Yield times, ns, and what is done then; of one time in this order."""
         node, name = self._node, self._node.name
         if self._since is None:
             yield self._timeline.start, self._begin
-        for at, change in self._changes():
+        for at, change in self._changes:
             if change.tells(name):
                 yield at, partial(self._set_link, change)
-        for at, change in self._changes():
+        for at, change in self._changes:
             if change.chooses(name) and isinstance(node, Choosing):
                 yield at, partial(self._choose, node, change)
         for at in sample_times(self._scenario, self._timeline):
@@ -115,7 +107,7 @@ class LiveNode:
                 yield at, self._observe
         if isinstance(node, Rerouted):
             for routes in self._timeline.routes:
-                if self._is_ahead(routes.time):
+                if self._since is None or routes.time > self._since:
                     yield routes.time, partial(self._reroute, node, routes)
 
     def _begin(self) -> None:

@@ -57,11 +57,14 @@ class ScenarioOptions:
 
     def overrides(self) -> list[Override]:
         """Return what is replaced. Raises UserError if two options set the same."""
+        network = _text(self.topology_file)
+        # A file's path may also be the name of a network of the library.
+        is_known = network in networks() and not Path(network or "").exists()
         options: dict[Key, tuple[str, Any]] = {
             ("seed",): ("seed", self.seed),
             ("workload", "feed"): ("feed", _text(self.feed)),
             ("workload", "items"): ("items", self.items),
-            ("topology", self._topology_key): ("topology", _text(self.topology_file)),
+            ("topology", "library" if is_known else "file"): ("topology", network),
             ("topology", "link", "loss_percent"): ("loss", self.loss_percent),
             ("publisher",): ("publisher", self.publisher),
             ("subscribers",): ("subscribers", self.subscribers),
@@ -87,13 +90,6 @@ class ScenarioOptions:
                 if _meet(each.path, other.path):
                     raise UserError(f"{each.text}, {other.text}: both say the same; leave one of them out")
         return found
-
-    @property
-    def _topology_key(self) -> str:
-        """The key of [topology] that --topology sets: a file's path may also be a network's name."""
-        name = _text(self.topology_file)
-        is_known = name in networks() and not Path(name or "").exists()
-        return "library" if is_known else "file"
 
 
 def _text(path: str | PathLike[str] | None) -> str | None:
