@@ -106,6 +106,10 @@ class Experiment:
         """How long one layering runs, on the run's clock."""
         return running.duration_s(self.scenario, self.workload)
 
+    def directory(self) -> Path:
+        """Return where a run goes that nobody has given a directory."""
+        return RunOptions().directory(self.scenario)
+
     def run(
         self,
         directory: str | Path | None = None,
@@ -131,11 +135,11 @@ class Experiment:
         same run. `progress` is told the layering that begins, `advance` the share of it that is done, from 0
         to 1, in the emulator only.
         """
-        out = None if directory is None else Path(directory)
-        options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held, out=out)
+        options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held)
         if not is_trusted:
             code.admit(self._read, self._path)
-        platform, place = options.platform(), options.directory(self.scenario)
+        platform = options.platform()
+        place = self.directory() if directory is None else Path(directory)
         running.run(
             self.scenario,
             self.workload,

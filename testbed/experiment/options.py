@@ -21,13 +21,9 @@ class RunOptions(ScenarioOptions):
         net: the kind of the platform; auto is Mininet where it can run, and the emulator for many runs.
         impairment, dilation, hold: see Platform.
         out: a directory to make; None for one in runs/, with a name of its own.
-        master, engine: of the analysis, as analysis.spark.engine has them.
-        all_tables: whether the analysis keeps tables that its report does not show.
-        no_report: whether it is left for later.
-        sweeps: axes of many runs, as testbed.experiment.sweep.parse_axis reads them.
-        repeat: seeds of each setting.
-        jobs: processes that run side by side; None for one a core.
-        on_spark: whether many runs are one Spark job.
+        master, engine, all_tables, no_report: of the analysis.
+        sweeps, repeat: axes of many runs (testbed.experiment.sweep.parse_axis), and seeds of each setting.
+        jobs, on_spark: processes for many runs, None for one a core; or whether they are a Spark job.
         trust: whether code from outside the scenario's own directory, or from a bundle, is run.
         dry_run: whether the run is only told, and nothing written.
 

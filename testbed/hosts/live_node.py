@@ -24,9 +24,8 @@ class LiveNode:
     """A node in real time, until the run's end, its next restart or stop.
 
     Args:
-        node: the node.
+        node, watch: the node, and its watch.
         scenario, timeline: of the run.
-        watch: of the node.
         since: when it was started anew, ns; None if it was not.
         beside: programs that run beside it.
         within: see Sockets.

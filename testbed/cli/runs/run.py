@@ -207,9 +207,11 @@ def _run_many(scenario: str, options: RunOptions) -> None:
     engine = "spark" if options.on_spark else options.engine  # whose session there is then
     if options.on_spark or not options.no_report:
         check_analysis(engine, options.master, "" if options.on_spark else "; or run with --no-report")
+    where = "as one Spark job" if options.on_spark else f"{min(options.workers, len(planned))} at a time"
+    where = "in Mininet, one after the other" if platform.net == "mininet" else f"in the emulator, {where}"
     with opened(planned, directory, platform.net) as left, counted(console, "sweep") as show:
         console.print(chosen.title, style="bold")
-        console.print(f"sweep     {several(len(planned), 'run')} {_where(options, platform, len(planned))}")
+        console.print(f"sweep     {several(len(planned), 'run')} {where}")
         if len(left) < len(planned):
             console.print(f"kept      {several(len(planned) - len(left), 'run')} from before")
         since = time.monotonic()
@@ -228,13 +230,6 @@ def _run_many(scenario: str, options: RunOptions) -> None:
         page = sweeping.measure(planned, directory, command, options.master, engine, show)
         console.print(timed("analysis  measuring", time.monotonic() - since))
     result("page", str(page))
-
-
-def _where(options: RunOptions, platform: Platform, count: int) -> str:
-    if platform.net == "mininet":
-        return "in Mininet, one after the other"
-    at_once = "as one Spark job" if options.on_spark else f"{min(options.workers, count)} at a time"
-    return f"in the emulator, {at_once}"
 
 
 _HOW = {each.name for each in fields(RunOptions)} - {each.name for each in fields(ScenarioOptions)}
