@@ -231,7 +231,7 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
 
 class _Packets(NamedTuple):
     """IP packets: their rows; where they begin and end; the length of their headers; their headers, with the
-    first bytes of UDP or TCP after them; their addresses; and whether they are plain."""
+    first bytes of UDP or TCP after them; and whether they are plain."""
 
     rows: Ints
     at: Ints
