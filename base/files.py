@@ -23,12 +23,7 @@ def named(path: Path) -> Path:
 
 @contextmanager
 def whole_file(
-    path: Path,
-    *,
-    mode: int = 0o666,
-    is_durable: bool = False,
-    is_sole: bool = False,
-    is_new: bool = False,
+    path: Path, *, mode: int = 0o666, is_durable: bool = False, is_sole: bool = False, is_new: bool = False
 ) -> Iterator[Path]:
     """Yield the path of an empty file, which gets the name `path` if the block succeeds, else is removed.
 
@@ -81,9 +76,15 @@ def write_whole(
 
 
 def sync(path: Path) -> None:
-    """Make the content of a file durable, or the names in a directory. Raises OSError."""
+    """Make the content of a file durable, or the names in a directory, where its file system can do that.
+
+    Raises OSError.
+    """
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():
+            raise
     finally:
         os.close(file)

@@ -144,9 +144,12 @@ def decode_records(
         rows = every if (kinds == link_type).all() else np.flatnonzero(kinds == link_type)
         reached = _reach(octets, records, rows, link_type)
         slow[rows[reached.protocol < 0]] = True
+        over_ip = [
+            _ipv4(octets, records, *_of(IPV4, rows, reached)),
+            _ipv6(octets, records, *_of(IPV6, rows, reached)),
+        ]
         found = [
-            _ipv4(octets, records, *_of(IPV4, rows, reached), ports, columns, slow),
-            _ipv6(octets, records, *_of(IPV6, rows, reached), ports, columns, slow),
+            *(_transport(octets, records, packets, ports, columns, slow) for packets in over_ip),
             _ethernet(octets, records, *_of(NDN, rows, reached), link_type, columns, slow),
         ]
         has_vlan = (reached.vlan >= 0) & columns.has_text("transport")[rows]
@@ -228,7 +231,7 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
 
 class _Packets(NamedTuple):
     """IP packets: their rows; where they begin and end; the length of their headers; their headers, with the
-    first bytes of UDP or TCP after them; their addresses; and whether they are plain."""
+    first bytes of UDP or TCP after them; and whether they are plain."""
 
     rows: Ints
     at: Ints
@@ -261,31 +264,25 @@ class _Ends(NamedTuple):
         return _Ends(*(each[some] for each in self))
 
 
-def _ipv4(
-    octets: Octets, records: Records, rows: Ints, at: Ints, ports: Ports, columns: Columns, slow: Flags
-) -> _Payloads:
-    """Take IPv4 and UDP apart."""
+def _ipv4(octets: Octets, records: Records, rows: Ints, at: Ints) -> _Packets:
+    """Take IPv4 apart."""
     head = octets.rows(at, _IPV4_LAYOUT)
     total = head["total"].astype(np.int64)
     there = records.at[rows] + records.captured[rows]
     plain = (head["version"] == 0x45) & (at + _IPV4_HEADER <= there) & (total >= _IPV4_HEADER)
     carries = (head["protocol"] == UDP) | (head["protocol"] == TCP)
     plain &= ~carries | (head["fragment"] & 0x3FFF == 0)
-    packets = _Packets(rows, at, at + total, _IPV4_HEADER, head, plain)
-    return _transport(octets, records, packets, ports, columns, slow)
+    return _Packets(rows, at, at + total, _IPV4_HEADER, head, plain)
 
 
-def _ipv6(
-    octets: Octets, records: Records, rows: Ints, at: Ints, ports: Ports, columns: Columns, slow: Flags
-) -> _Payloads:
-    """Take IPv6 without extension headers, and UDP, apart."""
+def _ipv6(octets: Octets, records: Records, rows: Ints, at: Ints) -> _Packets:
+    """Take IPv6 without extension headers apart."""
     head = octets.rows(at, _IPV6_LAYOUT)
     end = at + _IPV6_HEADER + head["total"].astype(np.int64)
     there = records.at[rows] + records.captured[rows]
     plain = (head["version"] >> 4 == 6) & (at + _IPV6_HEADER <= there)
     plain &= ~_among(head["protocol"], EXTENSIONS)
-    packets = _Packets(rows, at, end, _IPV6_HEADER, head, plain)
-    return _transport(octets, records, packets, ports, columns, slow)
+    return _Packets(rows, at, end, _IPV6_HEADER, head, plain)
 
 
 def _transport(

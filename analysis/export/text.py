@@ -1,7 +1,5 @@
 """Comparisons as plain text, aligned, so that two of them can be told apart by eye or by diff."""
 
-from collections.abc import Sequence
-
 from analysis.files import Rows
 from analysis.metrics.agreement import agreement, difference_text
 from analysis.metrics.registry import METRICS, shown, why_unranked
@@ -20,19 +18,6 @@ def number(value: float | None, digits: int = 4) -> str:
         return f"{value:.0f}"
     text = f"{round(float(f'{value:.{digits}g}'), _DECIMALS) + 0.0:.{_DECIMALS}f}"  # no -0
     return text.rstrip("0").rstrip(".")
-
-
-def comparison_text(measures: Rows, layerings: Sequence[str]) -> str:
-    """Write the rows of analysis.metrics.registry.measure: a line a metric that some layering has a value
-    of."""
-    by_layering = {row["layering"]: row for row in measures}
-    lines = [["", "", *layerings]]
-    known = {(key, x) for x in layerings for key, value in by_layering[x].items() if value is not None}
-    for metric in shown(METRICS, known, layerings):
-        values = [by_layering[layering][metric.key] for layering in layerings]
-        if any(value is not None for value in values):
-            lines.append([metric.key, metric.unit, *map(number, values)])
-    return aligned(lines, left=2)
 
 
 HEADLINES = {

@@ -14,7 +14,7 @@ from analysis.files import read_rows
 from analysis.metrics.registry import METRICS
 from analysis.metrics.study import Origin, Record, Study, study
 from analysis.pipelines.run import analyze
-from analysis.report.study import write_study
+from analysis.report.study import render_study
 from analysis.run.keys import SOURCE
 from analysis.run.manifest import Run
 from analysis.run.settings import settings_of, version_of
@@ -140,7 +140,7 @@ def compare_runs(
     compared = study(*known, records, origins)
     if compared.runs < 2:
         raise AnalysisError(f"{directories[0]}: there is nothing to compare it with: give several runs")
-    write_study(page, compared)
+    write_whole(page, render_study(compared))
     return compared
 
 

@@ -48,7 +48,7 @@ from analysis.report.run import Tables, write_report
 from analysis.run.context import Case, Cases, Setting, Span, setting
 from analysis.run.manifest import Run
 from analysis.spark.batch_source import readings
-from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, choose, frame, session
+from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
 from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, beside, extract, tables_beside
@@ -219,20 +219,20 @@ class Prepared(NamedTuple):
 def _decoded(
     pieces: Sequence[Reading],
     wire: Path,
-    begin: Callable[[], SparkSession],
-    engine: str,
+    chosen: EngineChoice,
     progress: Progress,
     *,
-    here: bool,
+    small: bool,
+    quick: bool,
 ) -> SparkSession:
-    """Write the tables of packets, `wire` and those beside it; return the session that `begin` begins."""
+    """Write the tables of packets, `wire` and those beside it; return the engine's session."""
     for old in (wire, *(beside(wire, name) for name in tables_beside())):
         shutil.rmtree(old, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
-        early = aside.submit(extract, pieces, wire, BY[:1], None) if here else None
-        progress(f"starting {engine}")
-        spark = begin()
+        early = aside.submit(extract, pieces, wire, BY[:1], None) if small else None
+        progress(f"starting {chosen}")
+        spark = session(chosen, small=small, quick=quick)
         progress("decoding packets")
         for report in early.result() if early else extract(pieces, wire, BY[:1], spark):
             strictly(report.path, report.damages)
@@ -254,32 +254,19 @@ def _prepared(
     known = setting(cases)
     tables.mkdir(parents=True, exist_ok=True)
     wire = tables / "packets.parquet"
-    begin = partial(session, chosen, small=small, quick=size <= QUICK_BYTES)
-    spark = _decoded(pieces, wire, begin, f"{chosen}", progress, here=small)
+    spark = _decoded(pieces, wire, chosen, progress, small=small, quick=size <= QUICK_BYTES)
     packets = read_parquet(spark, wire, PACKETS.spark)
     streams = read_parquet(spark, beside(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
     seen = protocol_messages.seen(spark, partial(beside, wire))
-    breaks = frame(spark, known.breaks)
-
-    def others() -> list[DataFrame]:
-        known_tables = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
-        return [frame(spark, table) for table in known_tables]
-
-    def joined() -> DataFrame:
-        whole = reassemble(packets, breaks, here=small)
-        # What many cores follow is in files by node.
-        write_by_time(whole, tables / _MESSAGES, BY[:1] if small else BY[:2], here=small)
-        return read_parquet(spark, tables / _MESSAGES, whole.schema).where(F.col("kind").isin(*MESSAGES))
-
-    messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(joined, others)
+    others = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
+    messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
+        lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES, here=small),
+        lambda: [frame(spark, table) for table in others],
+    )
     progress("following every PIT")
 
     def latencies() -> tuple[DataFrame, DataFrame]:
-        over_streams = protocol_messages.item_sizes(protocol_messages.items(seen))
-        found = item_sizes(messages).unionByName(over_streams)
-        if any(case.run.manifest.nodes("gateway") for case in cases.values()):
-            found = least_sizes(found)
-        sizes = settle(found, tables / "items.parquet", here=small)
+        sizes = settle(_item_sizes(messages, seen, cases), tables / "items.parquet", here=small)
         bounded = with_bound(latency(application_events, feeds, nodes), sizes, hops)
         return sizes, settle(bounded, tables / "latency.parquet", here=small)
 
@@ -312,6 +299,21 @@ def _prepared(
             sampled=_sampled(cases, known),
             collected={},
         )
+
+
+def _joined(packets: DataFrame, breaks: DataFrame, path: Path, *, here: bool) -> DataFrame:
+    """Write the messages that packets are, or are parts of; return those of NDN."""
+    whole = reassemble(packets, breaks, here=here)
+    # What many cores follow is in files by node.
+    write_by_time(whole, path, BY[:1] if here else BY[:2], here=here)
+    return read_parquet(packets.sparkSession, path, whole.schema).where(F.col("kind").isin(*MESSAGES))
+
+
+def _item_sizes(messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame:
+    over_streams = protocol_messages.item_sizes(protocol_messages.items(seen))
+    found = item_sizes(messages).unionByName(over_streams)
+    is_mixed = any(case.run.manifest.nodes("gateway") for case in cases.values())
+    return least_sizes(found) if is_mixed else found
 
 
 def _sampled(cases: Cases, known: Setting) -> dict[str, Rows]:

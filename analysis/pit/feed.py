@@ -296,13 +296,7 @@ class FeedEntry(Entry):
         return min(ends, default=FOREVER)
 
     def pass_items(
-        self,
-        times: Ints,
-        is_in: Flags,
-        interfaces: Ints,
-        seqs: Ints,
-        evident: Flags,
-        names: list[str | None],
+        self, times: Ints, is_in: Flags, interfaces: Ints, seqs: Ints, evident: Flags, names: list[str | None]
     ) -> Ints | None:
         """Let items pass all at once if they are the next ones, each way, and use nothing up.
 

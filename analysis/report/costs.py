@@ -21,14 +21,9 @@ def write_costs(path: Path, study: Mapping[str, Any], command: str) -> None:
     title), connections and factor of the hub's part, unchanged (how many feeds); and as rows the points,
     slopes, talks and ratios of testbed.ladder.run.Costs, of which some may be empty.
     """
-    write_whole(path, render_costs(study, command))
-
-
-def render_costs(study: Mapping[str, Any], command: str) -> str:
-    """Return the page."""
     drawn = {axis: axis_figures(study, axis) for axis in dict.fromkeys(p["axis"] for p in study["points"])}
     ratios = ratio_figures(study)
-    return render_page(
+    text = render_page(
         "costs.html",
         [*ratios, *(item for items in drawn.values() for item in items)],
         {},
@@ -56,6 +51,7 @@ def render_costs(study: Mapping[str, Any], command: str) -> str:
         ratios=list(_ratio_rows(study["ratios"])),
         verdict=_verdict(study),
     )
+    write_whole(path, text)
 
 
 def _fixed(base: Mapping[str, int], axis: str) -> str:

@@ -18,13 +18,8 @@ def write_ladder(path: Path, tables: Sequence[Mapping[str, Any]], command: str) 
     protocols have given the same figures), and cells: row, column, mean, error, low, high, runs, paper and
     holds.
     """
-    write_whole(path, render_ladder(tables, command))
-
-
-def render_ladder(tables: Sequence[Mapping[str, Any]], command: str) -> str:
-    """Return the page."""
     drawn = {table["name"]: figures(table) for table in tables}
-    return render_page(
+    text = render_page(
         "ladder.html",
         [item for items in drawn.values() for item in items],
         {},
@@ -39,6 +34,7 @@ def render_ladder(tables: Sequence[Mapping[str, Any]], command: str) -> str:
         ],
         confidence=f"{tables[0]['confidence']:.0%}",
     )
+    write_whole(path, text)
 
 
 def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any] | None]]]:

@@ -82,20 +82,10 @@ def write_report(run: Run, tables: Tables) -> None:
     write_whole(run.report, render(run.manifest, tables))
 
 
-class _Shown:
-    """What several parts of the page are made of.
-
-    Args:
-        manifest: of the run.
-        tables: of it.
-
-    Attributes:
-        values: metrics, by (metric, layering).
-        carried: see _carried().
-        with_pits: the manifest with those layerings alone whose nodes have PITs.
-        held: a word for what nodes hold.
-        ended: rows of the PIT entries that have ended, of all nodes of a layering.
-    """
+class _Given:
+    """What several parts of the page are made of: `with_pits` is the manifest with the layerings alone whose
+    nodes have PITs, `held` a word for what nodes hold, and `ended` has rows of the PIT entries that have
+    ended, of all nodes of a layering."""
 
     def __init__(self, manifest: Manifest, tables: Tables) -> None:
         self.manifest, self.tables = manifest, tables
@@ -108,18 +98,18 @@ class _Shown:
 
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
-    shown = _Shown(manifest, tables)
+    given = _Given(manifest, tables)
     axes = rank(tables["comparison"], manifest.layerings)
     drawing = draw(manifest)
-    plots, hidden = _plots(shown)
+    plots, hidden = _plots(given)
     data = {
         "network": loads(
             drawing, tables["link_load"], tables["hop_delays"], manifest, manifest.topology.links
         )
     }
-    if shown.with_pits.layerings:
+    if given.with_pits.layerings:
         journeys, deliveries = tables.table("journeys"), tables.table("deliveries")
-        data["journeys"] = journey_data(journeys, deliveries, shown.with_pits)
+        data["journeys"] = journey_data(journeys, deliveries, given.with_pits)
     return page(
         "run.html",
         [item for group in plots.values() for item in group],
@@ -132,7 +122,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         axes=axes,
         rows=list(_compared_rows(tables["comparison"], manifest)),
         has_ratios=len(manifest.layerings) <= MOST_RATIOS,
-        unranked=unranked(shown.values, manifest.layerings),
+        unranked=unranked(given.values, manifest.layerings),
         times=_times(manifest),
         titles=manifest.titles,
         strategy=_strategy(manifest),
@@ -146,12 +136,12 @@ def render(manifest: Manifest, tables: Tables) -> str:
         first_items=_first_items(tables["first_items"], manifest),
         plots=plots,
         hidden=hidden,
-        counts=_counts_of(shown),
+        counts=_counts_of(given),
         unrecovered=Counter(row["layering"] for row in tables["losses"] if row["recovery_ns"] is None),
         truth=tables["pit_truth_summary"],
-        messages=_messages(tables["sent_messages"], shown.carried, manifest),
+        messages=_messages(tables["sent_messages"], given.carried, manifest),
         connections=_connections(tables["connections"]),
-        held=shown.held,
+        held=given.held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
         misbehaviour=tables["tiny_misbehaviour"],
@@ -162,10 +152,10 @@ def render(manifest: Manifest, tables: Tables) -> str:
     )
 
 
-def _plots(shown: _Shown) -> tuple[dict[str, list[Figure]], int]:
+def _plots(given: _Given) -> tuple[dict[str, list[Figure]], int]:
     """Return the figures, by section, and how many nodes those of state leave out."""
-    manifest, tables = shown.manifest, shown.tables
-    of_state, hidden = _state_plots(shown)
+    manifest, tables = given.manifest, given.tables
+    of_state, hidden = _state_plots(given)
     sections: dict[str, list[Figure | None]] = {
         "state": of_state,
         "latency": [
@@ -175,7 +165,7 @@ def _plots(shown: _Shown) -> tuple[dict[str, list[Figure]], int]:
             delay.first_item_cdf(tables["first_items"], manifest),
         ],
         "trouble": [delay.loss_cdf(tables["losses"], manifest), delay.recovery(tables["recovery"], manifest)],
-        "wire": _wire_plots(shown),
+        "wire": _wire_plots(given),
         "logs": [logs.journey(tables["steps"])],
         "replication": [
             replication.causes(tables["causes"], tables["authors"], manifest),
@@ -184,10 +174,7 @@ def _plots(shown: _Shown) -> tuple[dict[str, list[Figure]], int]:
         ]
         if tables["causes"]
         else [],
-        "tiny": [
-            tiny.causes(tables["tiny_sent"], manifest),
-            tiny.storage(tables["tiny_stored"], manifest),
-        ]
+        "tiny": [tiny.causes(tables["tiny_sent"], manifest), tiny.storage(tables["tiny_stored"], manifest)]
         if tables["tiny_sent"]
         else [],
         "sharing": [wire.throughput(tables["flows"], manifest), wire.queue(tables["queue"], manifest)]
@@ -197,17 +184,17 @@ def _plots(shown: _Shown) -> tuple[dict[str, list[Figure]], int]:
     return {name: list(filter(None, group)) for name, group in sections.items()}, hidden
 
 
-def _state_plots(shown: _Shown) -> tuple[list[Figure | None], int]:
-    manifest, tables, with_pits = shown.manifest, shown.tables, shown.with_pits
+def _state_plots(given: _Given) -> tuple[list[Figure | None], int]:
+    manifest, tables, with_pits = given.manifest, given.tables, given.with_pits
     nodes = [node.name for node in manifest.topology.nodes]
     curves, summary = tables["state_curves"], tables["state_summary"]
-    over_time, hidden = state.over_time(curves, summary, nodes, manifest, word=shown.held)
+    over_time, hidden = state.over_time(curves, summary, nodes, manifest, word=given.held)
     plots: list[Figure | None] = [
         over_time,
-        state.heat(tables["state_heat"], summary, nodes, manifest, shown.held),
+        state.heat(tables["state_heat"], summary, nodes, manifest, given.held),
     ]
     if with_pits.layerings:
-        outcomes = {(row["layering"], outcome): row[outcome] for row in shown.ended for outcome in OUTCOMES}
+        outcomes = {(row["layering"], outcome): row[outcome] for row in given.ended for outcome in OUTCOMES}
         plots += [
             state.in_flight(tables["in_flight"], with_pits),
             state.lifetime_cdf(tables["pit_lives"], with_pits),
@@ -216,21 +203,21 @@ def _state_plots(shown: _Shown) -> tuple[list[Figure | None], int]:
     return plots, hidden
 
 
-def _wire_plots(shown: _Shown) -> list[Figure | None]:
-    manifest, tables, carried = shown.manifest, shown.tables, shown.carried
-    bound = {layering: shown.values["bound_bytes_per_item", layering] for layering in manifest.layerings}
+def _wire_plots(given: _Given) -> list[Figure | None]:
+    manifest, tables, carried = given.manifest, given.tables, given.carried
+    bound = {layering: given.values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     return [
         wire.packets_over_time(tables["link_load"], manifest),
         wire.wire_bytes(tables["overhead"], carried, bound, manifest),
         wire.wire_frames(tables["traffic"], carried, manifest),
         wire.control(tables["traffic"], tables["sent_messages"], carried, manifest),
-        wire.interests(tables["comparison"], shown.with_pits) if shown.with_pits.layerings else None,
+        wire.interests(tables["comparison"], given.with_pits) if given.with_pits.layerings else None,
     ]
 
 
-def _counts_of(shown: _Shown) -> dict[str, dict[str, int]]:
+def _counts_of(given: _Given) -> dict[str, dict[str, int]]:
     """Return how many samples figures are made of, by layering."""
-    manifest, tables = shown.manifest, shown.tables
+    manifest, tables = given.manifest, given.tables
     return {
         "deliveries": {
             row["layering"]: row["deliveries"] for row in tables["latency_quantiles"] if row["node"] == ALL
@@ -238,7 +225,7 @@ def _counts_of(shown: _Shown) -> dict[str, dict[str, int]]:
         "hops": {row["layering"]: row["hops"] for row in tables["hop_delays"] if row["sender"] == ALL},
         "first_items": _counts(tables["first_items"], "wait_ns", manifest.layerings),
         "losses": _counts(tables["losses"], "recovery_ns", manifest.over_ndn),
-        "entries": {row["layering"]: row["entries"] for row in shown.ended},
+        "entries": {row["layering"]: row["entries"] for row in given.ended},
     }
 
 
@@ -323,10 +310,7 @@ def _carried(
 
 
 def _why(
-    metric: Metric,
-    layering: str,
-    values: dict[tuple[str, str], float | None],
-    left_out: dict[str, str],
+    metric: Metric, layering: str, values: dict[tuple[str, str], float | None], left_out: dict[str, str]
 ) -> str:
     """Say why a value is not there, or is not set beside others, "" if it is."""
     prefix, _, quantile = metric.key.rpartition("_")

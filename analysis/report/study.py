@@ -1,7 +1,6 @@
 """The page of a study: what was found, each metric against what differs between runs, and all as tables."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from analysis.metrics.agreement import agreement, difference_text
@@ -12,7 +11,6 @@ from analysis.report.page import page as render_page
 from analysis.report.words.numbers import pretty, with_unit
 from analysis.report.words.study import caveats, estimate_text, findings, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
-from base.files import write_whole
 
 _ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")
 """Metrics that have a table, too, though no layering is ranked on them."""
@@ -26,11 +24,6 @@ _NETWORKS = {
 
 _TOLD_ELSEWHERE = (NET, VERSION, "publisher")
 """Settings that the page has among its facts; the publisher is the first of the publishers."""
-
-
-def write_study(page: Path, study: Study) -> None:
-    """Write the page; an old one stays until the new one is whole. Raises OSError."""
-    write_whole(page, render_study(study))
 
 
 def render_study(study: Study) -> str:

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import unquote
 
@@ -145,7 +144,5 @@ class WholeFile:
     def __enter__(self) -> "WholeFile":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.__exit__(kind, error, trace)
+    def __exit__(self, *failure: Any) -> None:
+        self._closing.__exit__(*failure)

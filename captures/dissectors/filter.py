@@ -18,7 +18,6 @@ from captures.dissectors.summary import FIELD_NAMES, TYPES, Fields, value_text
 
 Filter = Callable[[Fields], bool]
 INTERFACE = "frame.interface_name"
-_Values = Callable[[Fields], list[tuple[str, Any]]]
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<sign>==|!=|<=|>=|&&|\|\||[<>!~()])"""

@@ -106,6 +106,10 @@ class Experiment:
         """How long one layering runs, on the run's clock."""
         return running.duration_s(self.scenario, self.workload)
 
+    def directory(self) -> Path:
+        """Return where a run goes that nobody has given a directory."""
+        return RunOptions().directory(self.scenario)
+
     def run(
         self,
         directory: str | Path | None = None,
@@ -114,6 +118,7 @@ class Experiment:
         impairment: Impairment = "auto",
         dilation: int = 1,
         script: Script | None = None,
+        command: str | None = None,
         is_held: bool = False,
         is_trusted: bool = False,
         progress: Callable[[str], None] = lambda _: None,
@@ -126,36 +131,15 @@ class Experiment:
         bundle, is refused unless it `is_trusted` (testbed.experiment.code).
 
         In Mininet, `dilation` is how many seconds of the machine a second of the run lasts, and a run that
-        `is_held` goes on after its end until it is interrupted. `progress` is told the layering that begins,
-        `advance` the share of it that is done, from 0 to 1, in the emulator only.
+        `is_held` goes on after its end until it is interrupted. `command` is what a user would type for the
+        same run. `progress` is told the layering that begins, `advance` the share of it that is done, from 0
+        to 1, in the emulator only.
         """
-        options = RunOptions(
-            net=net,
-            impairment=impairment,
-            dilation=dilation,
-            hold=is_held,
-            trust=is_trusted,
-            out=None if directory is None else Path(directory),
-        )
-        return self.run_with(options, script=script, progress=progress, advance=advance)
-
-    def run_with(
-        self,
-        options: RunOptions,
-        *,
-        command: str | None = None,
-        script: Script | None = None,
-        progress: Callable[[str], None] = lambda _: None,
-        advance: Callable[[float], None] = lambda _: None,
-    ) -> Results:
-        """Run as run() does, with options of `feednet run`; raise UserError.
-
-        `command` is what a user would type for the same run.
-        """
-        if not options.trust:
+        options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held)
+        if not is_trusted:
             code.admit(self._read, self._path)
         platform = options.platform()
-        place = options.directory(self.scenario)
+        place = self.directory() if directory is None else Path(directory)
         running.run(
             self.scenario,
             self.workload,

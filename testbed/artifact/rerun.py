@@ -81,9 +81,8 @@ def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lamb
     scenario = scenario_of(run.directory)
     manifest = run.manifest
     net = cast(Net, manifest.net)
-    Platform.chosen(net)
     impairment = cast(Impairment, manifest.impairment if net == "mininet" else "auto")
-    platform = Platform(net, "as it was", impairment, manifest.dilation)
+    platform = Platform.chosen(net, impairment, manifest.dilation)._replace(reason="as it was")
     load = workload.load(scenario)
     running.run(scenario, load, platform, directory, command=manifest.command, progress=progress)
     return Results(directory)

@@ -94,10 +94,7 @@ def _analysis() -> Finding:
     if has_sail:
         return Finding("Java", "ok", f"{java}; reports {sail}")
     return Finding(
-        "Java",
-        "less",
-        f"{java}; reports {sail}: they take half a minute longer",
-        install_command("sail"),
+        "Java", "less", f"{java}; reports {sail}: they take half a minute longer", install_command("sail")
     )
 
 

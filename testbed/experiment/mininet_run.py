@@ -47,6 +47,7 @@ from testbed.experiment.live import check_node
 from testbed.hosts import host_process
 from testbed.hosts.host_process import Report
 from testbed.hosts.packs import packs
+from testbed.hosts.parent import Line
 from testbed.hosts.surroundings import Surroundings, surroundings
 from testbed.hosts.user_programs import UserPrograms
 from testbed.layerings.nodes.node import AppState
@@ -330,22 +331,12 @@ class _Nodes:
     def _start(self, name: str) -> None:
         """Fork a node's process, or a pack's, which says that it is ready and waits for a timeline."""
         here, there = self._fork.Pipe()
-        common = self._scenario, self._layering
-        pack = self._packs[name]
-        process = self._fork.Process(
-            target=host_process.one if pack is None else host_process.pack,
-            args=(
-                *common,
-                name if pack is None else pack,
-                self._load,
-                self._network.netns(name) if pack is None else self._network.netns,
-                self._homes / name,
-                there,
-                self._is_held,
-                self._clock,
-            ),
-            name=name,
-        )
+        pack, netns = self._packs[name], self._network.netns
+        target = host_process.one if pack is None else host_process.pack
+        who = (name, self._load, netns(name)) if pack is None else (pack, self._load, netns)
+        line = Line(there, self._is_held, self._clock)
+        args = (self._scenario, self._layering, *who, self._homes / name, line)
+        process = self._fork.Process(target=target, args=args, name=name)
         process.start()
         there.close()
         self._processes[name] = _Process(process, here)

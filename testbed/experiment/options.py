@@ -1,6 +1,7 @@
 """Options of a run, and of many runs: one object for `feednet run` and for Python."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,13 +21,9 @@ class RunOptions(ScenarioOptions):
         net: the kind of the platform; auto is Mininet where it can run, and the emulator for many runs.
         impairment, dilation, hold: see Platform.
         out: a directory to make; None for one in runs/, with a name of its own.
-        master, engine: of the analysis, as analysis.spark.engine has them.
-        all_tables: whether the analysis keeps the tables that its report does not show.
-        no_report: whether the analysis is left for later.
-        sweeps: axes of many runs, as testbed.experiment.sweep.parse_axis reads them.
-        repeat: seeds of each setting.
-        jobs: processes that run side by side; None for one a core.
-        on_spark: whether many runs are one Spark job.
+        master, engine, all_tables, no_report: of the analysis.
+        sweeps, repeat: axes of many runs (testbed.experiment.sweep.parse_axis), and seeds of each setting.
+        jobs, on_spark: processes for many runs, None for one a core; or whether they are a Spark job.
         trust: whether code from outside the scenario's own directory, or from a bundle, is run.
         dry_run: whether the run is only told, and nothing written.
 
@@ -50,42 +47,25 @@ class RunOptions(ScenarioOptions):
     dry_run: bool = False
 
     def __post_init__(self) -> None:
-        side_by_side = bool(self.jobs or self.on_spark)
-        master, engine, many = self.master, self.engine, self.is_many
-        for is_wrong, text in (
-            (
-                side_by_side and not many,
-                "--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat",
-            ),
-            (
-                self.jobs and self.on_spark,
-                "--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out",
-            ),
-            (
-                master is not None and self.no_report and not self.on_spark,
-                f"--master {shown(master)}: only the analysis runs on Spark; leave --no-report out",
-            ),
-            (
-                engine != "auto" and self.no_report,
-                f"--engine {engine}: only the analysis has an engine; leave --no-report out",
-            ),
-            (
-                engine == "sail" and self.on_spark,
-                "--engine sail: --on-spark runs all of it on Spark; leave one out",
-            ),
-            (
-                self.all_tables and self.no_report,
-                "--all-tables: only the report of one run has tables; leave --no-report out",
-            ),
-            (
-                self.all_tables and many,
-                "--all-tables: only the report of one run has tables; leave it out; of many runs no tables"
-                " are kept",
-            ),
-            (self.hold and many, "--hold: one run is held, and not many; leave --sweep and --repeat out"),
-        ):
-            if is_wrong:
-                raise UserError(text)
+        for contradiction in self._contradictions():
+            raise UserError(contradiction)
+
+    def _contradictions(self) -> Iterator[str]:
+        if (self.jobs or self.on_spark) and not self.is_many:
+            yield "--jobs, --on-spark: only many runs go side by side; add --sweep or --repeat"
+        if self.jobs and self.on_spark:
+            yield "--jobs, --on-spark: Spark says itself how many runs go side by side; leave one out"
+        if self.master is not None and self.no_report and not self.on_spark:
+            yield f"--master {shown(self.master)}: only the analysis runs on Spark; leave --no-report out"
+        if self.engine != "auto" and self.no_report:
+            yield f"--engine {self.engine}: only the analysis has an engine; leave --no-report out"
+        if self.engine == "sail" and self.on_spark:
+            yield "--engine sail: --on-spark runs all of it on Spark; leave one out"
+        if self.all_tables and (self.no_report or self.is_many):
+            rest = "--no-report out" if self.no_report else "it out; of many runs no tables are kept"
+            yield f"--all-tables: only the report of one run has tables; leave {rest}"
+        if self.hold and self.is_many:
+            yield "--hold: one run is held, and not many; leave --sweep and --repeat out"
 
     @property
     def is_many(self) -> bool:

@@ -121,10 +121,7 @@ def _run(
 
 
 def _run_over_mininet(
-    partial: Path,
-    platform: Platform,
-    script: Script | None,
-    what: tuple[Scenario, str, Workload],
+    partial: Path, platform: Platform, script: Script | None, what: tuple[Scenario, str, Workload]
 ) -> dict[str, Any]:
     layering = what[1]
     program = [sys.executable, "-m", "testbed.experiment.inside_sandbox"]

@@ -21,6 +21,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from base.files import write_whole
 from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment.options import RunOptions
@@ -116,10 +117,14 @@ def _typed(value: Any) -> str:
 
 def emulate(job: Job, directory: Path) -> str:
     """Run a job into its directory; return its place. Raises UserError."""
-    chosen = job.checked()
-    platform = Platform("emulated", "a sweep")
-    running.run(chosen, workload.load(chosen), platform, directory / job.place, command=job.command)
+    _run(job, directory, Platform("emulated", "a sweep"))
     return job.place
+
+
+def _run(job: Job, directory: Path, platform: Platform, tell: Callable[[str], None] = lambda _: None) -> None:
+    chosen = job.checked()
+    load, place = workload.load(chosen), directory / job.place
+    running.run(chosen, load, platform, place, command=job.command, progress=tell)
 
 
 def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Progress) -> None:
@@ -139,15 +144,11 @@ def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Pr
 def run_over_mininet(jobs: Sequence[Job], directory: Path, platform: Platform, progress: Progress) -> None:
     """Run all jobs over Mininet, one after the other; raise UserError."""
     for done, job in enumerate(jobs):
-        chosen = job.checked()
-        running.run(
-            chosen,
-            workload.load(chosen),
-            platform,
-            directory / job.place,
-            command=job.command,
-            progress=lambda name, done=done, job=job: progress(done, len(jobs), f"{job.place} {name}"),  # type: ignore[misc]
-        )
+
+        def tell(name: str, done: int = done, place: str = job.place) -> None:
+            progress(done, len(jobs), f"{place} {name}")
+
+        _run(job, directory, platform, tell)
     progress(len(jobs), len(jobs), "")
 
 
@@ -194,7 +195,7 @@ def measure(
     from analysis.metrics.study import Record, study
     from analysis.pipelines.compare import origin_of, record_of, write_sweep
     from analysis.pipelines.run import measure_cases
-    from analysis.report.study import write_study
+    from analysis.report.study import render_study
     from analysis.run.context import Case
     from analysis.run.manifest import Run
     from analysis.run.settings import settings_of
@@ -217,7 +218,7 @@ def measure(
     origin = origin_of(runs[0], measured, command, datetime.now(UTC).isoformat(timespec="seconds"))
     write_sweep(directory, first.scenario, first.title, origin, records)
     page = directory / "study.html"
-    write_study(page, study(first.scenario, first.title, records, [origin]))
+    write_whole(page, render_study(study(first.scenario, first.title, records, [origin])))
     return page
 
 

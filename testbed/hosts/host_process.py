@@ -6,9 +6,8 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from base.key_log import Secret
 from captures.network.clock import Clock
@@ -38,46 +37,37 @@ class Report(NamedTuple):
 
 
 def one(
-    scenario: Scenario,
-    layering: str,
-    name: str,
-    load: Workload,
-    netns: str,
-    home: Path,
-    connection: Connection,
-    is_held: bool,
-    clock: Clock,
+    scenario: Scenario, layering: str, name: str, load: Workload, netns: str, home: Path, line: Line
 ) -> None:
     """Be one node: the process that is forked for it, until the end of the run or its next restart.
 
     If the run is held, it goes on after its end, until the parent says so.
     """
     _leave_signals()
-    line = Line(connection, is_held, clock)
     try:
         with inside(netns), running(processes(scenario, layering, name), home) as beside:
             forwarder = managed(scenario, layering, name, load)
             try:
                 if forwarder is not None:
                     forwarder.manage(home / FORWARDER, beside.check)
-                connection.send(("ready", None))
-                timeline, state, since = connection.recv()
+                line.connection.send(("ready", None))
+                timeline, state, since = line.connection.recv()
                 routes = None if since is None else timeline.routes_at(since)
                 if forwarder is not None and routes is not None:
                     forwarder.reroute(routes.network, routes.ndn)
                 node = forwarder or build(scenario, layering, name, load, timeline, state=state, since=since)
                 watch = Watch(node, Awaited(timeline, load), line)
                 live = LiveNode(node, scenario, timeline, watch, since=since, beside=beside)
-                _run(live.run(home / FORWARDER), clock)
+                _run(live.run(home / FORWARDER), line.clock)
             finally:
                 beside.check()  # a program that has ended is the reason for other failures
         events = [*watch.events, *node.take_events()]
         report = Report(events, live.samples, live.cpu_ns, node.state, node.take_secrets())
-        connection.send(("report", report))
+        line.connection.send(("report", report))
     except (ProcessEnded, NotManaged) as error:
-        connection.send(("error", str(error)))
+        line.connection.send(("error", str(error)))
     except Exception as error:
-        connection.send(("error", f"{type(error).__name__}: {error}"))
+        line.connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
 def pack(
@@ -87,15 +77,12 @@ def pack(
     load: Workload,
     netns: Callable[[str], str],
     home: Path,
-    connection: Connection,
-    is_held: bool,
-    clock: Clock,
+    line: Line,
 ) -> None:
     """Be many nodes: the process that is forked for them, until the end of the run."""
     _leave_signals()
     cpu_before = 0
     report = Report([], [], 0, AppState(), [])
-    line = Line(connection, is_held, clock)
 
     async def live_one(name: str, timeline: Timeline) -> None:
         """Be one of the nodes, as often as it starts."""
@@ -104,7 +91,7 @@ def pack(
         starts = (at for at, change in timeline.changes if change.node == name and not change.stop)
         for since in (None, *starts):
             if since is not None:
-                await asyncio.sleep((since - clock.now()) / 1e9)
+                await asyncio.sleep((since - line.clock.now()) / 1e9)
             node = build(scenario, layering, name, load, timeline, state=state, since=since)
             watch = Watch(node, Awaited(timeline, load), line)
             live = LiveNode(node, scenario, timeline, watch, since=since, within=within)
@@ -117,26 +104,23 @@ def pack(
     async def live_all(timeline: Timeline) -> None:
         nonlocal cpu_before
         lives = asyncio.gather(*(live_one(name, timeline) for name in names))
-        await asyncio.sleep((timeline.start - clock.now()) / 1e9)
+        await asyncio.sleep((timeline.start - line.clock.now()) / 1e9)
         cpu_before = time.process_time_ns()
         await lives
 
     try:
-        connection.send(("ready", None))
-        timeline, _, _ = connection.recv()
-        _run(live_all(timeline), clock)
-        connection.send(("report", report._replace(cpu_ns=time.process_time_ns() - cpu_before)))
+        line.connection.send(("ready", None))
+        timeline, _, _ = line.connection.recv()
+        _run(live_all(timeline), line.clock)
+        line.connection.send(("report", report._replace(cpu_ns=time.process_time_ns() - cpu_before)))
     except Exception as error:
-        connection.send(("error", f"{type(error).__name__}: {error}"))
+        line.connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
-_Result = TypeVar("_Result")
-
-
-def _run(work: Coroutine[Any, Any, _Result], clock: Clock) -> _Result:
+def _run(work: Coroutine[Any, Any, None], clock: Clock) -> None:
     """Do asynchronous work whose timers follow a clock."""
     with asyncio.Runner(loop_factory=partial(DilatedLoop, clock.dilation)) as runner:
-        return runner.run(work)
+        runner.run(work)
 
 
 def _leave_signals() -> None:

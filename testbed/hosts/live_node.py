@@ -19,17 +19,13 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
 from testbed.scenario.timeline import Timeline, sample_times
 
-_Agenda = Iterator[tuple[int, Callable[[], None]]]
-"""Times, ns, each with what is done then."""
-
 
 class LiveNode:
     """A node in real time, until the run's end, its next restart or stop.
 
     Args:
-        node: the node.
+        node, watch: the node, and its watch.
         scenario, timeline: of the run.
-        watch: of the node.
         since: when it was started anew, ns; None if it was not.
         beside: programs that run beside it.
         within: see Sockets.
@@ -56,10 +52,10 @@ class LiveNode:
         self._node = node
         self._scenario, self._timeline, self._watch = scenario, timeline, watch
         self._since = since
+        self._changes = [(at, change) for at, change in timeline.changes if since is None or at > since]
         self._beside = beside or Running(())
+        self._within = within
         self._cpu_before = 0
-        address = scenario.network.address(node.name)
-        self._sockets = Sockets(node.programs, address, watch.clock.steady(), within)
 
     async def run(self, forwarder: Path) -> None:
         """Run; `forwarder` is the socket at which programs find the forwarder of a node over NDN."""
@@ -68,7 +64,9 @@ class LiveNode:
         loop.set_exception_handler(
             lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
         )
-        end = self._end()
+        end, address = self._end(), self._scenario.network.address(self._node.name)
+        # Sockets belong to the loop that runs when they are made.
+        self._sockets = Sockets(self._node.programs, address, self._watch.clock.steady(), self._within)
         with ExitStack() as stack:
             stack.callback(self._sockets.close)
             await self._sockets.start()
@@ -88,25 +86,19 @@ class LiveNode:
         if failures:
             raise failures[0]
 
-    def _changes(self) -> Iterator[tuple[int, Change]]:
-        return ((at, change) for at, change in self._timeline.changes if self._is_ahead(at))
-
-    def _is_ahead(self, at: int) -> bool:
-        return self._since is None or at > self._since
-
     def _end(self) -> int:
-        own = (at for at, each in self._changes() if each.ends_programs and each.node == self._node.name)
+        own = (at for at, each in self._changes if each.ends_programs and each.node == self._node.name)
         return min(own, default=self._timeline.end)
 
-    def _agenda(self) -> _Agenda:
-        """Yield what comes, of one time in this order."""
+    def _agenda(self) -> Iterator[tuple[int, Callable[[], None]]]:
+        """Yield times, ns, and what is done then; of one time in this order."""
         node, name = self._node, self._node.name
         if self._since is None:
             yield self._timeline.start, self._begin
-        for at, change in self._changes():
+        for at, change in self._changes:
             if change.tells(name):
                 yield at, partial(self._set_link, change)
-        for at, change in self._changes():
+        for at, change in self._changes:
             if change.chooses(name) and isinstance(node, Choosing):
                 yield at, partial(self._choose, node, change)
         for at in sample_times(self._scenario, self._timeline):
@@ -114,7 +106,7 @@ class LiveNode:
                 yield at, self._observe
         if isinstance(node, Rerouted):
             for routes in self._timeline.routes:
-                if self._is_ahead(routes.time):
+                if self._since is None or routes.time > self._since:
                     yield routes.time, partial(self._reroute, node, routes)
 
     def _begin(self) -> None:

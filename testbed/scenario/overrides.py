@@ -5,7 +5,7 @@ wrote it; else the file.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,19 +34,12 @@ class Override(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioOptions:
-    """Options that replace what a scenario's file says; None, or nothing, leaves it as it is.
+    """Options that replace what a scenario's file says; None leaves it as it is.
 
-    Attributes:
-        feed: a path of an export to publish.
-        topology_file: a path, or the name of a network of the library.
-        loss_percent: of every link.
-        publisher: a node, in place of all that publish.
-        subscribers: "all", a number, or names with commas between.
-        layerings: to run.
-        parameters: of layerings, {layering: {name: value}}.
-        strategy: of all names for which the scenario has no other.
-        strategy_files: Python files with more, beside those of the scenario.
-        changes: {key path or "strategy": value}, as {"topology.depth": 2}.
+    `topology_file` is a path, or the name of a network of the library; `subscribers` "all", a number or names
+    with commas between; `parameters` {layering: {name: value}}; `strategy` that of all names for which the
+    scenario has no other; `changes` {key path or "strategy": value}, as {"topology.depth": 2}. Files of
+    strategies are added to those of the scenario.
     """
 
     seed: int | None = None
@@ -56,19 +49,22 @@ class ScenarioOptions:
     loss_percent: float | None = None
     publisher: str | None = None
     subscribers: str | None = None
-    layerings: Sequence[str] = ()
-    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    layerings: Sequence[str] | None = None
+    parameters: Mapping[str, Mapping[str, Any]] | None = None
     strategy: str | None = None
     strategy_files: Sequence[str] = ()
-    changes: Mapping[str, Any] = field(default_factory=dict)
+    changes: Mapping[str, Any] | None = None
 
     def overrides(self) -> list[Override]:
         """Return what is replaced. Raises UserError if two options set the same."""
+        network = _text(self.topology_file)
+        # A file's path may also be the name of a network of the library.
+        is_known = network in networks() and not Path(network or "").exists()
         options: dict[Key, tuple[str, Any]] = {
             ("seed",): ("seed", self.seed),
             ("workload", "feed"): ("feed", _text(self.feed)),
             ("workload", "items"): ("items", self.items),
-            ("topology", self._topology_key): ("topology", _text(self.topology_file)),
+            ("topology", "library" if is_known else "file"): ("topology", network),
             ("topology", "link", "loss_percent"): ("loss", self.loss_percent),
             ("publisher",): ("publisher", self.publisher),
             ("subscribers",): ("subscribers", self.subscribers),
@@ -82,11 +78,11 @@ class ScenarioOptions:
         if self.layerings:
             text = " ".join(f"--layering {shown(name)}" for name in self.layerings)
             found.append(Override(("layerings",), tuple(self.layerings), text))
-        for layering, values in self.parameters.items():
+        for layering, values in (self.parameters or {}).items():
             for name, value in values.items():
                 text = f"--set {shown(f'{layering}.{name}')}={shown(value)}"
                 found.append(Override(("parameters", layering, name), value, text))
-        for key, value in self.changes.items():
+        for key, value in (self.changes or {}).items():
             path = STRATEGY if key == "strategy" else tuple(key.split("."))
             found.append(Override(path, value, f"--sweep {shown(short_key(key))}={shown(value)}"))
         for number, each in enumerate(found):
@@ -94,13 +90,6 @@ class ScenarioOptions:
                 if _meet(each.path, other.path):
                     raise UserError(f"{each.text}, {other.text}: both say the same; leave one of them out")
         return found
-
-    @property
-    def _topology_key(self) -> str:
-        """The key of [topology] that --topology sets: a file's path may also be a network's name."""
-        name = _text(self.topology_file)
-        is_known = name in networks() and not Path(name or "").exists()
-        return "library" if is_known else "file"
 
 
 def _text(path: str | PathLike[str] | None) -> str | None:

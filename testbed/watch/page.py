@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from base.files import write_whole
 from testbed.watch.target import Target
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ class LivePage:
         self._write(self.script, news(self._state()))
 
     def _write(self, path: Path, text: str) -> None:
-        from base.files import write_whole
-
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text)
 

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 from handmade import seal
 
+from analysis.export.text import aligned, number
+from analysis.metrics.registry import METRICS, shown
 from analysis.pipelines.run import measure_cases
 from analysis.run.context import Case
 from analysis.run.manifest import Run
@@ -241,3 +243,16 @@ def measured(directory: Path) -> Measured:
     runs = shipped(directory) | hard(directory)
     cases = {f"{name} {x}": Case(run, x) for name, run in runs.items() for x in run.manifest.layerings}
     return Measured(runs, measure_cases(cases, directory / "tables", engine="sail").to_pylist())
+
+
+def comparison_text(measures: list[dict[str, Any]], layerings: list[str]) -> str:
+    """Write the rows of analysis.metrics.registry.measure: a line a metric that some layering has a value
+    of."""
+    by_layering = {row["layering"]: row for row in measures}
+    lines = [["", "", *layerings]]
+    known = {(key, x) for x in layerings for key, value in by_layering[x].items() if value is not None}
+    for metric in shown(METRICS, known, layerings):
+        values = [by_layering[layering][metric.key] for layering in layerings]
+        if any(value is not None for value in values):
+            lines.append([metric.key, metric.unit, *map(number, values)])
+    return aligned(lines, left=2)

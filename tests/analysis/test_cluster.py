@@ -27,7 +27,8 @@ from processes import free_port
 from analysis.metrics.study import study
 from analysis.pipelines.compare import read_sweep
 from analysis.pipelines.run import analyze
-from analysis.report.study import write_study
+from analysis.report.study import render_study
+from base.files import write_whole
 from testbed.cli.main import feednet
 from testbed.experiment import sweep
 from testbed.experiment.options import RunOptions
@@ -203,7 +204,7 @@ def test_a_sweep_of_a_users_own_scenario(cluster, jvm, tmp_path):
     sweep.measure(jobs, here, "feednet run", None, "spark", lambda *_: None)
     assert rows(there / "measures.parquet") == rows(here / "measures.parquet")
     (_, _, origin, _), (scenario, title, _, records) = read_sweep(there), read_sweep(here)
-    write_study(here / "study.html", study(scenario, title, records, [origin]))
+    write_whole(here / "study.html", render_study(study(scenario, title, records, [origin])))
     assert (there / "study.html").read_bytes() == (here / "study.html").read_bytes()
 
 

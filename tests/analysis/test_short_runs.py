@@ -19,9 +19,8 @@ from typing import Any
 
 import pandas_model
 import pytest
-from short_runs import HARD, Measured, measured
+from short_runs import HARD, Measured, comparison_text, measured
 
-from analysis.export.text import comparison_text
 from analysis.metrics.registry import METRICS
 from analysis.run.manifest import Run
 from testbed.layerings.registry import LAYERINGS

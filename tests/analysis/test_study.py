@@ -10,8 +10,7 @@ from handmade import FEED_URI, TIMES, manifest
 from test_report import figures
 
 from analysis.errors import AnalysisError
-from analysis.export.text import comparison_text, number, study_text
-from analysis.metrics.registry import METRICS
+from analysis.export.text import number, study_text
 from analysis.metrics.study import EXTRA, Estimate, Origin, Point, Record, estimate, studied, study
 from analysis.pipelines.compare import compare_runs, read_sweep, records_of, write_sweep
 from analysis.report.figures.plot import places
@@ -277,19 +276,6 @@ def test_a_sweep_is_read_as_it_was_written(tmp_path):
     (tmp_path / "measures.parquet").unlink()
     with pytest.raises(AnalysisError, match="not the directory of a sweep that has ended"):
         compare_runs([tmp_path], tmp_path / "study.html")
-
-
-def test_a_comparison_as_text_leaves_out_what_nobody_has():
-    nothing = dict.fromkeys((metric.key for metric in METRICS), None)
-    rows = [
-        nothing | {"layering": "lli", "delivered": 3.0, "latency_p50": 12.34567},
-        nothing | {"layering": "long-lived", "delivered": 123456.0},
-    ]
-    assert comparison_text(rows, ["long-lived", "lli"]) == (
-        "                    long-lived    lli\n"
-        "delivered    items      123456      3\n"
-        "latency_p50  ms              -  12.35\n"
-    )
 
 
 @pytest.mark.parametrize(

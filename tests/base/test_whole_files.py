@@ -135,6 +135,19 @@ def test_errors_name_the_file_and_not_the_one_beside_it(tmp_path: Path) -> None:
     assert names(tmp_path) == ["directory"]
 
 
+def test_a_file_system_need_not_sync_directories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsync = os.fsync
+
+    def refuse(file: int) -> None:
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    write_whole(tmp_path / "a", "durable as far as it goes", is_durable=True)
+    assert (tmp_path / "a").exists()
+
+
 def test_a_file_needs_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert named(Path()) == tmp_path

@@ -31,9 +31,6 @@ COUNTERS = pa.schema(
 )
 """The columns of counters.jsonl that this is about, null at nodes and layerings that do not count them."""
 
-TOLD = pa.schema([("layering", pa.string()), ("messages", pa.int64())])
-"""Messages of a name service, or hellos, over links."""
-
 FOUND = pa.schema(
     [
         *((name, pa.string()) for name in ("layering", "node", "feed")),
@@ -47,7 +44,10 @@ used the new one."""
 
 
 def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
-    """Return TOLD of packets with layering, time, direction and name; `runs` has layering and from_ns."""
+    """Count the messages of a name service, or hellos, over links: return layering and messages.
+
+    `packets` have layering, time, direction and name, `runs` layering and from_ns.
+    """
     return (
         packets.where(
             (F.col("direction") == "out") & reduce(or_, map(F.col("name").startswith, SIGNALLING_PREFIXES))

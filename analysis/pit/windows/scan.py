@@ -61,11 +61,6 @@ class PitScan:
         self._parts: list[Ended] = []
         self._counted = {"satisfied": 0, "expired": 0}  # plain entries, since the node's start
 
-    @property
-    def held_rows(self) -> int:
-        """How many rows are kept for the next window: those of open entries, and of the last moment."""
-        return sum(len(rows) for rows in (self._carried, self._held) if rows is not None)
-
     def push(self, window: pa.Table) -> Ended:
         """Take the next window."""
         if not len(window):

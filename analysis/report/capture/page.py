@@ -109,7 +109,13 @@ def _sections(given: Contents, prefixes: list[str]) -> tuple[dict[str, list[Figu
 
 
 def _state(given: Contents) -> tuple[list[Figure | None], int]:
-    pit, hidden = _pit(given)
+    over, where, hidden = None, None, 0
+    if given.pit_curves:
+        what = [*HELD, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
+        rows = _in_rows(given.pit_summary)
+        over, hidden = over_time(given.pit_curves, given.pit_summary, rows, given, what)
+    if given.pit_heat:
+        where = heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given)
     ended: Counter[tuple[str, str]] = Counter()
     for row in given.outcomes:
         ended[row["layering"], row["outcome"]] += row["entries"]
@@ -123,7 +129,7 @@ def _state(given: Contents) -> tuple[list[Figure | None], int]:
         "life of an entry",
         given,
     )
-    return [pit, _pit_heat(given), outcomes(ended, given), lives], hidden
+    return [over, where, outcomes(ended, given), lives], hidden
 
 
 def _latency(given: Contents) -> list[Figure | None]:
@@ -160,19 +166,6 @@ def _sequences(given: Contents, ways: list[Way]) -> Spec | None:
     }
     ends = {(way.layering, way.src, way.dst): way for way in ways}
     return names_data(given.sequences, given.subjects, ends, late, given)
-
-
-def _pit_heat(given: Contents) -> Figure | None:
-    return (
-        heat(given.pit_heat, given.pit_summary, _in_rows(given.pit_heat), given) if given.pit_heat else None
-    )
-
-
-def _pit(given: Contents) -> tuple[Figure | None, int]:
-    if not given.pit_curves:
-        return None, 0
-    what = [*HELD, *(name for name in ("ranges", "credit") if any(row[name] for row in given.pit_curves))]
-    return over_time(given.pit_curves, given.pit_summary, _in_rows(given.pit_summary), given, what)
 
 
 def _in_rows(rows: Rows) -> list[str]:

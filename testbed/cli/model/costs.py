@@ -9,14 +9,7 @@ from rich.table import Table
 from analysis.export.text import number
 from analysis.report.words.numbers import exponent
 from testbed.cli.console import console
-from testbed.cli.model.runs import (
-    Runs,
-    command_line,
-    made_directory,
-    many_runs,
-    progress,
-    write_table,
-)
+from testbed.cli.model.runs import Runs, command_line, made_directory, many_runs, progress, write_table
 from testbed.errors import shown
 from testbed.ladder.swarms.costs import Who
 from testbed.ladder.swarms.ratio import CONNECTIONS, MEASURES, PHASES, Ratio, factor
@@ -30,11 +23,7 @@ from testbed.ladder.tables import CONFIDENCE
 @click.option("--part", "parts", multiple=True, type=click.Choice(PARTS), help="Only this part (repeatable).")
 @many_runs(5, "Runs of each swarm.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/costs-TIME.")
-def costs(
-    parts: tuple[str, ...],
-    wanted: Runs,
-    out: Path | None,
-) -> None:
+def costs(parts: tuple[str, ...], wanted: Runs, out: Path | None) -> None:
     """Hold the cost formulas of "Scalable Secure Scuttlebutt" against the real protocols.
 
     Swarms of peers with stores and signed messages speak each rung of the ladder while one thing is varied:

@@ -8,14 +8,7 @@ from rich.table import Table as Shown
 
 from testbed.cli.console import console
 from testbed.cli.model.friends_page import Estimates, concluded, write_page
-from testbed.cli.model.runs import (
-    Runs,
-    follow_graph,
-    made_directory,
-    many_runs,
-    progress,
-    write_table,
-)
+from testbed.cli.model.runs import Runs, follow_graph, made_directory, many_runs, progress, write_table
 from testbed.errors import shown
 from testbed.ladder.friends import CONNECTIONS, NETWORKS, Found, Study, study_network
 from testbed.scenario.sections import FollowGraph
@@ -44,11 +37,7 @@ _SHORT = {"reached": "reached", "mean": "depth", "copies": "copies"}
 @many_runs(10, "Networks of each size.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/friends-TIME.")
 def friends(
-    sizes: tuple[int, ...],
-    people: FollowGraph,
-    samples: int,
-    wanted: Runs,
-    out: Path | None,
+    sizes: tuple[int, ...], people: FollowGraph, samples: int, wanted: Runs, out: Path | None
 ) -> None:
     """Ask how good an approximation a random swarm is for replication among friends.
 

@@ -48,11 +48,9 @@ def concluded(known: Estimates, people: str) -> str:
         verdicts[near.mean > (1 - _CLOSE) * swarm.mean].append(where)
         texts.append(
             f"Among {who}, a flood over {_USUAL} connections to friends reaches"
-            f" {share(*flood, 'friends', 'reached')}, at a mean depth of {of(*flood, 'friends', 'mean')};"
-            " in a"
-            f" random swarm {share(*flood, 'swarm', 'reached')}, at {of(*flood, 'swarm', 'mean')}. Gossip"
-            " gets"
-            f" a message to 90 % in {of(*gossip, 'friends', 'nine tenths')} rounds, and in"
+            f" {share(*flood, 'friends', 'reached')}, at a mean depth of {of(*flood, 'friends', 'mean')}; in"
+            f" a random swarm {share(*flood, 'swarm', 'reached')}, at {of(*flood, 'swarm', 'mean')}. Gossip"
+            f" gets a message to 90 % in {of(*gossip, 'friends', 'nine tenths')} rounds, and in"
             f" {of(*gossip, 'swarm', 'nine tenths')} there."
         )
     judged = {
@@ -83,8 +81,7 @@ def write_page(path: Path, study: Study, sizes: Sequence[int], known: Estimates,
         "Replication among friends, and random swarms",
         [
             "How good an approximation is a random swarm for replication among friends? “Scalable Secure"
-            " Scuttlebutt” (Tarr)"
-            " computes with random swarms, and leaves the question open.",
+            " Scuttlebutt” (Tarr) computes with random swarms, and leaves the question open.",
             conclusion,
         ],
         _SERIES,
@@ -116,13 +113,11 @@ def _flood(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Sect
     return Section(
         "The flood of a message",
         [
-            "Only members replicate a message and pass it on: its author, and those from whom one"
-            " follow (1 hop) or two"
-            " lead to the author. friends: each opens connections to random people that it follows,"
-            " members or not."
-            " random: a random network of the same members with as many links as friends have among"
-            " each other."
-            " swarm: each member opens its connections to random members, as in the paper."
+            "Only members replicate a message and pass it on: its author, and those from whom one follow (1"
+            " hop) or two lead to the author. friends: each opens connections to random people that it"
+            " follows, members or not. random: a random network of the same members with as many links as"
+            " friends have among each other. swarm: each member opens its connections to random members, as"
+            " in the paper."
         ],
         [_flood_figure(known, sizes, hops, cost) for cost in _DRAWN],
         [
@@ -154,9 +149,8 @@ def _gossip(known: Estimates, sizes: Sequence[str], hops: Sequence[str]) -> "Sec
     return Section(
         "Rounds of gossip",
         [
-            "In each round each member calls one that it follows (friends), or any member (swarm),"
-            " one call after the"
-            " other."
+            "In each round each member calls one that it follows (friends), or any member (swarm), one call"
+            " after the other."
         ],
         (),
         [Table("gossip", "Rounds until so many members have a message", ("network, hops", *titles), rows)],
@@ -183,12 +177,10 @@ def _coverage(known: Estimates, sizes: Sequence[str]) -> "Section":
     return Section(
         "What a few peers replicate of those one wants",
         [
-            "Each peer replicates itself, those that it follows and those that these follow. The"
-            " paper’s sample of"
-            " Scuttlebutt: 5 random peers have all friends of a person, and about 75 % of their"
-            " friends. Beside the"
-            " social graph is a random one, in which each follows as many, all of them equally"
-            " likely."
+            "Each peer replicates itself, those that it follows and those that these follow. The paper’s"
+            " sample of Scuttlebutt: 5 random peers have all friends of a person, and about 75 % of their"
+            " friends. Beside the social graph is a random one, in which each follows as many, all of them"
+            " equally likely."
         ],
         [_coverage_figure(known, sizes, wanted) for wanted in WANTED],
         [Table("coverage", "As a table", ("network, graph, peers", *titles), rows)],

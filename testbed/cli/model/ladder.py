@@ -7,14 +7,7 @@ from rich.table import Table
 
 from analysis.export.text import number
 from testbed.cli.console import console
-from testbed.cli.model.runs import (
-    Runs,
-    command_line,
-    made_directory,
-    many_runs,
-    progress,
-    write_table,
-)
+from testbed.cli.model.runs import Runs, command_line, made_directory, many_runs, progress, write_table
 from testbed.cli.usage import is_typed
 from testbed.errors import UserError, shown
 from testbed.ladder.tables import CONFIDENCE, TABLES, Cell
@@ -26,23 +19,13 @@ _REAL_SEEDS = 5
 
 @click.command()
 @click.option(
-    "--table",
-    "names",
-    multiple=True,
-    type=click.Choice([*TABLES]),
-    help="Only this table (repeatable).",
+    "--table", "names", multiple=True, type=click.Choice([*TABLES]), help="Only this table (repeatable)."
 )
 @click.option("--peers", type=click.IntRange(2, _MOST_PEERS), help="Peers; default as in the paper.")
 @many_runs(200, f"Runs of each table; with --real {_REAL_SEEDS}.")
 @click.option("--real", is_flag=True, help="Play each run with the real protocols, too; they must agree.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/ladder-TIME.")
-def ladder(
-    names: tuple[str, ...],
-    peers: int | None,
-    wanted: Runs,
-    real: bool,
-    out: Path | None,
-) -> None:
+def ladder(names: tuple[str, ...], peers: int | None, wanted: Runs, real: bool, out: Path | None) -> None:
     """Make the tables of "Scalable Secure Scuttlebutt" again, with what chance does to their figures.
 
     The tables say how gossip spreads a message, how far a random network reaches, and what the flood of a

@@ -24,11 +24,7 @@ from testbed.ladder.traits import PUBLISHED, SOURCES, TRAITS, Measured, measure
 from testbed.scenario.sections import FollowGraph
 
 _SERIES = ("followers", "follows", "activity")
-_COUNTED = {
-    "followers": "followers",
-    "follows": "people followed",
-    "activity": "messages written",
-}
+_COUNTED = {"followers": "followers", "follows": "people followed", "activity": "messages written"}
 
 
 @click.command()
@@ -49,12 +45,7 @@ _COUNTED = {
 @many_runs(10, "Networks.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory to make; default runs/social-TIME.")
 def social(
-    peers: int,
-    people: FollowGraph,
-    activity: float,
-    messages: int,
-    wanted: Runs,
-    out: Path | None,
+    peers: int, people: FollowGraph, activity: float, messages: int, wanted: Runs, out: Path | None
 ) -> None:
     """Grow social networks as scenarios do, measure them, and set real ones beside them.
 
@@ -146,8 +137,7 @@ def _write_page(
         "Social networks, generated and real",
         [
             f"{len(found)} networks of {pretty(peers)} people, grown as scenarios grow them ({settings}),"
-            " beside what"
-            " has been published of real ones."
+            " beside what has been published of real ones."
         ],
         _SERIES,
         [
@@ -169,15 +159,12 @@ def _write_page(
 
 
 _DEFINITIONS = (
-    "Exponents: P(x) is in proportion to x^-exponent in the tail, fitted by maximum likelihood with the"
-    " start of the tail"
-    " that fits best (Clauset, Shalizi and Newman 2009). Activity of exponent s by rank has the exponent 1"
-    " + 1/s. Clustering:"
-    " how likely two neighbours of a person are neighbours, follows counting in both directions; as a mean"
-    " of people, or"
-    " over all pairs of neighbours. Distances: along follows in both directions, between those who can"
-    " reach each other."
-    " ±: half the 95 % confidence interval over networks (Student’s t)."
+    "Exponents: P(x) is in proportion to x^-exponent in the tail, fitted by maximum likelihood with the start"
+    " of the tail that fits best (Clauset, Shalizi and Newman 2009). Activity of exponent s by rank has the"
+    " exponent 1 + 1/s. Clustering: how likely two neighbours of a person are neighbours, follows counting in"
+    " both directions; as a mean of people, or over all pairs of neighbours. Distances: along follows in both"
+    " directions, between those who can reach each other. ±: half the 95 % confidence interval over networks"
+    " (Student’s t)."
 )
 
 

@@ -69,12 +69,7 @@ def tiny(path: Path, isp: str | None, unproven: bool, interfaces: tuple[str, ...
 )
 @click.option("--days", type=click.IntRange(1, 3660), help="Length of a contract; default no end.")
 @_interface_option
-def isp(
-    path: Path,
-    allowed: tuple[str, ...],
-    days: int | None,
-    interfaces: tuple[str, ...],
-) -> None:
+def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tuple[str, ...]) -> None:
     """Run a tinyISP provider on the local network: its clients exchange feeds with each other through it.
 
     It has to know the keys of its clients, and they its own. Contracts and what is under way survive a crash.

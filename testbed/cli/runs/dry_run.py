@@ -35,12 +35,7 @@ layerings, on two cores that other programs kept busy; an idle machine takes les
 
 
 def tell_run(
-    console: Console,
-    scenario: Scenario,
-    load: Workload,
-    platform: Platform,
-    directory: Path,
-    analysed: bool,
+    console: Console, scenario: Scenario, load: Workload, platform: Platform, directory: Path, analysed: bool
 ) -> None:
     """Print what a run would be. Raises UserError if its directory exists already."""
     if os.path.lexists(directory):

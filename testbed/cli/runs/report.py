@@ -75,11 +75,7 @@ def write_report(directory: Path, master: str | None, engine: str, all_tables: b
 
     with staged(console) as stage:
         page = analyze(
-            directory,
-            master,
-            lambda text: stage(f"analysis  {text}", None),
-            engine,
-            all_tables=all_tables,
+            directory, master, lambda text: stage(f"analysis  {text}", None), engine, all_tables=all_tables
         )
     console.print(headlines(read_comparison(directory)), end="")
     result("report", str(page))

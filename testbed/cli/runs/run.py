@@ -4,7 +4,7 @@ import json
 import shlex
 import sys
 import time
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
 from testbed.scenario.model import Scenario
+from testbed.scenario.overrides import ScenarioOptions
 
 
 @click.command()
@@ -139,19 +140,22 @@ def _run_one(scenario: str, options: RunOptions) -> None:
     platform = options.platform()
     if not options.no_report and not options.dry_run:
         check_analysis(options.engine, options.master, "; or run with --no-report")
-    # Its name has the time: it is asked for once.
-    options = replace(options, out=options.directory(chosen))
-    assert options.out is not None
+    directory = options.directory(chosen)
     if options.dry_run:
-        tell_run(console, chosen, load, platform, options.out, not options.no_report)
+        tell_run(console, chosen, load, platform, directory, not options.no_report)
         return
-    _tell_begin(chosen, load, options, platform)
+    _tell_begin(chosen, load, options, platform, directory)
     width = max(map(len, chosen.layerings))
     count = len(chosen.layerings)
     numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
     with staged(console) as stage:
-        experiment.run_with(
-            options,
+        experiment.run(
+            directory,
+            net=options.net,
+            impairment=options.impairment,
+            dilation=options.dilation,
+            is_held=options.hold,
+            is_trusted=options.trust,
             command=shlex.join([*_words({"net"}), "--net", platform.net]),
             progress=lambda name: stage(
                 f"{numbered[name] if count > 1 else ''}{name:{width}} {LAYERINGS[name].title}",
@@ -160,12 +164,14 @@ def _run_one(scenario: str, options: RunOptions) -> None:
             advance=stage.advance,
         )
     if options.no_report:
-        console.print(f"captures  {options.out}")
+        console.print(f"captures  {directory}")
     else:
-        write_report(options.out, options.master, options.engine, options.all_tables)
+        write_report(directory, options.master, options.engine, options.all_tables)
 
 
-def _tell_begin(chosen: Scenario, load: Workload, options: RunOptions, platform: Platform) -> None:
+def _tell_begin(
+    chosen: Scenario, load: Workload, options: RunOptions, platform: Platform, directory: Path
+) -> None:
     console.print(chosen.title, style="bold")
     slow = platform.dilation
     slower = f", {slow} seconds for each second of the run" if slow > 1 else ""
@@ -183,7 +189,7 @@ def _tell_begin(chosen: Scenario, load: Workload, options: RunOptions, platform:
             f" --subscribers takes all, a number or names, --publisher another node than {chosen.publisher}"
         )
     if options.hold:
-        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {options.out} NODE")
+        console.print(f"hold      Ctrl-C ends it; from another terminal: feednet shell {directory} NODE")
 
 
 def _run_many(scenario: str, options: RunOptions) -> None:
@@ -201,9 +207,11 @@ def _run_many(scenario: str, options: RunOptions) -> None:
     engine = "spark" if options.on_spark else options.engine  # whose session there is then
     if options.on_spark or not options.no_report:
         check_analysis(engine, options.master, "" if options.on_spark else "; or run with --no-report")
+    where = "as one Spark job" if options.on_spark else f"{min(options.workers, len(planned))} at a time"
+    where = "in Mininet, one after the other" if platform.net == "mininet" else f"in the emulator, {where}"
     with opened(planned, directory, platform.net) as left, counted(console, "sweep") as show:
         console.print(chosen.title, style="bold")
-        console.print(f"sweep     {several(len(planned), 'run')} {_where(options, platform, len(planned))}")
+        console.print(f"sweep     {several(len(planned), 'run')} {where}")
         if len(left) < len(planned):
             console.print(f"kept      {several(len(planned) - len(left), 'run')} from before")
         since = time.monotonic()
@@ -224,28 +232,9 @@ def _run_many(scenario: str, options: RunOptions) -> None:
     result("page", str(page))
 
 
-def _where(options: RunOptions, platform: Platform, count: int) -> str:
-    if platform.net == "mininet":
-        return "in Mininet, one after the other"
-    at_once = "as one Spark job" if options.on_spark else f"{min(options.workers, count)} at a time"
-    return f"in the emulator, {at_once}"
-
-
-_HOW = {
-    "out",
-    "hold",
-    "master",
-    "engine",
-    "all_tables",
-    "no_report",
-    "sweeps",
-    "repeat",
-    "jobs",
-    "on_spark",
-    "trust",
-    "dry_run",
-}
-"""Parameters of `run` that say how it is run, and not what."""
+_HOW = {each.name for each in fields(RunOptions)} - {each.name for each in fields(ScenarioOptions)}
+_HOW -= {"net", "impairment", "dilation"}
+"""Options that say how a run is made, and not which."""
 
 
 def _words(without: set[str]) -> list[str]:
