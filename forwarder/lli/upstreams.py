@@ -159,7 +159,7 @@ class Upstreams:
         elif now >= entry.scouts_until:
             self._call_back(entry, now)
         if now >= entry.demand_at:
-            self._interests(entry, now)
+            self._demand(entry, now)
         if entry.backfill is not None:
             hops = self._past_hops(entry, entry.ranges.first_wanted())
             self._fetch_all(entry, entry.backfill.wake(hops, now), now)
@@ -316,7 +316,7 @@ class Upstreams:
             entry.demanded, entry.demand_at = None, NEVER
         elif entry.demanded is None or number > entry.demanded:
             entry.demanded, entry.demands = number, 0
-            self._interests(entry, now)
+            self._demand(entry, now)
 
     # The search.
 
@@ -485,7 +485,7 @@ class Upstreams:
             del entry.refused[face]
         return bool(due)
 
-    def _interests(self, entry: FeedEntry, now: int) -> None:
+    def _demand(self, entry: FeedEntry, now: int) -> None:
         if entry.face is None or not entry.is_fed:
             entry.demand_at = NEVER
             return

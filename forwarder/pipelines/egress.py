@@ -17,7 +17,7 @@ class Egress:
     def __init__(self, tables: Tables) -> None:
         self._faces = tables.faces
         self._dead_nonces = tables.dead_nonces
-        self._counters = tables.counters
+        self.counters = tables.counters
         self._outputs: list[tuple[int, bytes]] = []
 
     def take(self) -> list[tuple[int, bytes]]:
@@ -36,7 +36,7 @@ class Egress:
         """Send an Interest, and record that in its entry; it is dropped if it has no hop left."""
         face = self._faces[out]
         if interest.hop_limit == 1 and not face.is_local:
-            self._counters.hop_limit_reached += 1
+            self.counters.hop_limit_reached += 1
             return
         if entry.out_records:
             sent = entry.out_record(out)

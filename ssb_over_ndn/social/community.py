@@ -35,11 +35,12 @@ class Community:
         self.counters: Counter[str] = Counter()
         self._most_feeds = most_feeds
         self._graphs: dict[str, Graph] = {}
-        self._users_of: defaultdict[str, set[str]] = defaultdict(set)  # feed -> users on whose graph it is
+        self._readers: defaultdict[str, set[str]] = defaultdict(set)  # feed -> users on whose graph it is
+        self._users_of: Counter[str] = Counter()  # feed -> how many they were at the last _update() of each
         self._carried: dict[str, None] = {}
         self._waiting: dict[str, None] = {}
         self._said: defaultdict[str, list[Message]] = defaultdict(list)  # author -> messages of type contact
-        self._stale: set[str] = set()  # users whose graphs have read something since _update()
+        self._pending: dict[str, set[str]] = {}  # user -> feeds added or removed since the last _update()
         self._changed: set[str] = set()  # feeds carried now and not at the last take_changes(), or vice versa
 
     def __contains__(self, user: str) -> bool:
@@ -58,16 +59,18 @@ class Community:
         if user in self._graphs:
             return
         graph = self._graphs[user] = Graph(user, hops)
+        self._pending[user] = set()
+        self._load(user, graph)
         self._update(user, graph)
 
     def detach(self, user: str) -> None:
         """Detach a user."""
         graph = self._graphs.pop(user, None)
-        self._stale.discard(user)
         if graph is not None:
-            changes = graph.take_changes()
-            for feed in sorted((graph.replicated() - changes.added) | changes.removed):
-                self._leave(feed, user)
+            for feed in graph.replicated():
+                self._readers[feed].discard(user)
+            for feed in sorted(graph.replicated() ^ self._pending.pop(user)):
+                self._leave(feed)
 
     def read(self, message: Message) -> None:
         """Read a verified message, if it is of type contact and its author's feed is carried.
@@ -84,10 +87,9 @@ class Community:
             self.counters["statements"] += 1
             return
         said.append(message)
-        users = self._users_of[message.author]
-        for user in users:
+        for user in tuple(self._readers[message.author]):
             self._graphs[user].read(message)
-        self._stale |= users
+            self._load(user, self._graphs[user])
 
     def carries(self, feed: str) -> bool:
         """Whether a feed is carried."""
@@ -108,9 +110,8 @@ class Community:
     def take_changes(self) -> Changes:
         """How the set of carried feeds differs from that at the last call; at first from no feeds."""
         for user, graph in self._graphs.items():
-            if user in self._stale:
+            if self._pending[user]:
                 self._update(user, graph)
-        self._stale.clear()
         changed, self._changed = self._changed, set()
         carried = self._carried.keys()
         changes = Changes(frozenset(changed & carried), frozenset(changed - carried))
@@ -118,22 +119,29 @@ class Community:
             self._said.pop(feed, None)  # it is read again, if the feed comes back
         return changes
 
-    def _update(self, user: str, graph: Graph) -> None:
-        """Read the statements of authors that are new on a graph, and carry the feeds that they lead to."""
-        changed: set[str] = set()
+    def _load(self, user: str, graph: Graph) -> None:
+        """Read the statements of authors that are new on a graph, and forget those of others."""
+        pending = self._pending[user]
         while (changes := graph.take_changes()).added or changes.removed:
-            changed ^= changes.added | changes.removed
+            pending ^= changes.added | changes.removed
+            for feed in changes.removed:
+                self._readers[feed].discard(user)
+                graph.forget(feed)
             for feed in changes.added:
+                self._readers[feed].add(user)
                 for message in self._said.get(feed, ()):
                     graph.read(message)
+
+    def _update(self, user: str, graph: Graph) -> None:
+        """Carry the feeds that are new on a graph, and leave those that are not on it any more."""
+        pending, self._pending[user] = self._pending[user], set()
         reached = graph.replicated()
-        for feed in sorted(changed & reached):
-            self._users_of[feed].add(user)
+        for feed in sorted(pending & reached):
+            self._users_of[feed] += 1
             if feed not in self._carried:
                 self._enter(feed)
-        for feed in sorted(changed - reached):
-            graph.forget(feed)
-            self._leave(feed, user)
+        for feed in sorted(pending - reached):
+            self._leave(feed)
 
     def _enter(self, feed: str) -> None:
         if len(self._carried) < self._most_feeds:
@@ -143,9 +151,9 @@ class Community:
             self.counters["feeds"] += 1
             self._waiting[feed] = None
 
-    def _leave(self, feed: str, user: str) -> None:
-        self._users_of[feed].discard(user)
-        if self._users_of[feed]:
+    def _leave(self, feed: str) -> None:
+        self._users_of[feed] -= 1
+        if self._users_of[feed] > 0:
             return
         del self._users_of[feed]
         self._waiting.pop(feed, None)
