@@ -22,24 +22,22 @@ from testbed.cli.progress import counted
 from testbed.cli.usage import exclude, require
 from testbed.errors import UserError
 from testbed.verify.classic.family import CLASSIC
-from testbed.verify.kit import saved
 from testbed.verify.kit.chart import draw
-from testbed.verify.kit.climb import Climbed, climb_all
-from testbed.verify.kit.explore import ExplorationResult, explore_all
-from testbed.verify.kit.family import Family
+from testbed.verify.kit.explore import Found, climb_all, explore_all
+from testbed.verify.kit.family import Family, from_text, to_text
 from testbed.verify.kit.outcome import Outcome
 from testbed.verify.kit.search import SearchResult, search
 from testbed.verify.kit.shrink import shrink
 from testbed.verify.kit.story import Story
-from testbed.verify.mapping.family import MAPPING
-from testbed.verify.providers.family import PROVIDERS
+from testbed.verify.mapping.world import MAPPING
+from testbed.verify.providers.world import PROVIDERS
 from testbed.verify.push.exhaust import cover_all
 from testbed.verify.push.family import PUSH
 from testbed.verify.push.world.carrier import MOST_SENT
-from testbed.verify.social.family import SOCIAL
-from testbed.verify.swarms.family import SWARMS
+from testbed.verify.social.world import SOCIAL
 from testbed.verify.swarms.rungs import RUNGS
-from testbed.verify.tiny.family import TINY
+from testbed.verify.swarms.world import SWARMS
+from testbed.verify.tiny.world import TINY
 
 FAMILIES: dict[str, Family[Any]] = {
     family.name: family for family in (PUSH, CLASSIC, SWARMS, RUNGS, PROVIDERS, SOCIAL, MAPPING, TINY)
@@ -146,10 +144,8 @@ def _fails(options: _Options, family: Family[Any]) -> bool:
     """Do what was asked for; return whether an invariant failed."""
     if options.exhaustive:
         return _cover(options)
-    if options.explore is not None:
-        return _explore(family, options.explore, options)
-    if options.climb is not None:
-        return _climb(family, options.climb, options)
+    if options.explore is not None or options.climb is not None:
+        return _explore(family, options)
     if options.story is not None:
         return _show(*_load(options.story), options)
     if options.seed is not None:
@@ -202,52 +198,32 @@ def _conclude(result: SearchResult, first: int, begun: float, allowed: int) -> N
     )
 
 
-def _explore(family: Family[Any], stories: int, options: _Options) -> bool:
-    """Search for what no story has done before; return whether an invariant failed."""
-    result: ExplorationResult[Any] = ExplorationResult()
+def _explore(family: Family[Any], options: _Options) -> bool:
+    """Search for what no story has done before, or for slow recovery; return whether an invariant failed."""
+    climbs = options.explore is None
+    stories = options.climb or options.explore or 0
+    result: Found[Any] = Found()
     begun = time.monotonic()
-    all_parts = explore_all(family, options.first, stories, options.workers)
-    with counted(_console, "exploring", stories) as show, closing(all_parts) as parts:
+    search_all = climb_all if climbs else explore_all
+    with (
+        counted(_console, "climbing" if climbs else "exploring", stories) as show,
+        closing(search_all(family, options.first, stories, options.workers)) as parts,
+    ):
         for part in parts:
-            result.stories += part.stories
-            result.features |= part.features
-            result.failures += part.failures
-            result.slowest = max(result.slowest, part.slowest)
-            show(result.stories, stories, f"{len(result.features)} different features")
+            result.add(part)
+            slowest = f"the slowest caught up within {result.slowest_time / 1e9:.2f} s"
+            shown = "" if climbs else f"{len(result.features)} different features, "
+            show(result.stories, stories, f"{shown}{slowest}")
             if result.failures:
                 break
     rate = result.stories / (time.monotonic() - begun)
     _console.print(
-        f"{result.stories} stories, {rate:.0f} a second, {len(result.features)} different features, "
-        f"the slowest caught up within {result.slowest / 1e9:.1f} s, {len(result.failures)} failed"
-    )
-    return bool(result.failures) and _show(family, result.failures[0][0], options)
-
-
-def _climb(family: Family[Any], stories: int, options: _Options) -> bool:
-    """Search for slow recovery, and show the slowest; return whether an invariant failed."""
-    result: Climbed[Any] = Climbed()
-    begun = time.monotonic()
-    all_parts = climb_all(family, options.first, stories, options.workers)
-    with counted(_console, "climbing", stories) as show, closing(all_parts) as parts:
-        for part in parts:
-            result.stories += part.stories
-            result.failures += part.failures
-            for slow, story in part.slowest:
-                result.keep(slow, story)
-            slowest = result.slowest[0][0] if result.slowest else 0
-            show(result.stories, stories, f"the slowest caught up within {slowest / 1e9:.2f} s")
-            if result.failures:
-                break
-    rate = result.stories / (time.monotonic() - begun)
-    slowest = result.slowest[0][0] if result.slowest else 0
-    _console.print(
-        f"{result.stories} stories, {rate:.0f} a second, {len(result.failures)} failed; "
-        f"the slowest caught up within {slowest / 1e9:.2f} s, {family.allowed / 1e9:.0f} s are allowed"
+        f"{result.stories} stories, {rate:.0f} a second, {len(result.failures)} failed; {shown}{slowest}, "
+        f"{family.allowed / 1e9:.0f} s are allowed"
     )
     if result.failures:
         return _show(family, result.failures[0][0], options)
-    if result.slowest:
+    if climbs and result.slowest:
         worst = result.slowest[0][1]
         _console.print(draw(worst, family.play(worst, record=True)), markup=False)
         _save(family, worst, options.save)
@@ -298,13 +274,13 @@ def _show(family: Family[Any], story: Story, options: _Options) -> bool:
 
 def _save(family: Family[Any], story: Story, path: Path | None) -> None:
     if path is not None:
-        write_whole(path, saved.to_text(family, story))
+        write_whole(path, to_text(family, story))
         _console.print(f"replay: feednet simulate --story {path}", markup=False)
 
 
 def _load(path: Path) -> tuple[Family[Any], Story]:
     try:
-        return saved.from_text(path.read_text(encoding="utf-8"), FAMILIES, _UNNAMED)
+        return from_text(path.read_text(encoding="utf-8"), FAMILIES, _UNNAMED)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -46,9 +46,9 @@ from testbed.verify.fuzz.subjects.node import (
     WAKE,
     Event,
 )
+from testbed.verify.push.stories.feeds import items_of
 from testbed.verify.push.stories.story import FORGERIES, MISCHIEF
 from testbed.verify.push.world.actors import Target, inject
-from testbed.verify.push.world.feeds import items_of
 
 HELLO = Hello(
     *(1, 2, bytes(8), bytes(8)),

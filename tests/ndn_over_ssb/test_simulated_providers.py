@@ -8,11 +8,10 @@ from fresh_seeds import first_fresh_seed
 from ndn_over_ssb.contract import Terms
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.providers.family import PROVIDERS
 from testbed.verify.providers.mutants import MUTANTS
 from testbed.verify.providers.network import Producer, ProviderNetwork
 from testbed.verify.providers.story import HOSTILE, make_story
-from testbed.verify.providers.world import play
+from testbed.verify.providers.world import PROVIDERS
 
 SEEDS = 40
 FRESH = 30
@@ -65,7 +64,7 @@ def test_a_mutant_is_caught(name: str) -> None:
     with mutated(name, MUTANTS):
         caught = next((seed for seed in seeds if PROVIDERS.play_seed(seed).violation is not None), None)
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
-    assert play(make_story(caught)).violation is None
+    assert PROVIDERS.play(make_story(caught)).violation is None
 
 
 def test_a_day_leaves_no_more_than_half_of_it() -> None:

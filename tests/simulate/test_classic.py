@@ -10,12 +10,12 @@ from fresh_seeds import first_fresh_seed
 from saved_stories import SAVED
 
 from testbed.cli.simulate import FAMILIES, simulate
-from testbed.verify.classic.family import CLASSIC, play
+from testbed.verify.classic.family import CLASSIC
 from testbed.verify.classic.mutants import CLASSIC_MUTANTS
 from testbed.verify.classic.story import make_classic
 from testbed.verify.kit.chart import draw
+from testbed.verify.kit.family import from_text
 from testbed.verify.kit.mutants import mutated
-from testbed.verify.kit.saved import from_text
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.kit.shrink import shrink
 from testbed.verify.push.stories.make import make_story
@@ -44,7 +44,7 @@ def played(first: int, count: int) -> Counter[str]:
     found = play_seeds(range(first, first + count), CLASSIC)
     if found.failures:
         short = shrink(CLASSIC, make_classic(found.failures[0].seed))
-        pytest.fail(f"{found.failures}\n{draw(short, play(short, record=True))}")
+        pytest.fail(f"{found.failures}\n{draw(short, CLASSIC.play(short, record=True))}")
     return found.coverage
 
 
@@ -67,7 +67,7 @@ def test_a_classic_story_is_json_and_is_another_one() -> None:
 
 @pytest.mark.parametrize("seed", range(0, 20, 4))
 def test_a_replay_is_exact(seed: int) -> None:
-    first, again = play(make_classic(seed)), play(make_classic(seed), record=True)
+    first, again = CLASSIC.play(make_classic(seed)), CLASSIC.play(make_classic(seed), record=True)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
@@ -76,9 +76,9 @@ def test_a_replay_is_exact(seed: int) -> None:
 def test_a_mutant_is_caught(name: str) -> None:
     with mutated(name, CLASSIC_MUTANTS):
         stories = [*CLASSIC_STORIES.values(), *map(make_classic, range(WITHIN))]
-        caught = next((story for story in stories if play(story).violation is not None), None)
+        caught = next((story for story in stories if CLASSIC.play(story).violation is not None), None)
     assert caught is not None
-    assert play(caught).violation is None
+    assert CLASSIC.play(caught).violation is None
 
 
 @pytest.mark.patches

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from testbed.cli.simulate import FAMILIES, simulate
 from testbed.errors import UserError
+from testbed.verify.kit.family import from_text
 from testbed.verify.kit.mutants import mutated
-from testbed.verify.kit.saved import from_text
 from testbed.verify.push.family import PUSH
 from testbed.verify.push.mutants import MUTANTS
 

@@ -7,8 +7,8 @@ import pytest
 from base.units import SECOND
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.push.exhaust import EXCHANGES, GRIDS, WAYS, cover, outages, schedules
+from testbed.verify.push.family import PUSH
 from testbed.verify.push.mutants import MUTANTS
-from testbed.verify.push.world.world import play
 
 FRAMES = 8
 
@@ -37,7 +37,7 @@ def test_every_outage_of_a_mesh_holds(name: str) -> None:
 
 def test_relays_of_a_mesh_lose_their_only_way_together() -> None:
     together = sum(
-        play(story).coverage["relays lost their only way together"]
+        PUSH.play(story).coverage["relays lost their only way together"]
         for story in outages(100_000, 400_000)
         if story.converge is None
     )

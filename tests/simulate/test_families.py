@@ -7,11 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.cli.simulate import FAMILIES, simulate
-from testbed.verify.kit import saved
 from testbed.verify.kit.chart import draw
-from testbed.verify.kit.climb import climb_all
-from testbed.verify.kit.explore import explore
-from testbed.verify.kit.family import Family
+from testbed.verify.kit.explore import climb_all, explore
+from testbed.verify.kit.family import Family, from_text, to_text
 from testbed.verify.kit.mutants import Mutants, mutated
 from testbed.verify.kit.shrink import shrink
 from testbed.verify.kit.story import without
@@ -43,10 +41,10 @@ def family(request: pytest.FixtureRequest) -> Family[Any]:
 def test_a_saved_story_is_the_story(family: Family[Any]) -> None:
     for seed in range(20):
         story = family.make(seed)
-        again, loaded = saved.from_text(saved.to_text(family, story), FAMILIES, "push")
+        again, loaded = from_text(to_text(family, story), FAMILIES, "push")
         assert again is family
         assert loaded == story
-        assert not {"seed", "steps"} - json.loads(saved.to_text(family, story)).keys()
+        assert not {"seed", "steps"} - json.loads(to_text(family, story)).keys()
 
 
 def test_a_recorded_story_ends_as_it_does_otherwise(family: Family[Any]) -> None:

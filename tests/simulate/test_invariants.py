@@ -14,8 +14,8 @@ from forwarder.wire.hello import Hello, Standing, reference
 from forwarder.wire.lp import make_lp
 from forwarder.wire.packet import make_interest
 from testbed.verify.kit.outcome import Violation
+from testbed.verify.push.stories.feeds import items_of, name_of
 from testbed.verify.push.stories.story import Feed
-from testbed.verify.push.world.feeds import items_of, name_of
 from testbed.verify.push.world.frames import Frame, Reader
 from testbed.verify.push.world.invariants import Delivery, Grants, check_ended, digest
 

@@ -7,7 +7,7 @@ import pytest
 from saved_stories import SAVED
 
 from base.units import SECOND
-from testbed.verify.classic.family import CLASSIC, play
+from testbed.verify.classic.family import CLASSIC
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.outcome import Outcome
 from testbed.verify.kit.shrink import shrink
@@ -68,7 +68,7 @@ def first_caught(name: str, saved: Iterable[Story] = ()) -> Story:
     with mutated(name, ALL):
         seeds = map(make_story, range(FIRST)), map(make_story, range(FIRST, WITHIN))
         for story in chain(first, seeds[0], saved, seeds[1]):
-            if play(story).violation is not None:
+            if CLASSIC.play(story).violation is not None:
                 return story
     pytest.fail(f"{name!r} passes {WITHIN} seeds")
 
@@ -76,7 +76,7 @@ def first_caught(name: str, saved: Iterable[Story] = ()) -> Story:
 @pytest.mark.patches
 @pytest.mark.parametrize("name", ALL)
 def test_a_mutant_is_caught(name: str) -> None:
-    assert play(first_caught(name, SAVED.values())).violation is None
+    assert CLASSIC.play(first_caught(name, SAVED.values())).violation is None
 
 
 def sent(outcome: Outcome) -> int:
@@ -87,9 +87,9 @@ def sent(outcome: Outcome) -> int:
 @pytest.mark.parametrize("name", ALL_COSTLY)
 def test_a_bug_costs_time_or_frames(name: str) -> None:
     story = known(COSTS[name])
-    without = play(story)
+    without = CLASSIC.play(story)
     with mutated(name, ALL_COSTLY):
-        beside = play(story)
+        beside = CLASSIC.play(story)
     assert without.violation is None
     is_slower = beside.caught_up is not None and beside.caught_up > (without.caught_up or 0) + SECOND
     assert is_slower or sent(beside) > sent(without) * 3 // 2
@@ -112,13 +112,13 @@ def size(story: Story) -> int:
 def test_a_failing_story_shrinks_and_still_fails(name: str) -> None:
     story = first_caught(name)
     with mutated(name, MUTANTS):
-        long = play(story).violation
+        long = CLASSIC.play(story).violation
         shrunk = shrink(CLASSIC, story)
-        short = play(shrunk).violation
+        short = CLASSIC.play(shrunk).violation
     assert long is not None
     assert short is not None
     assert short.invariant == long.invariant
-    assert play(shrunk).violation is None
+    assert CLASSIC.play(shrunk).violation is None
     assert len(shrunk.nodes) <= 4
     assert len(shrunk.steps) <= 5
     assert size(shrunk) < size(story)

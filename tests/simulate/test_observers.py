@@ -10,9 +10,9 @@ from forwarder.wire.name import IMPLICIT_DIGEST, component, from_uri
 from forwarder.wire.packet import make_data, make_interest, parse_data
 from forwarder.wire.persistent import make_persistent
 from testbed.verify.classic.exchanges import Exchanges
-from testbed.verify.classic.linkwatch import LinkWatch
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.frames import read_packet
+from testbed.verify.push.world.linkwatch import LinkWatch
 
 
 class Node:

@@ -13,7 +13,6 @@ from testbed.verify.kit.shrink import shrink
 from testbed.verify.push.family import PUSH
 from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.story import FORGERIES, MISCHIEF
-from testbed.verify.push.world.world import play
 
 pytestmark = pytest.mark.long
 
@@ -57,7 +56,7 @@ def played(first: int) -> Counter[str]:
     found = play_seeds(range(first, first + CHUNK), PUSH)
     if found.failures:
         short = shrink(PUSH, make_story(found.failures[0].seed))
-        pytest.fail(f"{found.failures}\n{draw(short, play(short, record=True))}")
+        pytest.fail(f"{found.failures}\n{draw(short, PUSH.play(short, record=True))}")
     return found.coverage
 
 

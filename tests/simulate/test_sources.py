@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from testbed.verify.kit.climb import Climbed, climb_all
+from testbed.verify.kit.explore import Found, climb_all
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.push.family import PUSH
 from testbed.verify.push.source_mutants import SOURCE_MUTANTS
@@ -13,7 +13,6 @@ from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.networks import OUTAGES, NetworkMaker
 from testbed.verify.push.stories.promise import PLAIN_NS, promise
 from testbed.verify.push.stories.story import Story
-from testbed.verify.push.world.world import play
 
 SOME = 150
 
@@ -56,7 +55,7 @@ def test_most_stories_are_small() -> None:
 @pytest.mark.parametrize("name", ["evidence not compared", "evidence lost with the source"])
 def test_a_loop_is_seen(name: str, networks: list[Story]) -> None:
     with mutated(name, SOURCE_MUTANTS):
-        violations = (play(story).violation for story in networks)
+        violations = (PUSH.play(story).violation for story in networks)
         first = next(violation for violation in violations if violation is not None)
     assert first.invariant == "loop"
     assert "->" in first.detail
@@ -66,7 +65,7 @@ def test_a_loop_is_seen(name: str, networks: list[Story]) -> None:
 def test_an_upstream_without_a_source_is_seen() -> None:
     # Nobody notices a neighbour's silence: those behind it go on counting as fed.
     with mutated("silence unnoticed", SOURCE_MUTANTS):
-        violations = (play(make_story(seed)).violation for seed in (186, *range(400)))
+        violations = (PUSH.play(make_story(seed)).violation for seed in (186, *range(400)))
         assert "source" in (violation.invariant for violation in violations if violation is not None)
 
 
@@ -79,10 +78,10 @@ def test_the_bound_is_short_where_nothing_special_takes_part() -> None:
 def test_a_climb_finds_slower_stories_than_it_begins_with() -> None:
     parts = list(climb_all(PUSH, 1, 60, 1))
     assert sum(part.stories for part in parts) == 60
-    found: Climbed[Story] = parts[-1]
+    found: Found[Story] = parts[-1]
     assert not found.failures
     times = [time for time, _ in found.slowest]
     assert times == sorted(times, reverse=True)
     time, story = found.slowest[0]
-    assert play(story).caught_up == time
+    assert PUSH.play(story).caught_up == time
     assert promise(story).is_plain

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from testbed.verify.push.family import PUSH
 from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.story import Fate, Story
-from testbed.verify.push.world.world import play
 
 
 def test_a_story_is_json() -> None:
@@ -25,23 +25,23 @@ def test_a_seed_is_one_story_and_another_another() -> None:
 
 @pytest.mark.parametrize("seed", range(0, 60, 3))
 def test_a_replay_is_exact(seed: int) -> None:
-    first, again = play(make_story(seed)), play(make_story(seed), record=True)
+    first, again = PUSH.play(make_story(seed)), PUSH.play(make_story(seed), record=True)
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
     assert first.fates == again.fates
     assert again.rows
 
 
 def test_worlds_differ_by_their_seed() -> None:
-    assert len({play(make_story(seed)).digest for seed in range(20)}) == 20
+    assert len({PUSH.play(make_story(seed)).digest for seed in range(20)}) == 20
 
 
 def test_pinned_fates_replay_the_luck_of_a_seed() -> None:
     seen = 0
     for seed in range(40):
         story = make_story(seed)
-        drawn = play(story)
+        drawn = PUSH.play(story)
         seen += len(drawn.fates)
-        assert play(replace(story, fates=tuple(drawn.fates))).digest == drawn.digest
+        assert PUSH.play(replace(story, fates=tuple(drawn.fates))).digest == drawn.digest
     assert seen > 20
 
 
@@ -51,7 +51,7 @@ def test_a_fate_is_its_frames_alone() -> None:
     quiet = replace(story, links=(story.links[0], replace(story.links[1], lost=0.0, twice=0.0, late=0.0)))
     pair = {story.links[0].a, story.links[0].b}
     first, second = (
-        {(fate.a, fate.b, fate.n): fate for fate in play(s).fates if {fate.a, fate.b} == pair}
+        {(fate.a, fate.b, fate.n): fate for fate in PUSH.play(s).fates if {fate.a, fate.b} == pair}
         for s in (story, quiet)
     )
     both = first.keys() & second.keys()

@@ -11,11 +11,11 @@ from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name
 from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.outcome import Wanted
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.social.family import SOCIAL
 from testbed.verify.social.mutants import MUTANTS
 from testbed.verify.social.story import HOSTILE, LAYERINGS, Neighbourhood, identity_of, make_story
-from testbed.verify.social.world import SocialWorld, play
+from testbed.verify.social.world import SOCIAL, SocialWorld
 
 SEEDS = 8
 FRESH = 4
@@ -71,7 +71,7 @@ def test_a_mutant_is_caught(name: str) -> None:
     with mutated(name, MUTANTS):
         caught = next((seed for seed in seeds if SOCIAL.play_seed(seed).violation is not None), None)
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
-    assert play(make_story(caught)).violation is None
+    assert SOCIAL.play(make_story(caught)).violation is None
 
 
 def time_to_follow(layering: str, strangers: dict[str, str], items: int = 150) -> int:
@@ -97,7 +97,7 @@ def time_to_follow(layering: str, strangers: dict[str, str], items: int = 150) -
         logs=logs,
         steps=(),
     )
-    world = SocialWorld(story, rate=200)
+    world = SocialWorld(story, Wanted(), rate=200)
     while world.nodes["p1"].keeper.replicas.tip(log_name(writer.ref)) <= items:
         assert world.network.now < 60 * SECOND
         world.network.run(world.network.now + 10 * MS)

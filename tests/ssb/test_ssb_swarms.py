@@ -7,10 +7,9 @@ from fresh_seeds import first_fresh_seed
 
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.swarms.family import SWARMS
 from testbed.verify.swarms.mutants import MUTANTS
 from testbed.verify.swarms.story import HOSTILE, make_swarm
-from testbed.verify.swarms.world import play
+from testbed.verify.swarms.world import SWARMS
 
 SEEDS = 100
 FRESH = 100
@@ -63,4 +62,4 @@ def test_a_mutant_is_caught(name: str) -> None:
             None,
         )
     assert caught is not None, f"{name!r} passes {WITHIN} seeds"
-    assert play(make_swarm(caught)).violation is None
+    assert SWARMS.play(make_swarm(caught)).violation is None

@@ -7,8 +7,8 @@ from fresh_seeds import first_fresh_seed
 
 from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.mapping.family import MAPPING
 from testbed.verify.mapping.mutants import MUTANTS
+from testbed.verify.mapping.world import MAPPING
 
 SEEDS = 13
 FRESH = 3

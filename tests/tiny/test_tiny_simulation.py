@@ -12,12 +12,13 @@ from ssb.tiny.feed import ForkedFeed
 from ssb.tiny.isp.terms import Terms
 from testbed.cli.simulate import simulate
 from testbed.verify.kit.mutants import mutated
+from testbed.verify.kit.outcome import Outcome, Wanted
+from testbed.verify.kit.outcome import played as played_in
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.kit.story import Step
-from testbed.verify.tiny.family import TINY
 from testbed.verify.tiny.mutants import MUTANTS
 from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, Cell, Kill, make_story
-from testbed.verify.tiny.world import play
+from testbed.verify.tiny.world import TINY, CellWorld
 
 SEEDS = range(9, 14)
 """Short stories, in which most things happen."""
@@ -98,6 +99,10 @@ def test_a_replay_is_exact() -> None:
     assert (first.digest, first.time, first.coverage) == (again.digest, again.time, again.coverage)
 
 
+def quick(story: Cell) -> Outcome:
+    return played_in(lambda: CellWorld(story, Wanted(), within=QUICK), Wanted())
+
+
 def dialogue(kill: Kill | None) -> Cell:
     """Onboarding, a subscription, entries through several data feeds, and a farewell of each kind."""
     clients = ("c0", "c1")
@@ -125,7 +130,7 @@ PACKETS = {ISP: 140, "c0": 70, "c1": 70}
 
 def test_the_dialogue_has_so_many_packets() -> None:
     for node, packets in PACKETS.items():
-        coverage = play(dialogue(Kill(node, packets, False))).coverage
+        coverage = TINY.play(dialogue(Kill(node, packets, False))).coverage
         assert coverage["killed"] == 1, node
         assert coverage["read"] == 10
 
@@ -146,7 +151,7 @@ def test_a_kill_at_every_step_of_every_dialogue(node: str) -> None:
 
 
 def killed_at(node: str, packets: int, *, within: bool) -> None:
-    outcome = play(dialogue(Kill(node, packets, within)), catch_up=QUICK)
+    outcome = quick(dialogue(Kill(node, packets, within)))
     assert outcome.violation is None, (node, packets, within)
     assert outcome.coverage["sent"] == 10 or outcome.coverage["refused"], "one request in eight is refused"
 
@@ -157,7 +162,7 @@ def test_a_mutant_is_caught(name: str) -> None:
     with mutated(name, MUTANTS):
         for kill in (None, Kill(ISP, 45, True)):
             try:
-                found.append(play(dialogue(kill), catch_up=QUICK).violation is not None)
+                found.append(quick(dialogue(kill)).violation is not None)
             except CAUGHT_BY_THE_STORE:
                 found.append(True)
     assert any(found), f"{name!r} passes"

@@ -3,5 +3,4 @@
 applications.py  consumers, producers and logs of a network: what takes part beside controlled push
 clients.py       one of each
 exchanges.py     an observer of Interests and their answers at each node
-linkwatch.py     an observer of frames on each link
 """

@@ -37,15 +37,14 @@ from testbed.verify.classic.clients import (
     name_of,
 )
 from testbed.verify.classic.exchanges import Exchanges
-from testbed.verify.classic.linkwatch import LinkWatch
 from testbed.verify.kit.outcome import Violation
-from testbed.verify.push.stories.story import MAX_ITEMS, Link, Node, Story
+from testbed.verify.push.stories import feeds
+from testbed.verify.push.stories.story import MAX_ITEMS, Node, Story
 from testbed.verify.push.stories.story import Log as LogOfStory
-from testbed.verify.push.world import feeds
 from testbed.verify.push.world.beside import Beside
 from testbed.verify.push.world.frames import Frame
 from testbed.verify.push.world.invariants import Delivery
-from testbed.verify.push.world.links import Hops, Watch, routes
+from testbed.verify.push.world.links import Hops, routes
 from testbed.verify.push.world.log import Log
 from topologies.emulator.virtual_time import VirtualTime
 
@@ -211,13 +210,6 @@ class Classic(Beside):
             for hop, cost in hops:
                 if hop == peer:
                     forwarder.fib.add(name, face, cost)
-
-    def watches(self, link: Link) -> tuple[Watch, Watch]:
-        """See Beside: they know NDNLPv2."""
-        ends = ((link.a, link.b), (link.b, link.a))
-        there, back = (LinkWatch(a, b, link.mtu, is_reliable=link.reliable) for a, b in ends)
-        there.back, back.back = back, there
-        return there, back
 
     def has(self, frame: Frame) -> bool:
         """See Beside."""

@@ -3,19 +3,18 @@
 from testbed.verify.classic.applications import CLASSIC_CATCH_UP_NS, Classic
 from testbed.verify.classic.story import make_classic
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Outcome
+from testbed.verify.kit.outcome import Wanted
 from testbed.verify.push.changes import CLASSIC_CHANGES
 from testbed.verify.push.passes import PASSES, pinned
 from testbed.verify.push.stories.story import Story
 from testbed.verify.push.world.beside import Beside
-from testbed.verify.push.world.world import play as play_push
+from testbed.verify.push.world.world import World
 
 
-def play(story: Story, *, record: bool = False, watch: bool = False) -> Outcome:
-    """Play a story of classic NDN, or of controlled push alone."""
-    return play_push(story, record=record, watch=watch, beside=Classic if story.is_classic else Beside)
+def _world(story: Story, wanted: Wanted) -> World:
+    return World(story, wanted, Classic if story.is_classic else Beside)
 
 
 CLASSIC = Family(
-    "classic", Story, make_classic, play, CLASSIC_CATCH_UP_NS, PASSES, CLASSIC_CHANGES, pinned=pinned
+    "classic", Story, make_classic, _world, CLASSIC_CATCH_UP_NS, PASSES, CLASSIC_CHANGES, pinned=pinned
 )

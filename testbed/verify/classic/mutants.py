@@ -111,10 +111,7 @@ CLASSIC_MUTANTS: Mutants = {
     "PIT entry not removed after Data": (Patch(Pit, "remove", returns(None)),),
     "Data sent back": (instead(Forwarder, "_on_data", _back_too),),
     "Interest sent back": (instead(Forwarder, "_next_hops", _any_way),),
-    "loops unseen": (
-        Patch(PitEntry, "is_loop", returns(False)),
-        instead(DeadNonces, "has", _unknown),
-    ),
+    "loops unseen": (Patch(PitEntry, "is_loop", returns(False)), instead(DeadNonces, "has", _unknown)),
     "nonces forgotten with their entries": (Patch(DeadNonces, "add", returns(None)),),
     "store taken for lasting": (Patch(ContentStore, "is_lasting", lambda _: property(lambda self: True)),),
     "hop limit not lowered": (instead(Interest, "next_hop_wire", _not_lowered),),

@@ -5,8 +5,8 @@ what happens in it when. A :mod:`family <testbed.verify.kit.family>` makes stori
 with the real code in virtual time; :func:`~testbed.verify.kit.outcome.played` turns what goes wrong into an
 outcome. All else is the same for all families. :mod:`~testbed.verify.kit.search` plays many seeds. A story
 that fails is cut down by :mod:`~testbed.verify.kit.shrink` and drawn by :mod:`~testbed.verify.kit.chart`.
-:mod:`~testbed.verify.kit.explore` changes stories that showed something new, :mod:`~testbed.verify.kit.climb`
-those that recovered slowly. :mod:`~testbed.verify.kit.mutants` shows that bugs would have been found.
+:mod:`~testbed.verify.kit.explore` changes stories that showed something new, or recovered slowly.
+:mod:`~testbed.verify.kit.mutants` shows that bugs would have been found.
 
 :mod:`~testbed.verify.kit.world` is the base of worlds in the emulator.
 """

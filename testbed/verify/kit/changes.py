@@ -8,10 +8,9 @@ from testbed.verify.kit.family import S
 
 _BAD: tuple[dict[str, float], ...] = (
     {},
-    {"loss_percent": 5.0},
-    {"loss_percent": 20.0},
-    {"reorder_percent": 5.0},
-    {"duplicate_percent": 5.0},
+    {"loss_percent": 2.0},
+    {"reorder_percent": 2.0},
+    {"duplicate_percent": 2.0},
 )
 
 
@@ -53,7 +52,7 @@ def links(story: Any, rng: Random) -> Any:
     """Let an emulated network's link be better or worse."""
     index = rng.randrange(len(story.links))
     a, b = story.links[index]["a"], story.links[index]["b"]
-    link = {"a": a, "b": b, "delay_ms": rng.choice((0.5, 5.0, 40.0, 200.0)), **rng.choice(_BAD)}
+    link = {"a": a, "b": b, "delay_ms": rng.choice((0.5, 5.0, 20.0)), **rng.choice(_BAD)}
     return replace(story, links=(*story.links[:index], link, *story.links[index + 1 :]))
 
 

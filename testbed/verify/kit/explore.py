@@ -1,9 +1,13 @@
-"""Searches for stories that do what no story has done before, as a coverage-guided fuzzer does.
+"""Searches among changed stories: exploring for what none has done before, climbing toward slow recovery.
 
-Theory of operation. A feature is what an outcome notes as one: a step of a node's state, or how often what
-happened. A story that shows a new one is kept. So are the stories in which nodes take longest to catch up
-when all is well again. Kept ones are changed a little to make others: times, luck, links, what breaks. A part
-of the stories is always new, so that the search does not dwell on what it began with.
+Theory of operation. Some stories are drawn from seeds; those that are worth it are kept, and changed a little
+to make others: times, luck, links, what breaks. A share is always new, so that a search does not dwell on
+its beginning.
+
+Exploring works as a coverage-guided fuzzer does. A feature is what an outcome notes as one: a step of a
+node's state, or how often what happened. A story that shows a new one is kept, and so are the slowest.
+Climbing keeps the slowest alone, one for each measure: the time from a story's last disturbance until
+everyone has everything. It plays only stories for which the family's short bound is promised.
 """
 
 from collections.abc import Generator, Hashable
@@ -16,73 +20,141 @@ from testbed.experiment.workers import work_off
 from testbed.verify.kit.family import Family, S
 
 _NEW = 0.3
-"""The share of stories that are made from a seed."""
+"""The share of explored stories that are made from a seed."""
 _SLOW = 0.35
 """The share of those that are made from the slowest."""
-_PART = 1_000
-"""Stories of one search; each begins anew."""
+_NEW_TO_CLIMB = 0.2
+_FIRST = 20
+"""So many stories of a climb, at least, are made from a seed."""
 _KEPT = 400
 """Stories that are kept for their features at most; the oldest goes."""
-_SLOWEST = 12
+_SLOWEST = 16
 """Stories that are kept because they are slow; the fastest goes."""
+_PART = 1_000
+"""Stories of one exploration; each begins anew."""
+_PART_OF_CLIMB = 300
+"""Stories of one climb; the next begins with the slowest of all."""
 
 
 @dataclass
-class ExplorationResult(Generic[S]):
-    """What a search has met: stories, features, how many of these were shown by new stories, failures.
+class Found(Generic[S]):
+    """What a search has met.
 
-    `slowest` is the longest that a story took to catch up, ns.
+    Attributes:
+        stories: how many it has played.
+        slowest: the slowest, with their times, ns, in that order.
+        features: of all, and
+        by_seeds: how many of these were shown by new stories first.
+        failures: stories that violate an invariant, and which.
     """
 
     stories: int = 0
-    slowest: int = 0
+    slowest: list[tuple[int, S]] = field(default_factory=list)
     features: set[Hashable] = field(default_factory=set)
     by_seeds: int = 0
     failures: list[tuple[S, str]] = field(default_factory=list)
 
+    @property
+    def slowest_time(self) -> int:
+        """The longest that a story took to catch up, ns."""
+        return self.slowest[0][0] if self.slowest else 0
 
-def explore(seed: int, family: Family[S], stories: int) -> ExplorationResult[S]:
-    """Play so many stories; the same seed gives the same search."""
+    def keep(self, time: int, story: S) -> None:
+        """Keep a story if it is among the slowest."""
+        if all(time != other for other, _ in self.slowest):
+            self.slowest = sorted([*self.slowest, (time, story)], key=lambda each: -each[0])[:_SLOWEST]
+
+    def add(self, other: "Found[S]") -> None:
+        """Add what another search has met."""
+        self.stories += other.stories
+        self.features |= other.features
+        self.failures += other.failures
+        for time, story in other.slowest:
+            self.keep(time, story)
+
+    def play(self, family: Family[S], story: S, *, watch: bool) -> set[Hashable]:
+        """Play a story, and note what becomes of it; return its features that are new."""
+        outcome = family.play(story, watch=watch)
+        self.stories += 1
+        if outcome.violation is not None:
+            self.failures.append((story, str(outcome.violation)))
+        elif outcome.caught_up is not None:
+            self.keep(outcome.caught_up, story)
+        news = outcome.features - self.features
+        self.features |= news
+        return news
+
+
+def explore(seed: int, family: Family[S], stories: int) -> Found[S]:
+    """Play so many stories, to meet new features; the same seed gives the same search."""
     rng = Random(seed)
-    result: ExplorationResult[S] = ExplorationResult()
+    found: Found[S] = Found()
     kept: list[S] = []
-    slow: list[tuple[int, int, S]] = []
-    for number in range(stories):
+    for _ in range(stories):
         draw = rng.random()
         is_new = not kept or draw < _NEW
         if is_new:
             story = family.make(rng.getrandbits(48))
-        elif slow and draw < _NEW + _SLOW:
-            story = changed(rng.choice(slow)[-1], family, rng)
+        elif found.slowest and draw < _NEW + _SLOW:
+            story = changed(rng.choice(found.slowest)[1], family, rng)
         else:
             story = changed(rng.choice(kept), family, rng)
-        outcome = family.play(story, watch=True)
-        result.stories += 1
-        if outcome.violation is not None:
-            result.failures.append((story, str(outcome.violation)))
-        elif outcome.caught_up is not None and all(outcome.caught_up != time for time, *_ in slow):
-            slow = sorted([*slow, (outcome.caught_up, number, story)], key=lambda each: each[:2])[-_SLOWEST:]
-            result.slowest = slow[-1][0]
-        news = outcome.features - result.features
-        if news:
-            result.features |= news
-            result.by_seeds += len(news) * is_new
+        if news := found.play(family, story, watch=True):
+            found.by_seeds += len(news) * is_new
             kept.append(story)
             del kept[:-_KEPT]
-    return result
+    return found
 
 
-def explore_all(
-    family: Family[S], seed: int, stories: int, jobs: int
-) -> Generator[ExplorationResult[S], None, None]:
+def explore_all(family: Family[S], seed: int, stories: int, jobs: int) -> Generator[Found[S], None, None]:
     """Search in `jobs` processes, each by itself; yield what each has met, in rounds of some stories."""
     part = min(stories, _PART)
     rounds = [seed * 1_000_003 + number for number in range(-(-stories // part))]
     yield from work_off(partial(explore, family=family, stories=part), rounds, jobs)
 
 
+@dataclass(frozen=True)
+class Task(Generic[S]):
+    """A climb: the seed of what it draws, how many stories, and those that it begins with."""
+
+    seed: int
+    stories: int
+    begin: tuple[tuple[int, S], ...] = ()
+
+
+def climb(task: Task[S], family: Family[S]) -> Found[S]:
+    """Play so many stories, to meet slow ones; the same task gives the same climb."""
+    rng = Random(task.seed)
+    found = Found(slowest=list(task.begin))
+    while found.stories < task.stories:
+        is_early = not found.slowest or len(found.slowest) + found.stories < _FIRST
+        if is_early or rng.random() < _NEW_TO_CLIMB:
+            story = family.make(rng.getrandbits(48))
+        else:
+            story = changed(rng.choice(found.slowest)[1], family, rng)
+        if family.is_plain(story):
+            found.play(family, story, watch=False)
+    return found
+
+
+def climb_all(family: Family[S], seed: int, stories: int, jobs: int) -> Generator[Found[S], None, None]:
+    """Climb in `jobs` processes, in rounds that begin with the slowest so far; yield what each has met."""
+    best: Found[S] = Found()
+    at = 0
+    while at < stories:
+        tasks: list[Task[S]] = []
+        while at < stories and len(tasks) < jobs:
+            some = min(_PART_OF_CLIMB, stories - at)
+            tasks.append(Task(seed * 1_000_003 + at, some, tuple(best.slowest)))
+            at += some
+        for found in work_off(partial(climb, family=family), tasks, jobs):
+            best.add(found)
+            yield found
+
+
 def changed(story: S, family: Family[S], rng: Random) -> S:
     """Return a story that differs a little."""
     for _ in range(rng.choice((1, 1, 2, 3))):
-        story = rng.choice(family.changes)(story, rng)
+        other = rng.choice(family.changes)(story, rng)
+        story = other if other.is_sound else story
     return replace(story, steps=tuple(sorted(story.steps, key=lambda step: step.at)))

@@ -65,6 +65,13 @@ class Outcome:
     caught_up: int | None = None
 
 
+class Wanted(NamedTuple):
+    """What an outcome is to hold besides: the rows of a chart, the features that tell a story from others."""
+
+    record: bool = False
+    watch: bool = False
+
+
 class Playable(Protocol):
     """A world in which a story is played. Its `outcome` gets rows, features and coverage meanwhile."""
 
@@ -86,11 +93,11 @@ class Playable(Protocol):
         """Return the hash of all that nodes have seen."""
 
 
-def played(make: Callable[[], Playable], *, watch: bool = False) -> Outcome:
+def played(make: Callable[[], Playable], wanted: Wanted) -> Outcome:
     """Make a world, and play its story to the end or to the first invariant that does not hold.
 
-    Whatever the code raises counts as a violation, CRASH. `watch` asks for features: those that the world
-    has noted, or else how often what happened, by orders of magnitude.
+    Whatever the code raises counts as a violation, CRASH. Features are those that the world has noted, or
+    else how often what happened, by orders of magnitude.
     """
     world: Playable | None = None
     outcome = Outcome()
@@ -108,6 +115,6 @@ def played(make: Callable[[], Playable], *, watch: bool = False) -> Outcome:
         outcome.violation = Violation(CRASH, "the story" if world is None else world.running, where)
     if world is not None:
         outcome.time, outcome.digest = world.now, world.digest()
-    if watch and not outcome.features:
+    if wanted.watch and not outcome.features:
         outcome.features |= {(what, times.bit_length()) for what, times in outcome.coverage.items()}
     return outcome

@@ -30,7 +30,7 @@ def shrink(family: Family[S], story: S, *, plays: int = 600) -> S:
 
     def fails(candidate: S) -> bool:
         nonlocal budget
-        if budget <= 0:
+        if budget <= 0 or not candidate.is_sound:
             return False
         budget -= 1
         violation = family.play(candidate).violation

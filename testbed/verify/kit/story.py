@@ -43,9 +43,11 @@ class Story:
         seed: of luck, nonces and keys.
         steps: in order.
         MS: a millisecond in the unit of time of the story's steps.
+        PAIRS: a step that breaks something for good -> the step that mends it, both of the same nodes.
     """
 
     MS: ClassVar[int] = MS
+    PAIRS: ClassVar[Mapping[str, str]] = {}
 
     seed: int
     steps: tuple[Step, ...]
@@ -64,6 +66,18 @@ class Story:
     def span(self) -> int:
         """The time in which steps happen, in the story's unit."""
         return self.last + 1
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all that steps break is mended later, so that all can be well in the end."""
+        mended: dict[tuple[str, tuple[Any, ...]], int] = {}
+        for step in self.steps:
+            mended[step.do, step.what[:2]] = max(step.at, mended.get((step.do, step.what[:2]), 0))
+        return all(
+            mended.get((self.PAIRS[step.do], step.what[:2]), -1) >= step.at
+            for step in self.steps
+            if step.do in self.PAIRS
+        )
 
     def latest(self, step: Step) -> int:
         """Return the latest time at which a step may be."""

@@ -8,7 +8,7 @@ from typing import Generic
 
 from base.units import SECOND
 from testbed.verify.kit.family import S
-from testbed.verify.kit.outcome import Outcome, Row, Violation
+from testbed.verify.kit.outcome import Outcome, Row, Violation, Wanted
 from testbed.verify.kit.story import Step
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Topology
@@ -19,7 +19,7 @@ class World(Generic[S]):
 
     Args:
         story: what happens.
-        record: whether the outcome gets rows for a chart.
+        wanted: what the outcome is to hold.
 
     Attributes:
         network, topology: the network, which the derived class makes, and what it is like.
@@ -36,7 +36,7 @@ class World(Generic[S]):
     network: EmulatedNetwork
     topology: Topology
 
-    def __init__(self, story: S, *, record: bool = False) -> None:
+    def __init__(self, story: S, wanted: Wanted) -> None:
         self.story = story
         self.running = "the network"
         self.outcome = Outcome()
@@ -44,7 +44,7 @@ class World(Generic[S]):
         self.told: Counter[tuple[str, str]] = Counter()
         self._hasher = sha256()
         self._joint = ""
-        self._record = record
+        self._keeps_rows = wanted.record
 
     @property
     def now(self) -> int:
@@ -71,7 +71,7 @@ class World(Generic[S]):
 
     def note(self, node: str, text: str, other: str | None = None) -> None:
         """Note something for the chart: at a node, or between two."""
-        if self._record:
+        if self._keeps_rows:
             self.outcome.rows.append(Row(self.now, node, other, text))
 
     def tell(self, node: str, author: str, sequence: int) -> None:

@@ -28,11 +28,14 @@ from testbed.layerings.kinds.link import LINK, LinkNode
 from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
-from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.changes import CHANGES
+from testbed.verify.kit.family import Family
+from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World
 from testbed.verify.mapping.forger import Forger, Liar
-from testbed.verify.mapping.story import FORGER, Region
+from testbed.verify.mapping.story import FORGER, Region, make_story
 from topologies.emulator.network import EmulatedNetwork
 from topologies.routing import Routing
 
@@ -45,11 +48,6 @@ _FADE = 30 * SECOND
 """Longer than any Interest, record or sweep lasts."""
 
 
-def play(story: Region, *, record: bool = False, watch: bool = False) -> Outcome:
-    """Play a story."""
-    return played(lambda: _World(story, record=record), watch=watch)
-
-
 @cache
 def _messages(seed: bytes, count: int) -> tuple[Message, ...]:
     return tuple(generate_feed(Random(seed), count, Identity.from_seed(seed)))
@@ -58,8 +56,8 @@ def _messages(seed: bytes, count: int) -> tuple[Message, ...]:
 class _World(World[Region]):
     JOINT = "\n"
 
-    def __init__(self, story: Region, *, record: bool) -> None:
-        super().__init__(story, record=record)
+    def __init__(self, story: Region, wanted: Wanted) -> None:
+        super().__init__(story, wanted)
         self.topology = TopologySpec(links=tuple(dict(link) for link in story.links)).build()
         self._feeds: dict[str, Feed] = {}
         for device, times in story.items.items():
@@ -276,3 +274,6 @@ class _World(World[Region]):
         }
         for who, counts in refused.items():
             self.coverage.update({f"{who} refused: {what}": count for what, count in (counts or {}).items()})
+
+
+MAPPING = Family("mapping", Region, make_story, _World, CATCH_UP_NS, emulated("readers", "devices"), CHANGES)

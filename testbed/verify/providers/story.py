@@ -1,8 +1,9 @@
 """What happens to customers, providers and repositories, drawn from a seed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from base.units import SECOND
 from ndn_over_ssb.contract import Terms
@@ -29,6 +30,8 @@ class Network(Story):
         delegates: the holder of the first prefix gives a longer one to somebody who answers for nothing.
         hostile: a node that does not keep to the rules -> what it does.
     """
+
+    PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
 
     links: tuple[Link, ...]
     providers: tuple[str, ...]

@@ -14,11 +14,14 @@ from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import QUEUE
 from ndn_over_ssb.participant import Participant
-from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.changes import CHANGES
+from testbed.verify.kit.family import Family
+from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
 from testbed.verify.providers.network import End, Producer, ProviderNetwork, identity
-from testbed.verify.providers.story import Network
+from testbed.verify.providers.story import Network, make_story
 
 CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
@@ -26,11 +29,6 @@ _QUIET = 20 * SECOND
 _OFFER = Terms(rate=1000, term_s=24 * 3600, entries=64, unread=2, transit=True)
 _BEGIN_NS = 8 * SECOND  # contracts are made, as far as bad links let them
 _FLOOD = 200  # Interests at once
-
-
-def play(story: Network, *, record: bool = False, watch: bool = False) -> Outcome:
-    """Play a story."""
-    return played(lambda: _World(story, record=record), watch=watch)
 
 
 class _Hostile(Participant):
@@ -91,8 +89,8 @@ _KINDS: dict[str, type[Participant]] = {
 class _World(World[Network]):
     JOINT = "\n"
 
-    def __init__(self, story: Network, *, record: bool) -> None:
-        super().__init__(story, record=record)
+    def __init__(self, story: Network, wanted: Wanted) -> None:
+        super().__init__(story, wanted)
         calls = [(customer, provider) for customer, provider, _ in story.contracts]
         calls += [("root", story.providers[0])]
         self.net = ProviderNetwork(story.links, calls, story.seed)
@@ -322,3 +320,8 @@ def _kind(end: End) -> str:
 def _answer(name: bytes) -> bytes:
     size = sum(name) % 4 * 2000
     return make_data(name, name.ljust(size, b"."), freshness_ms=1_000)
+
+
+_PASSES = emulated("contracts", "prefixes", "hostile")
+
+PROVIDERS = Family("providers", Network, make_story, _World, CATCH_UP_NS, _PASSES, CHANGES)

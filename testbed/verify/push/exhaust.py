@@ -13,8 +13,8 @@ from itertools import pairwise
 from testbed.experiment.workers import work_off
 from testbed.verify.kit.outcome import Outcome, Violation
 from testbed.verify.kit.story import Step
+from testbed.verify.push.family import PUSH
 from testbed.verify.push.stories.story import MS, SECOND, Fate, Feed, Link, Node, Story, Subscriber
-from testbed.verify.push.world.world import play
 
 WAYS = (
     ("lost", 0),
@@ -45,7 +45,7 @@ def schedules(story: Story, frames: int, faults: int) -> Iterator[tuple[Story, O
     while waiting:
         fates = waiting.pop()
         tried = replace(story, fates=fates)
-        outcome = play(tried)
+        outcome = PUSH.play(tried)
         yield tried, outcome
         if len(fates) < faults:
             last = fates[-1] if fates else None
@@ -59,7 +59,7 @@ def cover(name: str, frames: int, faults: int) -> ExhaustiveResult:
     """Try the exchange of that name; or the smallest mesh of relays under every outage of a grid."""
     if name in GRIDS:
         frames = faults = 0
-        tried = ((story, play(story)) for story in outages(*GRIDS[name]))
+        tried = ((story, PUSH.play(story)) for story in outages(*GRIDS[name]))
     else:
         tried = ((story, outcome) for story, outcome in schedules(EXCHANGES[name], frames, faults))
     count = slowest = 0
@@ -168,9 +168,7 @@ EXCHANGES: dict[str, Story] = {
     ),
     "the relay restarts": _story("abc", Step(50 * MS, "restart", ("b", 0))),
     "the feed forks": _story(
-        "abc",
-        Step(20 * MS, "publish", (0, 1, 4)),
-        feeds=(Feed("native", 0, ("c", "b"), fork=3),),
+        "abc", Step(20 * MS, "publish", (0, 1, 4)), feeds=(Feed("native", 0, ("c", "b"), fork=3),)
     ),
     "a link dies unnoticed, there is another way": _story(
         "abc", Step(30 * MS, "cut", ("b", "c", 0)), links=_RING, routing="all", dead=(("b", "c"),)

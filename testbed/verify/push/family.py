@@ -6,11 +6,11 @@ from testbed.verify.push.passes import PASSES, pinned
 from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.promise import PLAIN_NS, promise
 from testbed.verify.push.stories.story import Story
-from testbed.verify.push.world.world import play
+from testbed.verify.push.world.world import World
 
 
 def _is_plain(story: Story) -> bool:
     return promise(story).is_plain
 
 
-PUSH = Family("push", Story, make_story, play, PLAIN_NS, PASSES, CHANGES, _is_plain, pinned)
+PUSH = Family("push", Story, make_story, World, PLAIN_NS, PASSES, CHANGES, _is_plain, pinned)

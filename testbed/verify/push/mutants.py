@@ -181,10 +181,7 @@ MUTANTS: Mutants = {
         instead(Upstream, "answered", _tip_unheard),
     ),
     "loop not detected": (instead(Upstreams, "_send_llis", _nonces_forgotten),),
-    "Nack ignored": (
-        Patch(FeedTable, "on_nack", returns(None)),
-        Patch(Consumer, "_on_nack", returns(None)),
-    ),
+    "Nack ignored": (Patch(FeedTable, "on_nack", returns(None)), Patch(Consumer, "_on_nack", returns(None))),
     "untaken items granted again": (instead(FixedCredit, "limit", _untaken_granted),),
     "entry kept without ranges": (instead(FeedTable, "_settle", _entry_kept),),
     "producer's grants kept": (Patch(Producer, "wake", returns(None)),),

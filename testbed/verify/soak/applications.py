@@ -19,7 +19,7 @@ from forwarder.wire.tlv import nni
 from ssb.keys import Identity
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.mutations import mutate
-from testbed.verify.push.world.feeds import sign_item
+from testbed.verify.push.stories.feeds import sign_item
 
 FRESHNESS_MS = 1000
 KEPT_ITEMS = 256

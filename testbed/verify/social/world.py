@@ -19,10 +19,13 @@ from testbed.layerings.kinds.social import SOCIAL_LAYERINGS, SocialNode
 from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
-from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.changes import CHANGES, luck
+from testbed.verify.kit.family import Family
+from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
-from testbed.verify.social.story import Neighbourhood, identity_of
+from testbed.verify.social.story import Neighbourhood, identity_of, make_story
 from testbed.verify.social.strangers import Stranger
 from topologies.emulator.network import EmulatedNetwork
 
@@ -34,26 +37,21 @@ _GONE = 3 * _HELLO_MS * MS + 500 * MS
 _QUIET = 6 * SECOND  # longer than any Interest of a story lives
 
 
-def play(story: Neighbourhood, *, record: bool = False, watch: bool = False) -> Outcome:
-    """Play a story."""
-    return played(lambda: SocialWorld(story, record=record), watch=watch)
-
-
 class SocialWorld(World[Neighbourhood]):
     """A story's network.
 
     Args:
         story: what happens.
         rate: Interests that strangers flood with each 100 ms.
-        record: see World.
+        wanted: see World.
 
     Attributes:
         nodes: those that are honest.
         received: node and author -> the author's messages that have come there.
     """
 
-    def __init__(self, story: Neighbourhood, rate: int = 20, *, record: bool = False) -> None:
-        super().__init__(story, record=record)
+    def __init__(self, story: Neighbourhood, wanted: Wanted, rate: int = 20) -> None:
+        super().__init__(story, wanted)
         self.received: Counter[tuple[str, str]] = Counter()
         self.topology = TopologySpec(links=story.links).build()
         self._kind = SOCIAL_LAYERINGS[story.layering]
@@ -354,3 +352,10 @@ class SocialWorld(World[Neighbourhood]):
 def _any(feed: bytes) -> Interest:
     """Return an Interest for anything under a name."""
     return parse_interest(make_interest(feed, nonce=0, can_be_prefix=True))
+
+
+_CHANGES = tuple(change for change in CHANGES if change is not luck)  # keys follow from the seed
+
+_PASSES = emulated("logs", "strangers", "away")
+
+SOCIAL = Family("social", Neighbourhood, make_story, SocialWorld, CATCH_UP_NS, _PASSES, _CHANGES)

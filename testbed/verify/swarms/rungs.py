@@ -6,7 +6,7 @@ message once, in order, and hold it byte for byte. After every second, no peer m
 than its open connections can account for, nor any state of a connection that is closed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
@@ -21,7 +21,7 @@ from testbed.scenario.workload import load
 from testbed.verify.kit.changes import CHANGES
 from testbed.verify.kit.draw import Link
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.outcome import Violation, Wanted
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step, Story
 from testbed.verify.kit.world import World
@@ -46,6 +46,7 @@ class Climb(Story):
     """
 
     MS: ClassVar[int] = 1
+    PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
 
     rung: str
     parameters: dict[str, Any]
@@ -149,14 +150,9 @@ def _steps(rng: Random, nodes: list[str], links: list[tuple[str, str]]) -> Itera
         yield Step(end, "heal", (a, b, signalled))
 
 
-def play(story: Climb, *, record: bool = False, watch: bool = False) -> Outcome:
-    """Play a story."""
-    return played(lambda: _World(story, record=record), watch=watch)
-
-
 class _World(World[Climb]):
-    def __init__(self, story: Climb, *, record: bool) -> None:
-        super().__init__(story, record=record)
+    def __init__(self, story: Climb, wanted: Wanted) -> None:
+        super().__init__(story, wanted)
         scenario = story.scenario()
         self._load = load(scenario)
         self._emulation = Emulation(scenario, story.rung, self._load)
@@ -222,4 +218,4 @@ class _World(World[Climb]):
 
 PASSES = emulated("starts", "readers", "writers")
 
-RUNGS = Family("rungs", Climb, make_rungs, play, RUNGS_CATCH_UP_NS, PASSES, CHANGES)
+RUNGS = Family("rungs", Climb, make_rungs, _World, RUNGS_CATCH_UP_NS, PASSES, CHANGES)

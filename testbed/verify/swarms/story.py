@@ -1,9 +1,10 @@
 """What happens to a swarm of peers, drawn from a seed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from random import Random
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from base.units import SECOND
 from ssb.generate import generate_feed
@@ -37,6 +38,8 @@ class Swarm(Story):
         follows: peer -> feeds from the start.
         hostile: peer -> what it does.
     """
+
+    PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
 
     encrypts: bool
     peers: tuple[str, ...]

@@ -15,11 +15,14 @@ from ssb.peer.scheduler import SchedulerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.scenario.sections import TopologySpec
-from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.changes import CHANGES
+from testbed.verify.kit.family import Family
+from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
 from testbed.verify.swarms.members import Babbler, Deaf, FalseFeeds, Liar, Member, Replayer
-from testbed.verify.swarms.story import Swarm, messages
+from testbed.verify.swarms.story import Swarm, make_swarm, messages
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 600 * SECOND
@@ -34,11 +37,6 @@ _OPTIONS = PeerOptions(
 )
 
 
-def play(story: Swarm, *, record: bool = False, watch: bool = False) -> Outcome:
-    """Play a story."""
-    return played(lambda: _World(story, record=record), watch=watch)
-
-
 class _Watched(Member):
     """An honest peer."""
 
@@ -51,8 +49,8 @@ class _Watched(Member):
 
 
 class _World(World[Swarm]):
-    def __init__(self, swarm: Swarm, *, record: bool) -> None:
-        super().__init__(swarm, record=record)
+    def __init__(self, swarm: Swarm, wanted: Wanted) -> None:
+        super().__init__(swarm, wanted)
         self.topology = TopologySpec(links=swarm.links).build()
         self._stores: dict[str, MemoryFeeds] = {
             peer: FalseFeeds(swarm.hostile[peer], Random(f"{swarm.seed} {peer}"))
@@ -151,6 +149,8 @@ class _World(World[Swarm]):
         if step.do == "write":
             branch = self.story.feeds[feed].index(name)
             written = self._written[name, feed]
+            if written == len(messages(feed, branch)):
+                return
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
                 return  # it has heard of the other branch
@@ -270,3 +270,8 @@ class _World(World[Swarm]):
         # A peer that was cut off calls again, and TCP is slow on bad links.
         members = self._members
         self.fall_silent(lambda: [each.sent for each in members.values()], CATCH_UP_NS, _QUIET)
+
+
+SWARMS = Family(
+    "swarms", Swarm, make_swarm, _World, CATCH_UP_NS, emulated("calls", "feeds", "hostile"), CHANGES
+)

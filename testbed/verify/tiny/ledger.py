@@ -10,7 +10,7 @@ from ssb.tiny.isp.messages import NOT_FOUND
 from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.store import MOST_AHEAD, TinyStore
-from testbed.verify.kit.outcome import Violation
+from testbed.verify.kit.outcome import Violation, Wanted
 from testbed.verify.kit.world import World
 from testbed.verify.tiny.members import Member
 from testbed.verify.tiny.story import ASKING, Cell
@@ -29,11 +29,11 @@ class Ledger(World[Cell]):
     Args:
         story: what happens.
         stores: node -> its store.
-        record: see World.
+        wanted: see World.
     """
 
-    def __init__(self, story: Cell, stores: dict[str, TinyStore], *, record: bool) -> None:
-        super().__init__(story, record=record)
+    def __init__(self, story: Cell, stores: dict[str, TinyStore], wanted: Wanted) -> None:
+        super().__init__(story, wanted)
         self.running = "the cell"
         self._stores = stores
         self._members: dict[str, Member] = {}

@@ -1,9 +1,10 @@
 """What happens to a provider and its clients, drawn from a seed."""
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from base.units import MS, SECOND
 from ssb.tiny.isp.terms import Terms
@@ -15,15 +16,7 @@ ISP = "isp"
 Hostility = Attack | Literal["packet-replay", "garble", "forge", "mix", "withhold"]
 OUTSIDE: tuple[Hostility, ...] = ("packet-replay", "garble")
 """Attacks of a node in the cell that is nobody's client: it repeats packets, or changes them."""
-INSIDE: tuple[Attack, ...] = (
-    "flood",
-    "false-fin",
-    "malformed",
-    "ignore-pause",
-    "replay",
-    "fork",
-    "beg",
-)
+INSIDE: tuple[Attack, ...] = ("flood", "false-fin", "malformed", "ignore-pause", "replay", "fork", "beg")
 """Attacks of a client."""
 ASKING: tuple[Attack, ...] = ("flood", "false-fin")
 """Attacks with more commands than a provider reads."""
@@ -61,6 +54,8 @@ class Cell(Story):
         pace: the shortest and the longest time between two rounds of a hostile client, ns.
         peers: pairs of providers, of which the first asks the second for a contract.
     """
+
+    PAIRS: ClassVar[Mapping[str, str]] = {"off": "on", "sleep": "awake"}
 
     medium: dict[str, Any]
     terms: Terms

@@ -15,12 +15,15 @@ from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.store import TinyStore
 from testbed.layerings.tiny.hostile_client import HostileClient
-from testbed.verify.kit.outcome import Outcome, played
+from testbed.verify.kit.changes import again, fewer, luck, times
+from testbed.verify.kit.family import Family
+from testbed.verify.kit.outcome import Wanted
+from testbed.verify.kit.shrink import fewer_of, nodes, round_times, steps
 from testbed.verify.kit.story import Step
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.ledger import Ledger
 from testbed.verify.tiny.members import Member, Outsider
-from testbed.verify.tiny.story import Cell, Kill
+from testbed.verify.tiny.story import Cell, Kill, make_story
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Medium, Topology
 
@@ -28,18 +31,15 @@ CATCH_UP_NS = 600 * SECOND
 """Longest pauses: the minute after which a contract's end is not repeated, and rounds of 5 s with losses."""
 
 
-def play(story: Cell, *, record: bool = False, watch: bool = False, catch_up: int = CATCH_UP_NS) -> Outcome:
-    """Play a story; everything must be well so long (ns) after its last step."""
-    return played(lambda: _World(story, catch_up, record=record), watch=watch)
+class CellWorld(Ledger):
+    """A cell; everything must be well `within` some time, ns, after the last step. See World."""
 
-
-class _World(Ledger):
     PACE = 500 * MS
 
-    def __init__(self, story: Cell, catch_up: int, *, record: bool) -> None:
+    def __init__(self, story: Cell, wanted: Wanted, within: int = CATCH_UP_NS) -> None:
         stores = {name: TinyStore() for name in (*story.isps, *story.clients)}
-        super().__init__(story, stores, record=record)
-        self._within = catch_up
+        super().__init__(story, stores, wanted)
+        self._within = within
         self._kills: dict[str, list[Kill]] = defaultdict(list)
         for kill in story.kills:
             self._kills[kill.node].append(kill)
@@ -259,3 +259,9 @@ class _World(Ledger):
     def root_of(self, name: str) -> bytes:
         """Return a node's root feed."""
         return self._identities[name].public_key
+
+
+_PASSES = (steps, nodes, *map(fewer_of, ("kills", "peers", "hostile")), round_times)
+_CHANGES = (luck, times, times, fewer, again)
+
+TINY = Family("tiny", Cell, make_story, CellWorld, CATCH_UP_NS, _PASSES, _CHANGES)

@@ -26,9 +26,9 @@ from forwarder.wire.name import from_uri, prefix_ends
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.persistent import make_persistent
 from testbed.verify.fuzz.subjects.wire import Finding, expect
+from testbed.verify.push.stories.feeds import items_of, name_of, signer_of
 from testbed.verify.push.stories.story import Feed
 from testbed.verify.push.world.actors import Device
-from testbed.verify.push.world.feeds import items_of, name_of, signer_of
 from testbed.verify.push.world.invariants import digest
 
 LINKS = 4

@@ -188,16 +188,7 @@ class Story(kit.Story):
         return replace(super().rounded(unit), calm=-(-self.calm // unit) * unit)
 
 
-FORGERIES = (
-    "noise",
-    "cut-short",
-    "flipped",
-    "stranger",
-    "misnumbered",
-    "no-item",
-    "stray-nack",
-    "bad-proof",
-)
+FORGERIES = ("noise", "cut-short", "flipped", "stranger", "misnumbered", "no-item", "stray-nack", "bad-proof")
 """What an attacker on a link can do in vain: these must change nothing."""
 
 MISCHIEF = ("replay", "early", "greedy", "cancel")

@@ -14,8 +14,8 @@ from forwarder.wire.lp import NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.packet import ED25519, Data, make_data, make_interest
 from forwarder.wire.tlv import element
 from testbed.verify.kit.outcome import Violation
+from testbed.verify.push.stories.feeds import STRANGER, sign_item
 from testbed.verify.push.stories.story import MAX_ITEMS, Subscriber
-from testbed.verify.push.world.feeds import STRANGER, sign_item
 from testbed.verify.push.world.invariants import Delivery
 
 MAX_TURNS = 500

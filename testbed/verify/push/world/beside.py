@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from testbed.verify.push.stories.story import Link, Node, Story
+from testbed.verify.push.stories.story import Node, Story
 from testbed.verify.push.world.frames import Frame
-from testbed.verify.push.world.links import Watch
 from testbed.verify.push.world.log import Log
 from topologies.emulator.virtual_time import VirtualTime
 
@@ -21,7 +20,7 @@ class Beside:
         end: when nothing more happens, ns.
 
     Attributes:
-        is_there: whether anything takes part.
+        is_there: whether anything takes part; then links are watched, too.
         catch_up: how long that may take to get all, ns.
     """
 
@@ -30,10 +29,6 @@ class Beside:
 
     def __init__(self, story: Story, time: VirtualTime, log: Log, end: int) -> None:
         """Take part."""
-
-    def watches(self, link: Link) -> tuple[Watch, Watch] | None:
-        """Return observers of a link, from `a` to `b` and back."""
-        return None
 
     def start(self, node: Node, host: Host) -> None:
         """Attach a node's applications to its host, which is new."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from testbed.verify.kit.outcome import Violation
+from testbed.verify.push.stories.feeds import items_of
 from testbed.verify.push.stories.story import MISCHIEF
 from testbed.verify.push.world.actors import Reader, Target, inject
 from testbed.verify.push.world.beside import Beside
-from testbed.verify.push.world.feeds import items_of
 from testbed.verify.push.world.frames import Reader as FrameReader
 from testbed.verify.push.world.invariants import Grants, digest
 from testbed.verify.push.world.links import Wire

@@ -3,36 +3,16 @@
 import hashlib
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from typing import Protocol
 
-from forwarder.links.link import LinkService
 from testbed.verify.push.stories.story import MS, Fate, Link, Story
-from testbed.verify.push.world.frames import Frame, Reader
+from testbed.verify.push.world.frames import Reader
+from testbed.verify.push.world.linkwatch import LinkWatch
 from topologies.model import Link as TopologyLink
 from topologies.model import Topology
 from topologies.routing import Routing, ways
 
 _NS_PER_BYTE = 8_000_000
 """At 1 kbit/s."""
-
-
-class Watch(Protocol):
-    """An observer of one direction of a link, which knows how its ends put packets together."""
-
-    def sender_began(self) -> None:
-        """Note that the near end has begun anew, and forgotten all."""
-
-    def receiver_began(self) -> None:
-        """Note that the far end has."""
-
-    def read(self, payload: bytes, now: int) -> Frame:
-        """Check a frame that is sent, and read it."""
-
-    def arrived(self, payload: bytes, now: int) -> Frame | None:
-        """Take a frame that has come to the far end; return what that passes on."""
-
-    def check_ended(self, link: LinkService) -> None:
-        """Check the near end's accounts, when nothing is under way any more."""
 
 
 class Cable:
@@ -59,8 +39,8 @@ class Wire:
         self.key = f"{story.seed} {a} {b} ".encode()
         self.count = 0
         self.departures: list[int] = []
-        self.watch: Watch | None = None
-        self.reader: Reader | Watch = Reader()
+        self.watch: LinkWatch | None = None
+        self.reader: Reader | LinkWatch = Reader()
         self.heard: list[bytes] = []
         self.fates: dict[int, Fate] | None = None
         if story.fates is not None:

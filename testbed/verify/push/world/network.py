@@ -8,13 +8,14 @@ from forwarder.feedcache.cache import FeedStore
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
 from forwarder.lli.upstream import Recovery
+from testbed.verify.push.stories.feeds import items_of, name_of, signer_of
 from testbed.verify.push.stories.story import Story, Subscriber
 from testbed.verify.push.world.actors import Device, Reader
 from testbed.verify.push.world.beside import Beside
-from testbed.verify.push.world.feeds import items_of, name_of, signer_of
 from testbed.verify.push.world.frames import Reader as FrameReader
 from testbed.verify.push.world.invariants import Delivery
 from testbed.verify.push.world.links import Cable, Wire, routes
+from testbed.verify.push.world.linkwatch import LinkWatch
 from testbed.verify.push.world.log import Log
 from topologies.emulator.virtual_time import OBSERVER, Alarm, VirtualTime
 
@@ -99,10 +100,13 @@ class Network:
             Wire(cable, b, a, self.story),
         )
         self.cables_at[a][b] = self.cables_at[b][a] = cable
-        watches = self._beside.watches(cable.link)
-        if watches is not None:
+        if self._beside.is_there:
+            watches = [
+                LinkWatch(*ends, cable.link.mtu, is_reliable=cable.link.reliable) for ends in ((a, b), (b, a))
+            ]
             there.reader = there.watch = watches[0]
             back.reader = back.watch = watches[1]
+            watches[0].back, watches[1].back = watches[1], watches[0]
 
     def _make_reader(self, wanted: Subscriber) -> Reader:
         feed, name = self.story.feeds[wanted.feed], wanted.name

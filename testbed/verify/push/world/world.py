@@ -12,7 +12,7 @@ cancel, and when the longest lifetime is over (or soon, see LONG_NS) nothing may
 from collections import Counter
 
 from base.units import SECOND, US
-from testbed.verify.kit.outcome import Outcome, Violation, played
+from testbed.verify.kit.outcome import Violation, Wanted
 from testbed.verify.push.stories.promise import QUOTA_NS, promise
 from testbed.verify.push.stories.story import Story
 from testbed.verify.push.world.beside import Beside
@@ -34,32 +34,21 @@ MAX_WAKES = 200
 """Alarms of one host at one instant: more is a loop."""
 
 
-def play(
-    story: Story, *, record: bool = False, watch: bool = False, beside: type[Beside] = Beside
-) -> Outcome:
-    """Play a story to its end or to the first invariant that does not hold.
-
-    Args:
-        story: what is played.
-        record: keep the rows.
-        watch: keep the features: what the holders of a node were, what came in, what they are then, and the
-            kinds of frames under way.
-        beside: what takes part beside controlled push.
-    """
-    return played(lambda: World(story, beside, record=record, watch=watch))
-
-
 class World(VirtualTime):
-    """A network that plays a story; see kit.outcome.Playable."""
+    """A network that plays a story; see kit.outcome.Playable.
 
-    def __init__(self, story: Story, beside: type[Beside], *, record: bool, watch: bool) -> None:
+    Features are what the holders of a node were, what came in, what they are then, and the kinds of frames
+    under way. `beside`: what takes part beside controlled push.
+    """
+
+    def __init__(self, story: Story, wanted: Wanted, beside: type[Beside] = Beside) -> None:
         super().__init__()
         self.story = story
         self.running = ""
-        self._is_watching = watch
+        self._is_watching = wanted.watch
         self._is_well = False
         self._connected: dict[str, set[str]] = {}
-        self._log = log = Log(self, keeps_rows=record)
+        self._log = log = Log(self, keeps_rows=wanted.record)
         self.outcome = log.outcome
         self._beside = beside(story, self, log, self._last())
         self._network = network = Network(story, self, log, self._beside)
@@ -67,11 +56,7 @@ class World(VirtualTime):
             place.alarm = self._make_alarm(place)
         self._reach = Reach(network)
         self._sources = Sources(network.places, network.cables, log.count)
-        observers = (
-            Grants(node.name for node in story.nodes if not node.push),
-            self._sources,
-            self._beside,
-        )
+        observers = (Grants(node.name for node in story.nodes if not node.push), self._sources, self._beside)
         self._carrier = Carrier(network, self, log, observers, self._deliver)
         self._do = Happenings(network, self, log, observers, self._prod, self._deliver).do
         for place in network.places.values():
