@@ -219,10 +219,11 @@ class Consumer:
     def _meet_gap(self, first: int, now: int) -> None:
         """Skip items that nobody holds, or say that they are waited for: by asking again."""
         before, self.gap = self.gap, (self._upstream.next, first - 1)
-        if before is not None and before[0] == self.gap[0]:
+        if before == self.gap:
             self._upstream.absent(first)
             return
-        self._errors.append("gone")
+        if before is None or before[0] != self.gap[0]:  # else it has been told, and the gap has grown
+            self._errors.append("gone")
         if self._skips_gaps:
             self._send(self._upstream.cancel(now))
             self._items.skip(first)

@@ -263,6 +263,18 @@ def test_a_past_that_is_gone_is_told_once_and_waited_for() -> None:
     assert desk.core.gap is None
 
 
+def test_a_gap_that_has_grown_is_waited_for_again_and_not_told_again() -> None:
+    desk = Desk()
+    desk.out()
+    desk.now = 10 * MS
+    assert desk.come(idle(9, 8, first=3, evidence=SOURCE)) == ["lli 1+8"]
+    assert desk.core.take_errors() == ["gone"]
+    assert desk.come(idle(9, 8, first=5, evidence=SOURCE)) == ["lli 1+8"]
+    assert desk.come(idle(9, 8, first=5, evidence=SOURCE)) == []
+    assert desk.core.take_errors() == []
+    assert desk.core.gap == (1, 4)
+
+
 def test_who_skips_gaps_goes_on_behind_what_is_gone() -> None:
     desk = Desk(skips_gaps=True)
     desk.out()
