@@ -636,16 +636,19 @@ class Ebt(Replicator):
         if not session.has_started:
             self._start(number, session, now)
         wishes = 0
+        is_denied = False  # what is kept says that the remote does not replicate a feed, and it does
         for feed, number_of_note in notes.items():
             try:
                 parse_feed(feed)
             except InvalidRef:
                 continue  # other formats of feeds: stock peers send them, too
             note = Note.read(number_of_note)
+            if note.sequence is not None and session.clock.get(feed) == -1:
+                is_denied = is_denied or self._clocks.remote_clock(session.remote).get(feed) == -1
             wishes += (session.clock.get(feed, -1) < 0) != (note.sequence is None)
             self._take_note(number, session, feed, note, now)
         self._forget_clocks()
-        if wishes:
+        if is_denied or (wishes and self._behalf is not None):
             # The remote will not say so again, even if this peer is killed before the connection ends.
             self._clocks.set_remote_clock(session.remote, session.clock)
 

@@ -55,6 +55,15 @@ def test_what_must_hold_holds_on_seeds_that_nobody_has_tuned_to() -> None:
     played(first_fresh_seed(), FRESH)
 
 
+def test_a_lost_last_item_is_noticed_beside_short_lifetimes() -> None:
+    played(75, 1)
+
+
+def test_interests_do_not_go_to_users_who_refuse_them() -> None:
+    """A user at two places passed attachments on, and seemed to be the way to another user."""
+    played(78, 1)
+
+
 @pytest.mark.slow
 def test_what_must_hold_holds_on_many_seeds() -> None:
     played(first_fresh_seed() + FRESH, 300)

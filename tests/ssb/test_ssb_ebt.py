@@ -58,6 +58,19 @@ def notes_of(bodies: Iterable[bytes]) -> dict[str, Note]:
     }
 
 
+@pytest.mark.parametrize(("kept", "is_written"), [({KEYS[0]: -1}, True), ({KEYS[0]: 3}, False), ({}, False)])
+def test_only_a_kept_clock_that_denies_a_wish_is_mended_at_once(
+    kept: dict[str, int], is_written: bool
+) -> None:
+    """A peer that is killed would else not ask. All else is kept when the connection ends, in one go."""
+    clocks = MemoryClocks({"@other": dict(kept)})
+    ebt = Ebt(MemoryFeeds(), clocks, [KEYS[0]])
+    ebt.open(1, "@other", is_caller=False, now=0)
+    for note in (NOT_WANTED, Note(4, receives=True)):
+        ebt.receive(1, [json.dumps({KEYS[0]: note.number}).encode()], 0, 0.0)
+    assert clocks.remote_clock("@other") == ({KEYS[0]: 4} if is_written else kept)
+
+
 @given(st.none() | st.integers(0, 2**50), st.booleans())
 def test_a_note_is_read_as_it_was_written(sequence: int | None, receives: bool) -> None:
     note = Note(sequence, receives and sequence is not None)
