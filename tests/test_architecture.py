@@ -246,3 +246,38 @@ def test_test_modules_have_names_of_their_own() -> None:
     """pytest imports them by their names alone."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+MOST_MODULES = 14
+MOST_LINES = 60
+MOST_METHODS = 30
+
+BY_TABLE = {
+    "Upstream": "the states of one upstream, whose TRANSITIONS are a table: a method for each action",
+    "Upstreams": "the rules of docs/controlled-push.md that choose an upstream: a method for each rule",
+    "FeedTable": "a method for each message of the protocol, and one for each event",
+}
+"""Classes that may have more methods, each with the table that explains them."""
+
+
+def test_a_folder_holds_about_a_dozen_modules() -> None:
+    counts = Counter(
+        path.parent.relative_to(ROOT).as_posix() for path in modules() if path.name != "__init__.py"
+    )
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_functions_and_classes_are_short() -> None:
+    long, large = {}, set()
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or 0) - node.lineno + 1
+                if lines > MOST_LINES:
+                    long[f"{module_name(path)}.{node.name}"] = lines
+            elif isinstance(node, ast.ClassDef):
+                methods = [x for x in node.body if isinstance(x, ast.FunctionDef | ast.AsyncFunctionDef)]
+                if len(methods) > MOST_METHODS:
+                    large.add(node.name)
+    assert long == {}
+    assert large == BY_TABLE.keys()
