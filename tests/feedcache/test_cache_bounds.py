@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import test_cache
-from mutants import Bound, check, line
+from mutants.bounds import Bound, check, line
 
 from forwarder.feedcache.cache import FeedCache, FeedStore
 

@@ -6,7 +6,7 @@ import pytest
 import test_forwarder
 import test_pacing
 import test_wire_evidence
-from mutants import Bound, check, line, value
+from mutants.bounds import Bound, check, line, value
 
 from forwarder.pipelines import interests
 from forwarder.pipelines.nacks import NackPipeline

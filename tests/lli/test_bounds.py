@@ -13,7 +13,7 @@ import test_ranges
 import test_table
 import test_upstream
 import test_upstreams
-from mutants import Bound, check, line, value
+from mutants.bounds import Bound, check, line, value
 
 from forwarder.feedcache.cache import FeedStore
 from forwarder.lli import (

@@ -4,11 +4,11 @@ from collections import Counter
 
 import pytest
 from fresh_seeds import first_fresh_seed
+from mutants.patches import mutated
+from mutants.providers import MUTANTS
 
 from ndn_over_ssb.contract import Terms
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.providers.mutants import MUTANTS
 from testbed.verify.providers.network import Producer, ProviderNetwork
 from testbed.verify.providers.story import HOSTILE, make_story
 from testbed.verify.providers.world import PROVIDERS

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
+from mutants.classic import CLASSIC_MUTANTS
+from mutants.patches import mutated
 from saved_stories import SAVED
 
 from testbed.cli.simulate import FAMILIES, simulate
 from testbed.verify.classic.family import CLASSIC
-from testbed.verify.classic.mutants import CLASSIC_MUTANTS
 from testbed.verify.classic.story import make_classic
 from testbed.verify.kit.chart import draw
 from testbed.verify.kit.family import from_text
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.kit.shrink import shrink
 from testbed.verify.push.stories.make import make_story

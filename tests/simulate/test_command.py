@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from mutants.patches import mutated
+from mutants.push import MUTANTS
 
 from testbed.cli.simulate import FAMILIES, simulate
 from testbed.errors import UserError
 from testbed.verify.kit.family import from_text
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.push.family import PUSH
-from testbed.verify.push.mutants import MUTANTS
 
 MUTANT = "credit off by one"
 

@@ -3,12 +3,12 @@
 from math import comb
 
 import pytest
+from mutants.patches import mutated
+from mutants.push import MUTANTS
 
 from base.units import SECOND
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.push.exhaust import EXCHANGES, GRIDS, WAYS, cover, outages, schedules
 from testbed.verify.push.family import PUSH
-from testbed.verify.push.mutants import MUTANTS
 
 FRAMES = 8
 

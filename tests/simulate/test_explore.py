@@ -3,11 +3,11 @@
 from random import Random
 
 import pytest
+from mutants.patches import mutated
+from mutants.push import MUTANTS
 
 from testbed.verify.kit.explore import changed, explore
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.push.family import PUSH
-from testbed.verify.push.mutants import MUTANTS
 from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.story import Story
 

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from mutants.mapping import MUTANTS as MAPPING
+from mutants.patches import Mutants, mutated
+from mutants.providers import MUTANTS as PROVIDERS
+from mutants.social import MUTANTS as SOCIAL
+from mutants.swarms import MUTANTS as SWARMS
+from mutants.swarms import RUNG_MUTANTS as RUNGS
+from mutants.tiny import MUTANTS as TINY
 
 from testbed.cli.simulate import FAMILIES, simulate
 from testbed.verify.kit.chart import draw
 from testbed.verify.kit.explore import climb_all, explore
 from testbed.verify.kit.family import Family, from_text, to_text
-from testbed.verify.kit.mutants import Mutants, mutated
 from testbed.verify.kit.shrink import shrink
 from testbed.verify.kit.story import without
-from testbed.verify.mapping.mutants import MUTANTS as MAPPING
-from testbed.verify.providers.mutants import MUTANTS as PROVIDERS
-from testbed.verify.social.mutants import MUTANTS as SOCIAL
-from testbed.verify.swarms.mutants import MUTANTS as SWARMS
-from testbed.verify.swarms.mutants import RUNG_MUTANTS as RUNGS
-from testbed.verify.tiny.mutants import MUTANTS as TINY
 
 EMULATED = [name for name in FAMILIES if name not in ("push", "classic")]
 BUGS: dict[str, tuple[Mutants, str, int]] = {

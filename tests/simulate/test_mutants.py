@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from itertools import chain
 
 import pytest
+from mutants.patches import mutated
+from mutants.push import COSTLY, MUTANTS
+from mutants.sources import SOURCE_COSTLY, SOURCE_MUTANTS
 from saved_stories import SAVED
 
 from base.units import SECOND
 from testbed.verify.classic.family import CLASSIC
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.outcome import Outcome
 from testbed.verify.kit.shrink import shrink
-from testbed.verify.push.mutants import COSTLY, MUTANTS
-from testbed.verify.push.source_mutants import SOURCE_COSTLY, SOURCE_MUTANTS
 from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.story import Story
 

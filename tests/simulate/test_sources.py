@@ -4,11 +4,11 @@ import json
 from collections import Counter
 
 import pytest
+from mutants.patches import mutated
+from mutants.sources import SOURCE_MUTANTS
 
 from testbed.verify.kit.explore import Found, climb_all
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.push.family import PUSH
-from testbed.verify.push.source_mutants import SOURCE_MUTANTS
 from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.networks import OUTAGES, NetworkMaker
 from testbed.verify.push.stories.promise import PLAIN_NS, promise

@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 from fresh_seeds import first_fresh_seed
+from mutants.patches import mutated
+from mutants.social import MUTANTS
 
 from base.units import MS, SECOND
 from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.outcome import Wanted
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.social.mutants import MUTANTS
 from testbed.verify.social.story import HOSTILE, LAYERINGS, Neighbourhood, identity_of, make_story
 from testbed.verify.social.world import SOCIAL, SocialWorld
 

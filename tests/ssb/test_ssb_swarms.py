@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 from fresh_seeds import first_fresh_seed
+from mutants.patches import mutated
+from mutants.swarms import MUTANTS
 
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.swarms.mutants import MUTANTS
 from testbed.verify.swarms.story import HOSTILE, make_swarm
 from testbed.verify.swarms.world import SWARMS
 

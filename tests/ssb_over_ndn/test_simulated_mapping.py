@@ -4,10 +4,10 @@ from collections import Counter
 
 import pytest
 from fresh_seeds import first_fresh_seed
+from mutants.mapping import MUTANTS
+from mutants.patches import mutated
 
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.search import play_seeds
-from testbed.verify.mapping.mutants import MUTANTS
 from testbed.verify.mapping.world import MAPPING
 
 SEEDS = 13

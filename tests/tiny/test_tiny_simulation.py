@@ -6,17 +6,17 @@ from collections import Counter
 import pytest
 from click.testing import CliRunner
 from fresh_seeds import first_fresh_seed
+from mutants.patches import mutated
+from mutants.tiny import MUTANTS
 
 from base.units import SECOND
 from ssb.tiny.feed import ForkedFeed
 from ssb.tiny.isp.terms import Terms
 from testbed.cli.simulate import simulate
-from testbed.verify.kit.mutants import mutated
 from testbed.verify.kit.outcome import Outcome, Wanted
 from testbed.verify.kit.outcome import played as played_in
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.kit.story import Step
-from testbed.verify.tiny.mutants import MUTANTS
 from testbed.verify.tiny.story import ABOVE, INSIDE, ISP, OUTSIDE, Cell, Kill, make_story
 from testbed.verify.tiny.world import TINY, CellWorld
 

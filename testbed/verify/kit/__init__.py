@@ -6,7 +6,7 @@ with the real code in virtual time; :func:`~testbed.verify.kit.outcome.played` t
 outcome. All else is the same for all families. :mod:`~testbed.verify.kit.search` plays many seeds. A story
 that fails is cut down by :mod:`~testbed.verify.kit.shrink` and drawn by :mod:`~testbed.verify.kit.chart`.
 :mod:`~testbed.verify.kit.explore` changes stories that showed something new, or recovered slowly.
-:mod:`~testbed.verify.kit.mutants` shows that bugs would have been found.
+Deliberate bugs in `tests/mutants/` show that the stories would find them.
 
 :mod:`~testbed.verify.kit.world` is the base of worlds in the emulator.
 """

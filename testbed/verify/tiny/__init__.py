@@ -14,5 +14,5 @@ and in the end, soon after the last fault, that
 - nothing is left of what is over: no feed, no secret, no record.
 
 `ledger` has these checks, `members` and `hostile` the nodes: those that are killed, and hostile ones.
-`mutants` are bugs that stories must find.
+Deliberate bugs stand in `tests/mutants/tiny.py`.
 """

@@ -4,12 +4,12 @@ from itertools import chain
 
 import pytest
 from conversations import converse, drawn
+from mutants.patches import mutated
+from mutants.tcp import COSTLY, MUTANTS
 from scripted_peer import in_state, next_sequence
-from tcp_mutants import COSTLY, MUTANTS
 from tcp_world import Talker, World, conversation
 
 from base.units import MS, SECOND
-from testbed.verify.kit.mutants import mutated
 from topologies.emulator.tcp.segment import RST
 from topologies.emulator.tcp.settings import Settings
 from topologies.emulator.tcp.states import State

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from mutants.patches import Mutants, Patch, instead, returns
 from ssb.tiny import entry
 from ssb.tiny.asking import UnderWay
 from ssb.tiny.feed import Feed
@@ -17,7 +18,6 @@ from ssb.tiny.isp.provider.switch import Switch
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from ssb.tiny.store import TinyStore
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
 def _never_stalls(original: Any, self: Any, *rest: Any) -> bool:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 from forwarder.tables.content_store import ContentStore
+from mutants.patches import Mutants, Patch, instead, returns
 from ndn_over_ssb import routes
 from ndn_over_ssb.contract import Contract
 from ndn_over_ssb.line import Line
 from ndn_over_ssb.links import Links
 from ssb.message import Message
 from testbed.verify.kit.endpoint import SilentApplication
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
 def _again(original: Any, self: Line, message: Message, now: int, now_ms: float) -> list[bytes]:

@@ -11,7 +11,7 @@ from forwarder.lli.table import FeedTable
 from forwarder.lli.upstream import Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.evidence import Evidence
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
+from mutants.patches import Mutants, Patch, instead, returns
 
 
 def _not_strictly(original: Any, self: Any, other: Any) -> Any:

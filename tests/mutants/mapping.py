@@ -4,6 +4,7 @@ from typing import Any
 
 from forwarder.feedcache.items import RejectedItem, parse_item
 from forwarder.wire.packet import Data
+from mutants.patches import Mutants, Patch, instead, returns
 from ssb_over_ndn.following.inbox import Inbox
 from ssb_over_ndn.mapping import record, resolver
 from ssb_over_ndn.mapping.device import Device
@@ -12,7 +13,6 @@ from ssb_over_ndn.mapping.reader import Directed
 from ssb_over_ndn.mapping.record import Ledger, Record, open_record
 from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.server import NameServer
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
 def _replayed(original: Any, self: Ledger, data: Data, author: str, now: int) -> Record | None:

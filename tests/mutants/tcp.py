@@ -1,11 +1,11 @@
 """Deliberate bugs in TCP: what conversations must find, or they prove nothing when they find nothing.
 
 MUTANTS do something wrong; COSTLY ones only cost time or segments. Both are patches of the real code, in
-force while testbed.verify.kit.mutants.mutated() is.
+force while mutants.patches.mutated() is.
 """
 
 from base.units import NEVER
-from testbed.verify.kit.mutants import Patch, returns
+from mutants.patches import Patch, returns
 from topologies.emulator.tcp import connection, sender, stack
 from topologies.emulator.tcp.congestion import Congestion
 from topologies.emulator.tcp.connection import Connection

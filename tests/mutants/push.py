@@ -22,7 +22,7 @@ from forwarder.lli.upstream import Upstream
 from forwarder.lli.upstreams import Upstreams
 from forwarder.wire.feed import split_fork
 from forwarder.wire.packet import Data, Interest
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
+from mutants.patches import Mutants, Patch, instead, returns
 
 
 def _off_by_one(original: Any, self: Ranges, face: int, first: int, lli: Interest, *rest: Any) -> Any:

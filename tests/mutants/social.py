@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from mutants.patches import Mutants, Patch, instead, returns
 from ssb.message import Message
 from ssb_over_ndn.social import receivers
 from ssb_over_ndn.social.community import Community
@@ -10,7 +11,6 @@ from ssb_over_ndn.social.hello import Attachment
 from ssb_over_ndn.social.keeper import Keeper
 from ssb_over_ndn.social.replicas import Replicas
 from testbed.layerings.kinds import social
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
 def _deaf_to_blocks(original: Any, self: Community, message: Message) -> None:

@@ -16,10 +16,10 @@ from forwarder.tables.face import Face, LinkType
 from forwarder.tables.pit import Pit, PitEntry
 from forwarder.wire.lp import NO_ROUTE, LpPacket
 from forwarder.wire.packet import Interest, parse_data, parse_interest
+from mutants.patches import Mutants, Patch, instead, returns
 from ssb_over_ndn.following.fetch import CongestionWindow, Fetcher
 from ssb_over_ndn.layerings.pull import Question
 from ssb_over_ndn.layerings.sync_log import LogMember
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
 def _unknown(original: Any, self: DeadNonces, *rest: Any) -> bool:

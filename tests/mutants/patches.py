@@ -1,4 +1,4 @@
-"""Deliberate bugs: what a family's stories must find, or they prove nothing when they find nothing.
+"""Deliberate bugs that a family's stories must find; else a clean run would prove nothing.
 
 Each is a patch of one or two methods of the real code, in force while `mutated(name)` is.
 """

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from mutants.patches import Mutants, Patch, instead, returns
 from ssb.message import Message
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import Scheduler
@@ -15,7 +16,6 @@ from ssb.replication.rungs.hub import Hub
 from ssb.replication.rungs.rung import Rung, Session
 from ssb.store.admission import Changes
 from ssb.store.memory import MemoryFeeds
-from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
 
 
 def _told_again(original: Any, self: Ebt) -> list[Message]:

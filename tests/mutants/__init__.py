@@ -1,0 +1,1 @@
+"""Deliberate bugs that the tests must catch: of each simulated family, of TCP, of bounds."""
