@@ -23,9 +23,10 @@ class Failure:
 
 @dataclass
 class SearchResult:
-    """What the stories of some seeds have shown.
+    """Results of some seeds.
 
-    `slowest` is the longest that a story took to catch up, ns, and `slowest_seed` whose that was.
+    `slowest` is the longest time that a story took to catch up, ns, and `slowest_seed` its seed; stories for
+    which the family's limit does not hold are left out.
     """
 
     seeds: int = 0
@@ -36,7 +37,7 @@ class SearchResult:
     slowest_seed: int | None = None
 
     def add(self, other: "SearchResult") -> None:
-        """Add what other seeds have shown."""
+        """Add the results of other seeds."""
         self.seeds += other.seeds
         self.failures = sorted([*self.failures, *other.failures], key=lambda failure: failure.seed)
         self.coverage += other.coverage
@@ -49,11 +50,12 @@ def play_seeds(seeds: Sequence[int], family: Family[Any]) -> SearchResult:
     """Play each seed's story."""
     result = SearchResult()
     for seed in seeds:
-        outcome = family.play_seed(seed)
+        story = family.make(seed)
+        outcome = family.play(story)
         result.seeds += 1
         result.coverage += outcome.coverage
         result.stories += Counter(outcome.coverage.keys())
-        if (outcome.caught_up or 0) > result.slowest:
+        if (outcome.caught_up or 0) > result.slowest and family.is_plain(story):
             result.slowest, result.slowest_seed = outcome.caught_up or 0, seed
         if (violation := outcome.violation) is not None:
             result.failures.append(Failure(seed, violation.invariant, str(violation)))

@@ -134,7 +134,7 @@ class Carrier:
         self._log.note(wire.a, wire.b, f"{text} ({why})", lost=True)
 
     def _carry(self, wire: Wire, payload: bytes, frame: Frame, text: str, arrival: int) -> None:
-        epoch, process = wire.cable.epoch, self._network.places[wire.a].starts
+        epoch, beginnings = wire.cable.epoch, self._sources.beginnings
         self._carried += 1
         number = self._carried
         self.under_way[number] = (wire, text, frame.kind)
@@ -145,7 +145,7 @@ class Carrier:
                 self._lose(wire, text, "cut")
             else:
                 self._log.note(wire.a, wire.b, text)
-                self._sources.heard(wire.b, wire.a, frame, process)
+                self._sources.heard(wire.b, wire.a, frame, beginnings)
                 self._arrive(wire, payload, frame)
 
         self._time.at(arrival, FRAME, arrive)

@@ -183,7 +183,7 @@ class Happenings:
         self._log.note(wire.a, wire.b, f"injected: {kind}")
         if kind in MISCHIEF:
             frame = FrameReader().read(payload, now)
-            self._sources.heard(wire.b, wire.a, frame, 1)  # it may have been recorded in the first process
+            self._sources.heard(wire.b, wire.a, frame, 0)  # it may have been recorded at the beginning
             self._grants.arrived(wire.b, wire.a, frame, now)  # the attacker's LLI is an LLI
             self._deliver(wire, payload, kind)
             return

@@ -106,7 +106,8 @@ class Grants:
                 for grant in ours:
                     grant.expiry = max(grant.expiry, new.own_expiry)
                 new.expiry = max([new.expiry, *(grant.expiry for grant in still_open)])
-                grants.append(new)
+                is_old = any(grant.nonce == frame.nonce for grant in ours)  # replayed: no newest LLI
+                grants.insert(0 if is_old else len(grants), new)
         self._grants[key] = grants
 
     def sent(self, node: str, peer: str, frame: Frame, now: int) -> None:

@@ -5,8 +5,10 @@
 2. No belief without a source: fed nodes and live links join a node that counts as fed to one with a
    publishing device, or have done so within the last STALE_NS.
 
-An upstream counts while the neighbour is the process that has offered the evidence: another at its place
-knows nothing of it, and says so in its next Hello.
+3. While an entry lives, its evidence never gets worse.
+
+An upstream counts until the neighbour begins anew: it restarts, or forgets a feed that nobody followed there.
+It then knows nothing of what it has offered, and its next answer shows that.
 """
 
 from collections import Counter, defaultdict
@@ -16,6 +18,7 @@ from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.neighbours import HELLO
 from forwarder.lli.upstream import MAX_TRIES
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import reference
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.frames import Frame
@@ -38,7 +41,11 @@ Ways = dict[str, str | None]
 
 
 class Sources:
-    """The upstreams of all feeds in a network; `count` is told what happens."""
+    """The upstreams of all feeds in a network.
+
+    Attributes:
+        beginnings: how often nodes have begun anew; an offer is dated by this number.
+    """
 
     def __init__(
         self,
@@ -52,24 +59,24 @@ class Sources:
         self._ways: dict[bytes, Ways] = {}
         self._seen: defaultdict[str, dict[bytes, tuple[int | None, bool]]] = defaultdict(dict)
         self._broken: dict[Key, int] = {}  # since when, ns, in that order
-        self._offers: dict[
-            tuple[str, str, bytes], int
-        ] = {}  # process of a neighbour that has offered evidence
-        self._renewed: set[tuple[str, bytes]] = (
-            set()
-        )  # where another process has offered some, and a feed's reference
+        self.beginnings = 0
+        self._begun: dict[tuple[str, bytes | None], int] = {}  # by node, and by feed's reference
+        self._held: dict[Key, tuple[FeedEntry, Evidence | None]] = {}
+        self._offers: dict[tuple[str, str, bytes], int] = {}  # of evidence, by node, neighbour and reference
+        self._renewed: set[tuple[str, bytes]] = set()  # to whom a neighbour that has begun anew offers some
         self._unfed: dict[Key, int] = {}  # entries that have lost their source, and when, ns
 
-    def heard(self, node: str, peer: str, frame: Frame, process: int) -> None:
-        """Note a frame that a node is about to take in, from its neighbour's process of that number."""
+    def heard(self, node: str, peer: str, frame: Frame, sent: int) -> None:
+        """Note a frame that a node is about to take in, sent after so many `beginnings`."""
         offered = [reference(frame.feed)] if frame.evidence is not None and frame.kind != "lli" else []
         if frame.hello is not None:
             offered += [state.reference for state in frame.hello.states if state.evidence is not None]
         for feed in offered:
             key = node, peer, feed
-            if process > self._offers.get(key, 0):
-                self._offers[key] = process
+            before = self._offers.get(key, -1)
+            if before < self._begun_at(peer, feed) <= sent:
                 self._renewed.add((node, feed))
+            self._offers[key] = max(before, sent)
 
     def acted(self, node: str, now: int) -> None:
         """Look at a node to which something has happened. Raises Violation."""
@@ -80,6 +87,7 @@ class Sources:
         live = set()
         for entry in feeds:
             live.add(entry.feed)
+            self._check_evidence(node, entry, now)
             wants = entry.upstream.next <= entry.upstream.limit
             state = entry.face if entry.is_fed and wants else None, entry.is_fed
             if seen.get(entry.feed) != state or (node, entry.reference) in self._renewed:
@@ -99,8 +107,29 @@ class Sources:
     def restarts(self, node: str, now: int) -> None:
         """Note that a node's process is about to end."""
         self.ended(node)
+        self._begin(node, None)
+        for key in [key for key in self._held if key[0] == node]:
+            del self._held[key]
         for feed in self._seen.pop(node, {}):
             self._end(node, feed, now)
+
+    def _begin(self, node: str, feed: bytes | None) -> None:
+        self.beginnings += 1
+        self._begun[node, feed] = self.beginnings
+
+    def _begun_at(self, node: str, feed: bytes) -> int:
+        return max(self._begun.get((node, None), 0), self._begun.get((node, feed), 0))
+
+    def _check_evidence(self, node: str, entry: FeedEntry, now: int) -> None:
+        """Check that evidence gets no worse, unless an entry is made anew."""
+        before, best = self._held.get((node, entry.feed), (None, None))
+        if best is not None and best.beats(entry.evidence):
+            if before is entry:
+                raise Violation("evidence", node, f"{entry.evidence} in place of {best}")
+            self._begin(node, entry.reference)
+            if entry.feed in self._ways:
+                self._trace(entry.feed, now)
+        self._held[node, entry.feed] = entry, entry.evidence
 
     def ended(self, node: str) -> None:
         """Count what a node's process has done."""
@@ -154,11 +183,12 @@ class Sources:
             self._trace(feed, now)
 
     def _next(self, node: str, feed: bytes, ways: Ways) -> str | None:
-        """Return the node that a node's upstream leads to, None if there is none or the process has ended."""
+        """Return the node that a node's upstream leads to, None if there is none or it has begun anew."""
         peer = ways.get(node)
-        if peer is None or self._offers.get((node, peer, reference(feed)), 0) != self._places[peer].starts:
+        if peer is None:
             return None
-        return peer
+        feed = reference(feed)
+        return peer if self._offers.get((node, peer, feed), -1) >= self._begun_at(peer, feed) else None
 
     def _follow(self, node: str, feed: bytes, ways: Ways) -> None:
         """Check that the upstreams do not lead back to a node."""
