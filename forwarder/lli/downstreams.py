@@ -54,9 +54,12 @@ class Downstreams:
             self.push(face, packet, now)
 
     def pass_on(self, entry: FeedEntry, item: Item, now: int) -> None:
-        """Send an item that comes before its turn to all who may have it: they repair for themselves."""
+        """Send an item that comes before its turn to all who may have it: they repair for themselves.
+
+        A downstream that waits for items that nobody had is sent them first.
+        """
         for face, granted in entry.ranges.items():
-            if not self._neighbours.may_send(face):
+            if not self._neighbours.may_send(face) or granted.next < entry.told_first.get(face, 0):
                 continue
             if granted.next < item.seq <= granted.limit and entry.item(granted.next) is None:
                 claim = entry.claim(granted)
@@ -98,7 +101,7 @@ class Downstreams:
     def send_state(self, entry: FeedEntry, face: int, granted: Range, wanted: int | None = None) -> None:
         """Answer an LLI by the feed's state, and by where the feed begins here if that is beyond `wanted`."""
         granted.is_answered = True
-        begins = entry.told_first.get(face, 0)
+        begins = 0 if face in entry.untold else entry.told_first.get(face, 0)
         first = begins if begins > (granted.wanted if wanted is None else wanted) else None
         granted.told = entry.claim(granted)
         tip = entry.tip

@@ -62,8 +62,10 @@ class FeedEntry:
         first_until: until when that is believed, ns.
         gone: the first and the last of items that nobody has, None if none are known.
         gone_until: until when they are not looked for again, ns.
+        is_gone_asked: the upstream has been asked to wait for them, too.
         told_first: where the feed begins here, as a downstream was told. If it asks for what lies before all
             the same, it waits for that.
+        untold: downstreams to tell that once more, if what they wait for turns out to be gone again.
         nonces: of the newest LLIs sent.
         hop_limit: for the LLIs sent.
         backfill: the past that is being fetched for late joiners, None if there is nothing to fetch.
@@ -101,7 +103,9 @@ class FeedEntry:
         self.first_until = 0
         self.gone: tuple[int, int] | None = None
         self.gone_until = 0
+        self.is_gone_asked = False
         self.told_first: dict[int, int] = {}
+        self.untold: set[int] = set()
         self.nonces: tuple[int, ...] = ()
         self.hop_limit = SENT_HOP_LIMIT
         self.backfill: Backfill | None = None
@@ -174,6 +178,7 @@ class FeedEntry:
         """Forget what is known of a face that has gone."""
         self.ranges.forget(face)
         self.muted.discard(face)
+        self.untold.discard(face)
         for known in self.refused, self.refusals, self.told_first, self.proof_sent:
             known.pop(face, None)
 
@@ -184,6 +189,11 @@ class FeedEntry:
     def sends(self, nonce: int) -> None:
         """Remember an LLI that is sent."""
         self.nonces = (*self.nonces[1 - _REMEMBERED_NONCES :], nonce)
+
+    def look_again(self) -> None:
+        """Let nothing count as gone: a source, a route or a link is new."""
+        self.gone_until = self.upstream_first = 0
+        self.untold.update(self.told_first)
 
     def is_past(self, seq: int) -> bool:
         """Tell whether an item is known to exist, so that it makes sense to look for it."""

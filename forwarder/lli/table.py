@@ -557,6 +557,7 @@ class FeedTable:
         if entry.gone is not None and entry.gone[0] <= seq <= entry.gone[1]:
             entry.gone = None  # somebody has it after all
             entry.told_first.clear()
+            entry.untold.clear()
         self._downstreams.has_it(entry, face, seq)
         if not self._repairs:
             self._downstreams.pass_on(entry, item, now)

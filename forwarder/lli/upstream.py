@@ -170,6 +170,7 @@ class Upstream:
         known_sent: evidence that the last LLI has named.
         is_corrected: it was named anew, as an offer was of no use.
         wants_check: the upstream is to be asked by a Hello whether anything was lost.
+        back_at: when a rewind that was put off may go out, ns.
         deadline: when to call wake(), ns.
     """
 
@@ -194,6 +195,7 @@ class Upstream:
         self.known_sent: Evidence | None = None
         self.is_corrected = False
         self.wants_check = False
+        self.back_at = NEVER
         self._is_checked = False  # nothing was lost, as the upstream has said since the last item
         self.deadline = NEVER
         self._rtt = rtt
@@ -210,6 +212,7 @@ class Upstream:
         self._unanswered = False
         self._answered_once = False
         self._is_heard = False
+        self._went_back_to = self._back_until = 0  # the first item of the last rewind, and its time-out, ns
         self._is_cut = False  # more has been asked for than is wanted, and the upstream may not know
         self._asked_at = 0
         self.granted_ms = 0
@@ -387,6 +390,10 @@ class Upstream:
         """Want items from `first` on, again or after all, at most so many."""
         if self._unanswered and self._asked_first <= first and now < self._asked_at + self._rtt.timeout():
             return []
+        if self._went_back_to <= first and now < self._back_until:
+            self.back_at = self._back_until  # they are under way
+            return []
+        self._went_back_to, self._back_until, self.back_at = first, now + self._rtt.timeout(), NEVER
         self.head = min(self.head, first)
         self.limit = min(self.limit, self.head - 1 + most)
         self._missing = {seq: due for seq, due in self._missing.items() if seq < self.head}

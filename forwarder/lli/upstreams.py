@@ -75,6 +75,7 @@ class Upstreams:
             return
         self._find_way(entry, now)
         up = entry.upstream
+        up.back_at = NEVER
         first, last = entry.ranges.first_wanted(), entry.ranges.last_wanted()
         if entry.cache.fork is not None:
             last = min(last, entry.cache.fork.seq - 1)
@@ -89,7 +90,10 @@ class Upstreams:
             entry.backfill = None
         if entry.ranges and self._find_way(entry, now):
             up = entry.upstream
-            limit = min(last, up.next - 1 + self._reach(entry, last), LAST_ITEM)
+            limit = min(last, up.next - 1 + self._reach(entry, last))
+            if not entry.is_fed and entry.cache.fork is None:
+                limit = max(limit, up.next)  # a hop tells of a source only those who ask it for something
+            limit = min(limit, LAST_ITEM)
             until = entry.ranges.last_expiry()
             if entry.is_fed:
                 # A node with a source asks for as long as it is asked.
@@ -177,6 +181,7 @@ class Upstreams:
                 deadlines.append(entry.unfed_since + (GRACE if entry.has_been_fed else WAITING))
         elif entry.scouts:
             deadlines.append(entry.scouts_until)
+        deadlines.append(entry.upstream.back_at)
         deadlines += entry.refused.values()
         if entry.backfill is not None and entry.backfill.deadline is not None:
             deadlines.append(entry.backfill.deadline)
@@ -259,7 +264,7 @@ class Upstreams:
         hops = self._hops(entry)
         entry.muted.clear()
         entry.turn = None
-        entry.gone_until = 0
+        entry.look_again()
         for face in [face for face in entry.scouts if face not in hops]:
             self.leave(entry, face, now)
         if entry.face is not None and not entry.is_fed and entry.face not in hops:
@@ -345,13 +350,12 @@ class Upstreams:
             scout = entry.scouts.pop(face)
             scout.skip(entry.upstream.next)
             entry.face, entry.upstream = face, scout
-            entry.upstream_first = 0
             entry.has_moved = True
         self._call_back(entry, now)
         entry.is_fed = entry.upstream.is_fed = entry.has_been_fed = True
         entry.is_waiting = entry.has_scouted = False
         entry.last_face = None
-        entry.gone_until = 0
+        entry.look_again()
         entry.refused.clear()
         entry.refusals.clear()
         self._neighbours.asked(face, entry.upstream.granted_ms, now)
@@ -512,7 +516,7 @@ class Upstreams:
         is_gone = entry.gone is not None and entry.gone[0] <= first <= entry.gone[1]
         if entry.gone is not None and is_gone and now < entry.gone_until:
             entry.backfill = None
-            self._give_up_the_past(entry, entry.gone[1] + 1, now)
+            self._give_up_the_past(entry, *entry.gone, now)
             return
         if entry.backfill is None:
             entry.backfill = Backfill(self._fetch_rtt, entry.cache.past_hop, is_gone=is_gone)
@@ -526,14 +530,9 @@ class Upstreams:
         hops = self._past_hops(entry, first)
         self._fetch_all(entry, entry.backfill.want(first, last, hops, now), now)
         if (entry.is_fed and not hops) or (entry.backfill.is_lost and not self._would_say(entry, hops)):
-            lifetime = entry.ranges.longest_lifetime()
-            entry.gone, entry.gone_until = (first, last), now + lifetime
-            entry.backfill = None
-            self._give_up_the_past(entry, last + 1, now)
-            if entry.is_fed and any(granted.wanted <= last for _, granted in entry.ranges.items()):
-                # The upstream may find what is still waited for.
-                again = Lli(first, min(last - first + 1, MOST_AGAIN), max(lifetime // MS, 1))
-                self._send_llis(entry, entry.face, [again], now)
+            entry.gone, entry.gone_until = (first, last), now + entry.ranges.longest_lifetime()
+            entry.backfill, entry.is_gone_asked = None, False
+            self._give_up_the_past(entry, first, last, now)
 
     def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
         """Tell whether the upstream is to begin again at an item."""
@@ -541,19 +540,27 @@ class Upstreams:
             return False
         return self._find_way(entry, now)
 
-    def _give_up_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
+    def _give_up_the_past(self, entry: FeedEntry, first: int, last: int, now: int) -> None:
         """Tell every downstream that asks for what nobody has where the feed begins here.
 
-        A downstream that has been told already waits.
+        A downstream that has been told already waits, and so does this node.
         """
         for face, granted in entry.ranges.items():
-            if granted.wanted < first and entry.told_first.get(face, 0) < first:
-                entry.told_first[face] = first
+            is_untold = entry.told_first.get(face, 0) <= last or face in entry.untold
+            if granted.wanted <= last and is_untold:
+                entry.told_first[face] = last + 1
+                entry.untold.discard(face)
                 wanted = granted.wanted
-                granted.skip(first)
+                granted.skip(last + 1)
                 self._downstreams.send_state(entry, face, granted, wanted)
                 entry.ranges.settle(face)
                 self._downstreams.serve(entry, face, now)
+        is_waited_for = any(granted.wanted <= last for granted in entry.ranges)
+        if entry.is_fed and is_waited_for and not entry.is_gone_asked:
+            entry.is_gone_asked = True
+            lifetime_ms = max(entry.ranges.longest_lifetime() // MS, 1)
+            again = Lli(first, min(last - first + 1, MOST_AGAIN), lifetime_ms)
+            self._send_llis(entry, entry.face, [again], now)
 
     def _would_say(self, entry: FeedEntry, hops: list[int]) -> bool:
         """Tell whether the upstream would have said that it lacks an item; others only stay silent."""

@@ -27,7 +27,7 @@ class Frame(NamedTuple):
         credit: of an LLI, else 1.
         is_lli: of a Nack: what it refuses is an LLI.
         nonce, lifetime_ms: of an Interest.
-        tip, limit: of a FeedState, None without.
+        tip, limit, first: of a FeedState, None without.
         mark: CongestionMark.
         reason: of a Nack.
         wire: the Data packet.
@@ -45,6 +45,7 @@ class Frame(NamedTuple):
     lifetime_ms: int = 0
     tip: int | None = None
     limit: int | None = None
+    first: int | None = None
     mark: int = 0
     reason: int = 0
     is_lli: bool = False
@@ -134,7 +135,16 @@ def read_packet(packet: bytes) -> Frame:
 
 
 def _with_state(kind: str, lp: LpPacket, feed: bytes, seq: int, data: Data | None) -> Frame:
-    frame = Frame(kind, feed, seq, tip=lp.tip, limit=lp.limit, mark=lp.congestion_mark, evidence=lp.evidence)
+    frame = Frame(
+        kind,
+        feed,
+        seq,
+        tip=lp.tip,
+        limit=lp.limit,
+        first=lp.first,
+        mark=lp.congestion_mark,
+        evidence=lp.evidence,
+    )
     if data is None:
         return frame
     return frame._replace(wire=data.wire, name=data.name, freshness_ms=data.freshness_ms)
@@ -143,6 +153,7 @@ def _with_state(kind: str, lp: LpPacket, feed: bytes, seq: int, data: Data | Non
 def describe(frame: Frame) -> str:
     """Write a frame as a chart shows it."""
     state = "" if frame.tip is None else f" tip {frame.tip}/{frame.limit}"
+    state += "" if frame.first is None else f" first {frame.first}"
     mark = " marked" if frame.mark else ""
     if frame.evidence is not None:
         state += f" ({frame.evidence.number}, {frame.evidence.hops})"
