@@ -67,9 +67,18 @@ def whole_directory(
             raise
         except BaseException as error:
             shutil.rmtree(partial, ignore_errors=True)
-            if isinstance(error, OSError) and error.errno in OF_WRITING and error.filename is None:
-                error.filename = str(path)  # Python says where of what it opens, not of what it writes to
+            if (
+                isinstance(error, OSError)
+                and error.errno in OF_WRITING
+                and _is_within(error.filename, partial)
+            ):
+                error.filename = str(path)  # whose name the user knows
             raise
+
+
+def _is_within(name: Any, directory: Path) -> bool:
+    """Tell whether a file that an error names is in a directory; Python names none that it writes to."""
+    return name is None or directory in Path(os.fsdecode(name)).parents
 
 
 @contextmanager

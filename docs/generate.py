@@ -500,7 +500,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (forks, "_PROOF_INTERVAL", _ns, "between proofs to one face"),
     (table, "RANGE_BYTES", _size, "a range's part of measured state: face 4, next 8, limit 8, expiry 8"),
     (table, "MOST_FEEDS_PER_FACE", str, "half of the default `max_feeds`"),
-    (table, "_REMEMBERED", _ns, "an entry's findings outlive it by this"),
+    (table, "REMEMBERED", _ns, "an entry's findings outlive it by this"),
     (upstreams, "_BELIEVED", _ns, "an upstream's First"),
     (upstreams, "_MOST_REACH", str, "items under way: some 10 MB"),
     (feeds, "LAST_ITEM", _power, "one more can still be counted"),

@@ -19,6 +19,7 @@ from forwarder.faces.udp import UdpTransport
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import make_interest
 from testbed.bench.load import DOWN, UP, new_host
+from testbed.experiment.platform import Platform
 from testbed.experiment.run import run
 from testbed.scenario import reader, workload
 
@@ -99,7 +100,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Call]]:
 
     def play() -> None:
         scenario = reader.load(place / "walk.toml")
-        run(scenario, workload.load(scenario), "emulated", "asked for", place / "run")
+        run(scenario, workload.load(scenario), Platform("emulated", "asked for"), place / "run")
 
     played = calls_of(play)
     analysed = calls_of(lambda: analyze(place / "run", engine="sail"))

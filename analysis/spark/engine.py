@@ -36,6 +36,7 @@ SMALL_BYTES = 256 << 20
 QUICK_BYTES = 1 << 30
 """Captures up to this size in all are analysed before a JVM's second compiler has paid for itself."""
 
+_LONGEST_SILENCE_S = 365 * 86_400
 _CLIENTS = "4.2."
 """The versions of PySpark whose Spark Connect the tested Sail takes; it refuses newer ones."""
 
@@ -180,6 +181,8 @@ def _sail() -> SparkSession:
     os.environ.setdefault("RUST_LOG", "off")  # what goes wrong comes as an exception
     # gRPC would say in a process forked from this one (a JVM to be, too) that its sockets are gone.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    # Else it ends the session of a notebook after a quarter of an hour of silence.
+    os.environ.setdefault("SAIL_SPARK__SESSION_TIMEOUT_SECS", str(_LONGEST_SILENCE_S))
     from pysail.spark import SparkConnectServer
     from pyspark.sql.connect.session import SparkSession as Client
 

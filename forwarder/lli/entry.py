@@ -192,7 +192,7 @@ class FeedEntry:
 
     def look_again(self) -> None:
         """Let nothing count as gone: a source, a route or a link is new."""
-        self.gone_until = self.upstream_first = 0
+        self.gone_until = 0
         self.untold.update(self.told_first)
 
     def is_past(self, seq: int) -> bool:

@@ -36,7 +36,7 @@ from forwarder.wire.tlv import MalformedPacket
 RANGE_BYTES: Final = 28
 """State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
 
-_REMEMBERED: Final = 16_000 * MS
+REMEMBERED: Final = 16_000 * MS
 """How long it is remembered which way led to a feed that nobody follows any more."""
 
 MOST_FEEDS_PER_FACE: Final = 512
@@ -518,7 +518,7 @@ class FeedTable:
             if not self._entries:
                 self._neighbours.rest()
             self.store.close(entry.feed)
-            self._left[entry.feed] = now + _REMEMBERED, entry.memory()
+            self._left[entry.feed] = now + REMEMBERED, entry.memory()
             self._forget_left(now)
             return
         if entry.ranges.is_changed or entry.has_moved:

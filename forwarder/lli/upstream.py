@@ -386,14 +386,18 @@ class Upstream:
         self._schedule()
         self._move(Event.ASSUME)
 
+    def go_back(self, first: int, most: int, now: int) -> list[Lli]:
+        """Rewind, but not twice to the same item within a round trip: each brings a whole range."""
+        if self._went_back_to <= first and now < self._back_until:
+            self.back_at = self._back_until
+            return []
+        self._went_back_to, self._back_until = first, now + self._rtt.timeout()
+        return self.rewind(first, most, now)
+
     def rewind(self, first: int, most: int, now: int) -> list[Lli]:
         """Want items from `first` on, again or after all, at most so many."""
         if self._unanswered and self._asked_first <= first and now < self._asked_at + self._rtt.timeout():
             return []
-        if self._went_back_to <= first and now < self._back_until:
-            self.back_at = self._back_until  # they are under way
-            return []
-        self._went_back_to, self._back_until, self.back_at = first, now + self._rtt.timeout(), NEVER
         self.head = min(self.head, first)
         self.limit = min(self.limit, self.head - 1 + most)
         self._missing = {seq: due for seq, due in self._missing.items() if seq < self.head}

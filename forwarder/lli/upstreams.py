@@ -85,7 +85,7 @@ class Upstreams:
             self._ask_for_the_past(entry, first, now)
         elif first < up.next and self._find_way(entry, now):
             # Nobody has wanted what comes next, so far, but only what comes later.
-            self._send_llis(entry, entry.face, entry.upstream.rewind(first, entry.cache.max_items, now), now)
+            self._send_llis(entry, entry.face, entry.upstream.go_back(first, entry.cache.max_items, now), now)
         else:
             entry.backfill = None
         if entry.ranges and self._find_way(entry, now):
@@ -356,6 +356,7 @@ class Upstreams:
         entry.is_waiting = entry.has_scouted = False
         entry.last_face = None
         entry.look_again()
+        entry.upstream_first = 0  # so it was without a source
         entry.refused.clear()
         entry.refusals.clear()
         self._neighbours.asked(face, entry.upstream.granted_ms, now)
@@ -511,7 +512,7 @@ class Upstreams:
         if entry.item(first) is not None:
             return
         if self._can_go_back(entry, first, now):
-            self._send_llis(entry, entry.face, entry.upstream.rewind(first, entry.cache.max_items, now), now)
+            self._send_llis(entry, entry.face, entry.upstream.go_back(first, entry.cache.max_items, now), now)
             return
         is_gone = entry.gone is not None and entry.gone[0] <= first <= entry.gone[1]
         if entry.gone is not None and is_gone and now < entry.gone_until:

@@ -83,6 +83,7 @@ def test_what_a_crash_has_left_half_written_is_cut_off(
     shown = log_of(path, 1, 100)
     next_one = next_item(path, bytes(1000))
     kept = len(next_one) if is_whole else min(kept, len(next_one) - 1)
+    is_whole = (next_one[:kept] + more).startswith(next_one)  # its last byte may be the first one of `more`
     path.write_bytes(b"".join(shown) + next_one[:kept] + more)
     again = Log(path, PREFIX)
     assert again.tip == 2 + is_whole

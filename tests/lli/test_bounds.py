@@ -56,7 +56,7 @@ BOUNDS = [
     ),
     Bound(
         "time that they are remembered",
-        value(table, "_REMEMBERED"),
+        value(table, "REMEMBERED"),
         test_table.test_evidence_is_remembered_for_a_while_after_the_last_has_gone,
     ),
     Bound(

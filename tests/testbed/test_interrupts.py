@@ -99,7 +99,7 @@ def test_a_run_over_mininet_that_is_still_starting_stops_without_a_traceback(
     with Feednet("run", "line", "--net", "mininet", "--no-report", "--out", "mine", cwd=tmp_path) as run:
         wait_for(
             lambda: any(
-                "python" in what and "in_box" in what and is_importing(pid)
+                "python" in what and "inside_sandbox" in what and is_importing(pid)
                 for pid, what in run.others().items()
             ),
             "the program in the box",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from forwarder.lli.entry import FeedEntry
 from forwarder.lli.estimates import MAX_TIMEOUT
 from forwarder.lli.neighbours import HELLO
+from forwarder.lli.table import REMEMBERED
 from forwarder.lli.upstream import MAX_TRIES
 from forwarder.wire.evidence import Evidence
 from forwarder.wire.hello import reference
@@ -64,6 +65,7 @@ class Sources:
         self._held: dict[Key, tuple[FeedEntry, Evidence | None]] = {}
         self._offers: dict[tuple[str, str, bytes], int] = {}  # of evidence, by node, neighbour and reference
         self._renewed: set[tuple[str, bytes]] = set()  # to whom a neighbour that has begun anew offers some
+        self._ended: dict[Key, int] = {}  # entries that have ended, and when, ns
         self._unfed: dict[Key, int] = {}  # entries that have lost their source, and when, ns
 
     def heard(self, node: str, peer: str, frame: Frame, sent: int) -> None:
@@ -124,12 +126,19 @@ class Sources:
         """Check that evidence gets no worse, unless an entry is made anew."""
         before, best = self._held.get((node, entry.feed), (None, None))
         if best is not None and best.beats(entry.evidence):
-            if before is entry:
+            if before is entry or not self._may_forget(node, entry.feed, now):
                 raise Violation("evidence", node, f"{entry.evidence} in place of {best}")
             self._begin(node, entry.reference)
             if entry.feed in self._ways:
                 self._trace(entry.feed, now)
         self._held[node, entry.feed] = entry, entry.evidence
+
+    def _may_forget(self, node: str, feed: bytes, now: int) -> bool:
+        """Tell whether a node may have forgotten a feed: after some time, or for lack of room."""
+        feeds = self._places[node].host.forwarder.feeds
+        all_feeds = {device.feed for place in self._places.values() for device in place.devices}
+        has_room = feeds is None or feeds.store.max_feeds >= len(all_feeds)
+        return not has_room or now - self._ended[node, feed] >= REMEMBERED
 
     def ended(self, node: str) -> None:
         """Count what a node's process has done."""
@@ -176,6 +185,7 @@ class Sources:
     def _end(self, node: str, feed: bytes, now: int) -> None:
         """Forget what a node knew of a feed."""
         self._unfed.pop((node, feed), None)
+        self._ended[node, feed] = now
         ways = self._ways[feed]
         if node in ways:
             del ways[node]
