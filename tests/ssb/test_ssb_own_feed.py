@@ -25,7 +25,7 @@ from ssb.export import entry_line
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import PeerOptions
+from ssb.peer.options import PeerOptions
 from ssb.replication.ebt import REPLICATE, REQUEST, Note
 from ssb.replication.history import NAME
 from ssb.store.feeds import StoreError
@@ -457,7 +457,7 @@ def test_a_claim_that_is_never_shown_stops_it_for_a_while_only(path: Path, by: s
 def test_an_invite_is_not_used_up_in_doubt(path: Path) -> None:
     home = Home(path, 6, is_sure=False)
     guest = home.client(GOOD)
-    home.peer._door.admit_guest(GOOD.ref, 1)  # type: ignore[attr-defined]
+    home.peer._access.admit_guest(GOOD.ref, 1)  # type: ignore[attr-defined]
     home.settle()
     guest.calls.call(("invite", "use"), [{"feed": GOOD.ref}], "async")
     home.settle()

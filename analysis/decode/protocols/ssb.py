@@ -28,7 +28,7 @@ from ndn_over_ssb.line import PACKETS
 from ndn_over_ssb.name_space import NAME_SPACE
 from ssb.canonical import InvalidJson, parse
 from ssb.keys import InvalidRef
-from ssb.peer.peer import PORT
+from ssb.peer.options import PORT
 from ssb.replication.blobs import CREATE_WANTS, GET
 from ssb.replication.ebt import REPLICATE, Note
 from ssb.replication.replication import ProtocolError

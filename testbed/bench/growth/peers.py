@@ -20,7 +20,8 @@ from ndn_over_ssb.side import ScuttlebuttSide
 from ssb.graph import Graph
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import Peer, PeerOptions
+from ssb.peer.options import PeerOptions
+from ssb.peer.peer import Peer
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
 from ssb.replication.ebt import Ebt, Note
 from ssb.store.blobs import MemoryBlobs

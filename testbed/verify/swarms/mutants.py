@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ssb.message import Message
-from ssb.peer.peer import Peer
+from ssb.peer.connections import Connections
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
 from ssb.replication.ebt import Ebt
@@ -68,7 +68,7 @@ RUNG_MUTANTS: Mutants = {
     "the hub passes nothing on": (Patch(Hub, "_pass_on", returns(None)),),
     "floods stay at the author": (Patch(Flood, "_pass_on", returns(None)),),
     "closed and kept": (Patch(Rung, "close", returns(None)),),
-    "calls of others closed": (Patch(Peer, "_is_ours", returns(True)),),
+    "calls of others closed": (Patch(Connections, "_is_ours", returns(True)),),
 }
 """Bugs of the rungs below EBT: what `feednet simulate rungs` must find."""
 

@@ -195,7 +195,7 @@ class _World(World[Climb]):
     def _check_state(self) -> None:
         for name, node in self._emulation.nodes.items():
             assert isinstance(node, RungNode)
-            replication = node._peer._replication
+            replication = node._peer.protocol
             connected = [c.number for c in node._peer.connections.values() if c.replication is not None]
             if sorted(replication.sessions()) != sorted(connected):
                 raise Violation(
