@@ -70,7 +70,7 @@ class InboundLimits:
         return "called again too soon after a fault" if waits else ""
 
     def has_room(self, remote: str, connections: Collection[Connection]) -> tuple[bool, Connection | None]:
-        """Return whether there is room for a peer that has connected, and which connection to close for it."""
+        """Return whether a new peer has room, and which connection to close for it."""
         others = [each for each in connections if each.remote not in ("", remote)]
         knows = self._access.knows
         strangers = [each for each in others if each.called is None and not knows(each.remote)]

@@ -156,7 +156,7 @@ class Peer:
         self.connections.update(now)
 
     def ask(self, feed: str, now: int) -> None:
-        """Query all peers for the end of a feed and the messages missing here, until services.stop_asking()."""
+        """Query all peers for new messages of a feed, until services.stop_asking()."""
         known = [connection for connection in self.connections.values() if connection.remote]
         self.services.ask(known, feed, now)
         for connection in known:
