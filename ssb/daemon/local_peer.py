@@ -243,7 +243,7 @@ class LocalPeer:
                 if message.author == self._account.identity.ref:
                     self.peer.remove(contact, now)
             else:
-                self.peer.replication.show(message.author, contact)
+                self.peer.replication.selection.show(message.author, contact)
         changes = self._account.graph.take_changes()
         self.peer.want_all(changes.added, now)
         for feed in changes.removed:

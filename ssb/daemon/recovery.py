@@ -61,7 +61,7 @@ class Recovery:
         if connection is None or connection.replication is None:
             return
         remote = connection.remote
-        claim = self._peer.replication.remote_clock(stream).get(self._own.feed, 0)
+        claim = self._peer.replication.sessions[stream].clock.get(self._own.feed, 0)
         if self._own.doubt and remote in self._mute and claim > self._best:
             self._best, self._news = claim, now
         if claim <= self._own.tip or remote in self._disproved:

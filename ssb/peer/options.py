@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 from base.units import SECOND
 from ssb.peer.scheduler import SchedulerOptions
-from ssb.replication import ebt
+from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.transport.handshake import MAIN_NETWORK
 
 PORT: Final = 8008
@@ -27,7 +27,7 @@ class PeerOptions(NamedTuple):
         handshakes: maximum number of concurrent inbound handshakes.
         announce: interval of announcements, ns.
         scheduler: see SchedulerOptions.
-        replication: see ebt.Limits.
+        replication: see Limits.
     """
 
     network: bytes = MAIN_NETWORK
@@ -39,4 +39,4 @@ class PeerOptions(NamedTuple):
     handshakes: int = 200
     announce: int = 1 * SECOND
     scheduler: SchedulerOptions = SchedulerOptions()
-    replication: ebt.Limits = ebt.DEFAULT_LIMITS
+    replication: Limits = DEFAULT_LIMITS

@@ -89,7 +89,7 @@ class Gateway(PeerWrapper):
         self._settle = settle
         self.counters: Counter[str] = Counter()
         interests = GatewayInterests(peer, graph, self.counters)
-        peer.replication.act_on(interests)
+        peer.replication.selection.behalf = interests
         self.application = _NdnSide(peer, feeds, blobs, interests, subscribe, announce, random, self.counters)
 
     def _follow_up(self, now: int) -> None:

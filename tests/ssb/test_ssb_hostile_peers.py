@@ -17,8 +17,9 @@ from ssb.message import Message
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy
 from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
-from ssb.replication.ebt import REPLICATE, REQUEST, Note
+from ssb.replication.ebt import REPLICATE, REQUEST
 from ssb.replication.history import NAME as HISTORY
+from ssb.replication.session import Note
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from ssb.transport.calls import Called, Calls
@@ -296,7 +297,7 @@ def test_ten_thousand_feeds_are_asked_for() -> None:
     world.settle()
     assert world.closed == set()
     assert world.peer.replication.exchanges() == 1
-    assert world.peer.replication.remote_clock(pub.number).keys() == {KEY}
+    assert world.peer.replication.sessions[pub.number].clock.keys() == {KEY}
 
 
 def test_messages_that_nobody_has_asked_for() -> None:

@@ -70,7 +70,7 @@ def is_whole(world: LocalPeers, name: str) -> bool:
         each.remote for each in peer.connections.values()
     }
     return (
-        set(peer.replication.sessions()) <= open_ones
+        set(peer.replication.sessions) <= open_ones
         and set(world.peers[name].blobs._sessions) <= open_ones
         and sum(each.state == "connected" for each in known) <= len(connected)
     )

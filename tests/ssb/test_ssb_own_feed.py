@@ -26,8 +26,9 @@ from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.peer.options import PeerOptions
-from ssb.replication.ebt import REPLICATE, REQUEST, Note
+from ssb.replication.ebt import REPLICATE, REQUEST
 from ssb.replication.history import NAME
+from ssb.replication.session import Note
 from ssb.store.feeds import StoreError
 from ssb.store.own_feed import UnsureFeed
 from ssb.transport.calls import Called

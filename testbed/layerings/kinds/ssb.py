@@ -16,8 +16,8 @@ from ssb.message import Message
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
-from ssb.replication.ebt import DEFAULT_LIMITS, Limits
 from ssb.replication.replication import Replication
+from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters

@@ -269,7 +269,7 @@ class ProviderNetwork:
         """Return the feeds of which a node knows how far others are."""
         replication = self.nodes[name].replication
         clocks: list[Mapping[str, int]] = [*self._clocks[name].values()]
-        clocks += [replication.remote_clock(number) for number in replication.sessions()]
+        clocks += [session.clock for session in replication.sessions.values()]
         return {feed for clock in clocks for feed in clock}
 
     def transient(self, name: str) -> int:

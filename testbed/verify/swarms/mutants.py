@@ -13,6 +13,8 @@ from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
 from ssb.replication.rungs.hub import Hub
 from ssb.replication.rungs.rung import Rung, Session
+from ssb.replication.session import Session as EbtSession
+from ssb.replication.sources import Sources
 from ssb.store.admission import Changes
 from ssb.store.memory import MemoryFeeds
 from testbed.verify.kit.mutants import Mutants, Patch, instead, returns
@@ -23,14 +25,15 @@ def _told_again(original: Any, self: Ebt) -> list[Message]:
     return [*stored, *stored[-1:]]
 
 
-def _eager_only(original: Any, self: Ebt, session: Any, feed: str, exchange: Any, due: int) -> None:
+def _eager_only(original: Any, self: EbtSession, feed: str, due: int) -> None:
+    exchange = self.exchanges[feed]
     if exchange.noted is None or exchange.receives:
-        original(self, session, feed, exchange, due)
+        original(self, feed, due)
 
 
 def _as_sent(original: Any, self: Ebt, number: int, *rest: Any) -> list[bytes]:
     bodies: list[bytes] = original(self, number, *rest)
-    session = self._sessions[number]
+    session = self.sessions[number]
     for feed, exchange in session.exchanges.items():
         session.clock[feed] = max(exchange.sent, session.clock.get(feed, 0))
     return bodies
@@ -41,7 +44,7 @@ def _one_less(original: Any, self: MemoryFeeds, feed: str, sequence: int, limit:
 
 
 def _late_wish(original: Any, self: Ebt, feeds: Iterable[str], now: int) -> None:
-    if self._sessions:
+    if self.sessions:
         self._wanted |= dict.fromkeys(feeds)
     else:
         original(self, feeds, now)
@@ -76,8 +79,8 @@ MUTANTS: Mutants = {
     "messages not verified": (Patch(Message, "verify", returns(None)),),
     "messages told again": (instead(Ebt, "take_stored", _told_again),),
     "a message left out": (instead(MemoryFeeds, "after", _one_less),),
-    "patience without end": (Patch(Ebt, "_next_ahead", returns(None)),),
-    "progress not told": (instead(Ebt, "_note", _eager_only),),
+    "patience without end": (Patch(Sources, "next_ahead", returns(None)),),
+    "progress not told": (instead(EbtSession, "note", _eager_only),),
     "remote clock as sent": (instead(Ebt, "take_output", _as_sent),),
     "a wish kept quiet": (instead(Ebt, "want_all", _late_wish),),
     "proofs of forks dropped": (instead(MemoryFeeds, "_commit", _no_proof),),
