@@ -175,12 +175,12 @@ class Line:
     def hold_back(self, now: int) -> None:
         """Receive nothing more until release()."""
         for feed in self.reads:
-            self._peer.replication.hold_back(feed, now)
+            self._peer.replication.sources.hold_back(feed, now)
 
     def release(self, now: int) -> None:
         """Receive again."""
         for feed in self.reads:
-            self._peer.replication.release(feed, now)
+            self._peer.replication.sources.release(feed, now)
 
     def close(self) -> None:
         """Delete all that belongs to the line."""

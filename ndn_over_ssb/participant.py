@@ -23,15 +23,14 @@ from ndn_over_ssb.routes import Change, Routes
 from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
 from ssb.message import Message
-from ssb.peer.peer import PeerEvent
-from ssb.peer.surrounding import Surrounding
+from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.ebt import Ebt
 from ssb.store.feeds import read_log
 
 _LOGS: Final = 10_000  # that a provider reads
 
 
-class Participant(Surrounding):
+class Participant(PeerWrapper):
     """A StreamEndpoint that wraps its peer's program.
 
     Args:

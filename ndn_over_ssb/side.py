@@ -6,7 +6,8 @@ from typing import Any
 
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import Peer, PeerProgram
+from ssb.peer.peer import Peer
+from ssb.peer.program import PeerProgram
 from ssb.store.feeds import FeedStore
 
 

@@ -13,7 +13,7 @@ from ssb.daemon.account import Account
 from ssb.daemon.commands import Commands
 from ssb.daemon.local_peer import LocalPeer
 from ssb.keys import Identity
-from ssb.peer.peer import PORT, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
 from ssb.transport.address import PeerAddress
 from testbed.scenario.sections import TopologySpec
 from topologies.emulator.network import EmulatedNetwork

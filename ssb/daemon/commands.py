@@ -136,7 +136,8 @@ class Commands:
             raise CommandError(f"{path}: {error}") from None
         if self._running is not None:
             peer, clock = self._running
-            peer.peer.added_blob(blob, clock())
+            peer.blobs.added(blob)
+            peer.peer.connections.update(clock())
         return blob
 
     def _want_blob(self, blob: str) -> bool:
@@ -145,7 +146,8 @@ class Commands:
         if self._running is None:
             raise CommandError("the blob is not here, and the peer that could fetch it is not running")
         peer, clock = self._running
-        peer.peer.want_blob(blob, clock())
+        peer.blobs.want(blob)
+        peer.peer.connections.update(clock())
         return False
 
     def _invite(self, uses: int) -> Value:
@@ -183,15 +185,15 @@ class Commands:
                 for connection in peer.peer.connections.values()
                 if connection.remote
             ]
-            status["refused"] = dict(peer.peer.refused)
-            status["troubles"] = dict(peer.peer.troubles)
+            status["refused"] = dict(peer.peer.connections.refused)
+            status["troubles"] = dict(peer.peer.connections.troubles)
             status["set_aside"] = [
                 {"feed": feed, "from": remote, "reason": reason}
                 for feed, (remote, reason) in peer.peer.replication.set_aside.items()
             ]
             status["unreached"] = [
                 {"peer": feed, "address": f"{address[0]}:{address[1]}", "times": times, "reason": reason}
-                for feed, (address, times, reason) in peer.peer.unreached.items()
+                for feed, (address, times, reason) in peer.peer.connections.scheduler.unreached().items()
             ]
         if self._more is not None:
             status |= self._more()
@@ -201,7 +203,11 @@ class Commands:
             peer, _ = self._running
             aside = peer.peer.replication.set_aside
             shown |= {one.remote for one in peer.peer.connections.values() if one.remote}
-            shown |= {*peer.peer.unreached, *aside, *(remote for remote, _ in aside.values())}
+            shown |= {
+                *peer.peer.connections.scheduler.unreached(),
+                *aside,
+                *(remote for remote, _ in aside.values()),
+            }
         names = {feed: namer(feed) for feed in sorted(shown)}
         return status | {"names": {feed: name for feed, name in names.items() if name}}
 

@@ -16,14 +16,16 @@ from ssb.daemon.recovery import Recovery
 from ssb.daemon.views import CONTACT
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
-from ssb.peer.door import InvalidInvite
-from ssb.peer.peer import Peer, PeerEvent, PeerOptions
+from ssb.peer.access import InvalidInvite
+from ssb.peer.options import PeerOptions
+from ssb.peer.peer import Peer
+from ssb.peer.program import PeerEvent
 from ssb.replication.blobs import Blobs
 from ssb.transport.address import Invite, PeerAddress
 
 
-class _AccountDoor:
-    """See Door: blocked peers stay outside, invites are the account's.
+class _AccountAccess:
+    """See AccessPolicy: blocked peers stay outside, invites are the account's.
 
     Nothing that others do changes what the user has said of them: whom the user blocks, no invite lets in.
     """
@@ -112,7 +114,7 @@ class LocalPeer:
     ) -> None:
         self._account = account
         self.epoch_ms = epoch_ms
-        self._door = _AccountDoor(account)
+        self._access = _AccountAccess(account)
         self._events: list[PeerEvent] = []
         self._unread: deque[PeerEvent] = deque()
         wanted = sorted(account.graph.replicated())
@@ -126,7 +128,7 @@ class LocalPeer:
             random,
             epoch_ms,
             self.blobs,
-            self._door,
+            self._access,
             announcements,
         )
         for author, blocked in account.graph.blocks():
@@ -152,13 +154,13 @@ class LocalPeer:
     def connect(self, address: PeerAddress, now: int) -> None:
         """Call a peer, now and whenever there is no connection with it, unless it is blocked."""
         self._account.remember(address)
-        self._door.remember(address.peer)
+        self._access.remember(address.peer)
         self.peer.add(address.peer, (address.host, address.port), now, is_kept=True)
 
     def invite(self, address: PeerAddress, uses: int, seed: bytes) -> Invite:
         """Make an invite; raise StoreError."""
         identity = Identity.from_seed(seed)
-        self._door.admit_guest(identity.ref, uses)
+        self._access.admit_guest(identity.ref, uses)
         return Invite(address, seed)
 
     def take_events(self) -> list[PeerEvent]:
@@ -195,7 +197,7 @@ class LocalPeer:
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """See StreamEndpoint."""
-        self._door.now_ms = self._now_ms(now)
+        self._access.now_ms = self._now_ms(now)
         self.peer.on_stream(event, now)
         self._take_in(now)
         self._recovery.heard(event.stream, now)
@@ -206,7 +208,7 @@ class LocalPeer:
 
     def _take_in(self, now: int) -> None:
         """Follow and leave feeds by what has been learnt."""
-        for message in self._door.take_followed():
+        for message in self._access.take_followed():
             self._events.append(PeerEvent(now, "stored", message=message))
             self.peer.appended(message.author, now)
             self._learn(message, now)
@@ -241,7 +243,7 @@ class LocalPeer:
                 if message.author == self._account.identity.ref:
                     self.peer.remove(contact, now)
             else:
-                self.peer.replication.show(message.author, contact)
+                self.peer.replication.selection.show(message.author, contact)
         changes = self._account.graph.take_changes()
         self.peer.want_all(changes.added, now)
         for feed in changes.removed:

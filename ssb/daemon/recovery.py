@@ -17,7 +17,8 @@ the same way.
 from typing import Final, TypeVar
 
 from base.units import SECOND
-from ssb.peer.peer import Peer, PeerEvent
+from ssb.peer.peer import Peer
+from ssb.peer.program import PeerEvent
 from ssb.store.own_feed import OwnFeed
 
 QUIET: Final = 5 * SECOND
@@ -60,7 +61,7 @@ class Recovery:
         if connection is None or connection.replication is None:
             return
         remote = connection.remote
-        claim = self._peer.replication.remote_clock(stream).get(self._own.feed, 0)
+        claim = self._peer.replication.sessions[stream].clock.get(self._own.feed, 0)
         if self._own.doubt and remote in self._mute and claim > self._best:
             self._best, self._news = claim, now
         if claim <= self._own.tip or remote in self._disproved:
@@ -96,7 +97,8 @@ class Recovery:
         is_told = self._best or self._was_sure
         if not own.doubt or not is_told or own.known > own.tip:
             return None
-        waits = [max(since, self._news) + PATIENCE for since in (*claims, *self._peer.questions(own.feed))]
+        queries = self._peer.services.unanswered(self._peer.connections.values(), own.feed)
+        waits = [max(since, self._news) + PATIENCE for since in (*claims, *queries)]
         return max([self._news + QUIET, *waits])
 
     def wake(self, now: int) -> bool:
@@ -120,7 +122,7 @@ class Recovery:
     def _stop_asking(self) -> None:
         """Ask nobody any more once nothing is in doubt and nothing is missing."""
         if not self._own.doubt and not self._own.is_damaged:
-            self._peer.stop_asking(self._own.feed)
+            self._peer.services.stop_asking(self._own.feed)
 
 
 def _remember(memory: dict[str, _T], key: str, value: _T) -> None:

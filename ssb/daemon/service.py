@@ -21,7 +21,8 @@ from ssb.daemon.account import Account
 from ssb.daemon.commands import CommandError, Commands
 from ssb.daemon.local_peer import LocalPeer
 from ssb.daemon.views import shown
-from ssb.peer.peer import BROADCAST, PORT, PeerOptions, PeerProgram
+from ssb.peer.options import BROADCAST, PORT, PeerOptions
+from ssb.peer.program import PeerProgram
 from ssb.store.feeds import StoreError
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Called, Calls

@@ -59,6 +59,11 @@ class Connection:
         """The other peer's reference; "" before the handshake is done."""
         return self.channel.remote or ""
 
+    @property
+    def waits_for_ebt(self) -> bool:
+        """Whether the other peer may still call `ebt.replicate`."""
+        return self.replication is None and not self.has_tried_ebt
+
     def take_output(self) -> bytes:
         """Return the bytes that are to be sent now."""
         if self.remote:

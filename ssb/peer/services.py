@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 from ssb.canonical import Value
 from ssb.message import ForkedFeed, InvalidMessage
+from ssb.peer.access import OPEN_ACCESS, AccessPolicy, InvalidInvite
 from ssb.peer.connection import Connection
-from ssb.peer.door import OPEN_DOOR, Door, InvalidInvite
 from ssb.replication import blobs, history
 from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
@@ -49,7 +49,10 @@ class Services:
         feeds: its feeds.
         replication: of its feeds.
         blobs: its blobs; None if it handles none.
-        door: whom it lets in, and for what.
+        access: decides who may connect, and who is a guest.
+
+    Attributes:
+        blobs: see above.
     """
 
     def __init__(
@@ -58,13 +61,13 @@ class Services:
         feeds: FeedStore,
         replication: Replication,
         blobs: Blobs | None,
-        door: Door = OPEN_DOOR,
+        access: AccessPolicy = OPEN_ACCESS,
     ) -> None:
         self._reference = reference
         self._feeds = feeds
         self._replication = replication
-        self._blobs = blobs
-        self._door = door
+        self.blobs = blobs
+        self._access = access
         self._streaming: dict[int, None] = {}
         self._asked: set[str] = set()
         self._answers: list[Answer] = []
@@ -83,15 +86,15 @@ class Services:
             self._replicate(connection, connection.calls.call(replication.name, arguments, "duplex"), now)
         for feed in self._asked:
             self._question(connection, feed, now)
-        if self._blobs is not None:
-            self._blobs.open(connection.number)
+        if self.blobs is not None:
+            self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
 
     def close(self, connection: Connection, now: int) -> None:
         """End with a connection."""
         self._streaming.pop(connection.number, None)
-        if self._blobs is not None:
-            self._blobs.close(connection.number)
+        if self.blobs is not None:
+            self.blobs.close(connection.number)
         if connection.replication is not None:
             connection.replication = None
             self._replication.close(connection.number, now)
@@ -137,11 +140,11 @@ class Services:
             if source.is_over:
                 calls.end(call)
                 self._end_stream(connection, call)
-        if self._blobs is not None:
+        if self.blobs is not None:
             if connection.wants_told is not None:
-                for body in self._blobs.take_output(connection.number):
+                for body in self.blobs.take_output(connection.number):
                     calls.send(connection.wants_told, body)
-            for blob in self._blobs.take_fetches(connection.number):
+            for blob in self.blobs.take_fetches(connection.number):
                 connection.blob_fetches[calls.call(blobs.GET, [blob], "source")] = blob
 
     def fetch_all(self, connection: Connection) -> None:
@@ -167,13 +170,18 @@ class Services:
         """Ask no further peers for a feed."""
         self._asked.discard(feed)
 
+    def unanswered(self, connections: Iterable[Connection], feed: str) -> list[int]:
+        """Return the times of the unanswered queries of a feed, ns."""
+        open_calls = (fetch for each in connections for fetch in each.fetches.values())
+        return [fetch.asked for fetch in open_calls if fetch.feed == feed and fetch.asked is not None]
+
     def take_answers(self) -> list[Answer]:
         """Return what peers that were asked have said since the last call."""
         answers, self._answers = self._answers, []
         return answers
 
     def _question(self, connection: Connection, feed: str, now: int) -> None:
-        if not self._door.is_guest(connection.remote) and not self._replication.hides(
+        if not self._access.is_guest(connection.remote) and not self._replication.hides(
             feed, connection.remote
         ):
             arguments = history.question(feed, self._feeds.tips().get(feed, 0))
@@ -188,7 +196,7 @@ class Services:
 
     def _serve(self, connection: Connection, event: Called, now: int) -> None:
         calls, call, arguments = connection.calls, event.call, event.arguments
-        if event.name == USE_INVITE or self._door.is_guest(connection.remote):
+        if event.name == USE_INVITE or self._access.is_guest(connection.remote):
             self._serve_guest(connection, event)
             return
         match event.name, event.form:
@@ -205,12 +213,12 @@ class Services:
                     self._feeds, arguments, lambda feed: self._replication.hides(feed, connection.remote)
                 )
                 self._stream(connection, call, source)
-            case ("blobs", "createWants"), "source" if self._blobs is not None:
+            case ("blobs", "createWants"), "source" if self.blobs is not None:
                 connection.wants_told = call
-            case ("blobs", "get"), "source" if self._blobs is not None:
-                self._stream(connection, call, BlobSource(self._blobs.store, arguments))
-            case ("blobs", "has" | "size"), "async" if self._blobs is not None:
-                size = self._blobs.store.size(blobs.read_reference(arguments[0] if arguments else None))
+            case ("blobs", "get"), "source" if self.blobs is not None:
+                self._stream(connection, call, BlobSource(self.blobs.store, arguments))
+            case ("blobs", "has" | "size"), "async" if self.blobs is not None:
+                size = self.blobs.store.size(blobs.read_reference(arguments[0] if arguments else None))
                 calls.answer(call, size is not None if event.name == blobs.HAS else size)
             case ("gossip", "ping"), "duplex":
                 connection.pings.add(call)
@@ -233,7 +241,7 @@ class Services:
             connection.calls.end(event.call, "an invite is for invite.use only")
             return
         try:
-            connection.calls.answer(event.call, self._door.use_invite(connection.remote, event.arguments))
+            connection.calls.answer(event.call, self._access.use_invite(connection.remote, event.arguments))
         except (InvalidInvite, StoreError) as error:
             connection.calls.end(event.call, str(error))
 
@@ -243,8 +251,8 @@ class Services:
             self._store_fetched(connection, call, event.body, now, now_ms)
         elif call in connection.blob_fetches:
             self._take_piece(connection, call, event.body)
-        elif call == connection.wants_heard and self._blobs is not None:
-            self._blobs.receive(connection.number, event.body)
+        elif call == connection.wants_heard and self.blobs is not None:
+            self.blobs.receive(connection.number, event.body)
         elif call in connection.pings:
             connection.calls.answer(call, int(now_ms))
 
@@ -257,9 +265,9 @@ class Services:
             self._answers.append(Answer(connection.remote, fetch.feed, fetch.last, event.error))
         connection.pings.discard(call)
         blob = connection.blob_fetches.pop(call, None)
-        if blob is not None and self._blobs is not None:
+        if blob is not None and self.blobs is not None:
             with suppress(RefusedBlob):  # it has none that is good: another peer may
-                self._blobs.finished(connection.number, blob, event.error)
+                self.blobs.finished(connection.number, blob, event.error)
         if call == connection.wants_told:
             connection.wants_told = None
         if call == connection.replication:
@@ -270,14 +278,14 @@ class Services:
 
     def _take_piece(self, connection: Connection, call: int, data: bytes) -> None:
         """Take in bytes of a blob; end the call if they are refused."""
-        assert self._blobs is not None
+        assert self.blobs is not None
         blob = connection.blob_fetches[call]
         try:
-            self._blobs.fetched(connection.number, blob, data)
+            self.blobs.fetched(connection.number, blob, data)
         except RefusedBlob as error:
             del connection.blob_fetches[call]
             connection.calls.end(call, str(error))
-            self._blobs.finished(connection.number, blob, str(error))
+            self.blobs.finished(connection.number, blob, str(error))
 
     def _exchange(self, connection: Connection, bodies: list[bytes], now: int, now_ms: float) -> None:
         """Give the bodies that have come to replication to it, and empty them."""

@@ -87,8 +87,9 @@ class Replication(Protocol):
     def is_over(self, number: int) -> bool:
         """Tell whether a connection has done what it was opened for, so that the caller may close it."""
 
-    def sessions(self) -> list[int]:
-        """Return the numbers of the connections."""
+    @property
+    def sessions(self) -> Mapping[int, object]:
+        """The state of each connection, by its number."""
 
     def exchanges(self) -> int:
         """Return the number of feeds of which there is state, over all connections."""

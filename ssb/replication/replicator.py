@@ -103,6 +103,10 @@ class Replicator:
         finally:
             self._store_batch(number, batch, now, received)
 
+    def is_over(self, number: int) -> bool:
+        """See Replication; by default peers stay connected."""
+        return False
+
     def lost(self, feed: str, now: int) -> None:
         """See Replication; by default they are asked for when a peer is met."""
 

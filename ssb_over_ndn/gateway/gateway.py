@@ -29,8 +29,8 @@ from forwarder.wire.packet import Data, Interest, parse_data, read_name
 from forwarder.wire.tlv import MalformedPacket
 from ssb.graph import Graph
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from ssb.peer.peer import Peer, PeerEvent, PeerProgram
-from ssb.peer.surrounding import Surrounding
+from ssb.peer.peer import Peer
+from ssb.peer.program import PeerEvent, PeerProgram, PeerWrapper
 from ssb.replication.blobs import Blobs
 from ssb.store.feeds import FeedStore, StoreError
 from ssb_over_ndn.following.subscriptions import Subscription, Subscriptions
@@ -55,7 +55,7 @@ _BLOB_PATIENCE = 30_000_000_000
 _PAUSE = 10_000_000_000  # before a feed is subscribed to again whose items could not be stored
 
 
-class Gateway(Surrounding):
+class Gateway(PeerWrapper):
     """A StreamEndpoint that wraps its peer's program, and an Application of a forwarder.
 
     Args:
@@ -89,7 +89,7 @@ class Gateway(Surrounding):
         self._settle = settle
         self.counters: Counter[str] = Counter()
         interests = GatewayInterests(peer, graph, self.counters)
-        peer.replication.act_on(interests)
+        peer.replication.selection.behalf = interests
         self.application = _NdnSide(peer, feeds, blobs, interests, subscribe, announce, random, self.counters)
 
     def _follow_up(self, now: int) -> None:
@@ -342,7 +342,8 @@ class _NdnSide:
         ):
             # A peer at home may have it; who asks for it asks again.
             self._waiting.set(blob, now + _BLOB_PATIENCE)
-            self._peer.want_blob(blob, now)
+            self._blobs.want(blob)
+            self._peer.connections.update(now)
 
     def _carry_blobs(self, blobs: Blobs, now: int) -> None:
         """Fetch the blobs that peers at home want over NDN, and stop those that have ended."""
@@ -355,7 +356,8 @@ class _NdnSide:
                 self._fetches.want(blob, now)
         self._fetches.start(now)
         for blob in self._fetches.take_complete():
-            self._peer.added_blob(blob, now)
+            blobs.added(blob)
+            self._peer.connections.update(now)
         for blob in self._waiting.expire(now):
             if blobs.is_asked_for(blob) and blobs.store.size(blob) is None:
                 self._fetches.want(blob, now)

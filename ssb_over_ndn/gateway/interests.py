@@ -199,7 +199,8 @@ class GatewayInterests:
         granted = sorted(feed for feed in feeds if self.asks(home, feed))
         self._peer.want_all(granted, now)
         for feed in granted:
-            self._peer.returned(feed, home, now)
+            self._peer.replication.returned(feed, home, now)
+            self._peer.connections.update(now)
 
     def _reach(self, feed: str) -> Set[str]:
         """Return the feeds that a peer may replicate according to the graph."""

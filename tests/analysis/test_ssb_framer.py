@@ -21,7 +21,7 @@ from analysis.decode.protocols.ssb import DECLARATION
 from captures.layers.streams import SYN
 from ssb.generate import generate_feed
 from ssb.keys import Identity
-from ssb.peer.peer import PORT
+from ssb.peer.options import PORT
 from ssb.replication.ebt import Ebt
 from ssb.transport import calls
 from ssb.transport.box_stream import HEADER_BYTES as BOX_BYTES

@@ -5,7 +5,7 @@ from typing import Any
 
 from mutants.patches import Mutants, Patch, instead, returns
 from ssb.message import Message
-from ssb.peer.peer import Peer
+from ssb.peer.connections import Connections
 from ssb.peer.scheduler import Scheduler
 from ssb.peer.services import Services
 from ssb.replication.ebt import Ebt
@@ -14,6 +14,8 @@ from ssb.replication.rungs.flood import Flood
 from ssb.replication.rungs.gossip import Gossip
 from ssb.replication.rungs.hub import Hub
 from ssb.replication.rungs.rung import Rung, Session
+from ssb.replication.session import Session as EbtSession
+from ssb.replication.sources import Sources
 from ssb.store.admission import Changes
 from ssb.store.memory import MemoryFeeds
 
@@ -23,14 +25,15 @@ def _told_again(original: Any, self: Ebt) -> list[Message]:
     return [*stored, *stored[-1:]]
 
 
-def _eager_only(original: Any, self: Ebt, session: Any, feed: str, exchange: Any, due: int) -> None:
+def _eager_only(original: Any, self: EbtSession, feed: str, due: int) -> None:
+    exchange = self.exchanges[feed]
     if exchange.noted is None or exchange.receives:
-        original(self, session, feed, exchange, due)
+        original(self, feed, due)
 
 
 def _as_sent(original: Any, self: Ebt, number: int, *rest: Any) -> list[bytes]:
     bodies: list[bytes] = original(self, number, *rest)
-    session = self._sessions[number]
+    session = self.sessions[number]
     for feed, exchange in session.exchanges.items():
         session.clock[feed] = max(exchange.sent, session.clock.get(feed, 0))
     return bodies
@@ -41,7 +44,7 @@ def _one_less(original: Any, self: MemoryFeeds, feed: str, sequence: int, limit:
 
 
 def _late_wish(original: Any, self: Ebt, feeds: Iterable[str], now: int) -> None:
-    if self._sessions:
+    if self.sessions:
         self._wanted |= dict.fromkeys(feeds)
     else:
         original(self, feeds, now)
@@ -68,7 +71,7 @@ RUNG_MUTANTS: Mutants = {
     "the hub passes nothing on": (Patch(Hub, "_pass_on", returns(None)),),
     "floods stay at the author": (Patch(Flood, "_pass_on", returns(None)),),
     "closed and kept": (Patch(Rung, "close", returns(None)),),
-    "calls of others closed": (Patch(Peer, "_is_ours", returns(True)),),
+    "calls of others closed": (Patch(Connections, "_is_ours", returns(True)),),
 }
 """Bugs of the rungs below EBT: what `feednet simulate rungs` must find."""
 
@@ -76,8 +79,8 @@ MUTANTS: Mutants = {
     "messages not verified": (Patch(Message, "verify", returns(None)),),
     "messages told again": (instead(Ebt, "take_stored", _told_again),),
     "a message left out": (instead(MemoryFeeds, "after", _one_less),),
-    "patience without end": (Patch(Ebt, "_next_ahead", returns(None)),),
-    "progress not told": (instead(Ebt, "_note", _eager_only),),
+    "patience without end": (Patch(Sources, "next_ahead", returns(None)),),
+    "progress not told": (instead(EbtSession, "note", _eager_only),),
     "remote clock as sent": (instead(Ebt, "take_output", _as_sent),),
     "a wish kept quiet": (instead(Ebt, "want_all", _late_wish),),
     "proofs of forks dropped": (instead(MemoryFeeds, "_commit", _no_proof),),

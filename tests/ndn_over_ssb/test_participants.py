@@ -283,7 +283,7 @@ def test_only_the_other_side_hears_of_a_transient_feed() -> None:
     """What a peer is told of and does not replicate, it counts."""
 
     def unwanted(world: ProviderNetwork) -> int:
-        sessions = [node.replication._sessions.values() for node in world.nodes.values()]
+        sessions = [node.replication.sessions.values() for node in world.nodes.values()]
         return sum(session.unwanted for each in sessions for session in each)
 
     world = chain(2, Terms(entries=4), others=("other",))

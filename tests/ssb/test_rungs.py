@@ -298,7 +298,7 @@ def test_a_hub_is_told_who_is_followed_no_more() -> None:
     swarm.run()
     assert client.feeds.tips() == {KEYS[1]: 1}
     [number] = [link.numbers[1] for link in client.links.values()]
-    assert set(swarm.peers[3].replication._sessions[number].clock) == {KEYS[1], KEYS[2], KEYS[3]}  # type: ignore[attr-defined]
+    assert set(swarm.peers[3].replication.sessions[number].clock) == {KEYS[1], KEYS[2], KEYS[3]}  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from test_ssb_hostile_peers import compact
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, Message
-from ssb.replication.ebt import Ebt, Note
+from ssb.replication.ebt import Ebt
+from ssb.replication.session import Note
 from ssb.store import sound
 from ssb.store.clocks import MemoryClocks
 from ssb.store.feed_table import DamagedStore

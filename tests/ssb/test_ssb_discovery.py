@@ -6,7 +6,8 @@ from base.endpoint import GroupPort, Program, StreamPort
 from base.units import SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
-from ssb.peer.peer import BROADCAST, PORT, Peer, PeerOptions
+from ssb.peer.options import BROADCAST, PORT, PeerOptions
+from ssb.peer.peer import Peer
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from ssb.transport.address import PeerAddress

@@ -13,9 +13,10 @@ from base.units import MS, SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.replication.ebt import DEFAULT_LIMITS, NOT_WANTED, Ebt, Limits, Note
+from ssb.replication.ebt import Ebt
 from ssb.replication.history import HistorySource
 from ssb.replication.replication import ProtocolError
+from ssb.replication.session import DEFAULT_LIMITS, NOT_WANTED, Limits, Note
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.ladder.swarms.swarm import Swarm
@@ -283,7 +284,7 @@ REFUSED = [
 def test_a_message_that_is_refused_costs_its_feed_alone(body: bytes, reason: str) -> None:
     """The other feeds of a remote come; of this one nothing more is taken there, and others send it."""
     ebt = opened(held=2)
-    ebt.want(KEYS[1], 0)
+    ebt.want_all([KEYS[1]], 0)
     ebt.open(2, "@second", is_caller=False, now=0)
     for number in (1, 2):
         ebt.receive(number, [json.dumps(dict.fromkeys(KEYS[:2], Note(9, True).number)).encode()], 0, 0.0)
@@ -333,7 +334,7 @@ def test_messages_that_were_under_way_when_a_feed_was_left_are_no_fault() -> Non
     ebt.unwant(KEYS[0], 0)
     ebt.receive(1, [compact(message) for message in FEEDS[0][1:9]], 0, 0.0)
     assert feeds.tips() == {KEYS[0]: 1}
-    ebt.want(KEYS[0], 0)
+    ebt.want_all([KEYS[0]], 0)
     ebt.receive(1, [compact(message) for message in FEEDS[0][1:9]], 0, 0.0)
     assert feeds.tips() == {KEYS[0]: 9}
     with pytest.raises(ProtocolError, match="more than 2 messages"):
@@ -366,7 +367,7 @@ def test_large_feeds_take_turns() -> None:
     ebt = Ebt(feeds, MemoryClocks())
     for number in (0, 1):
         feeds.append(FEEDS[number], 0.0)
-        ebt.want(KEYS[number], 0)
+        ebt.want_all([KEYS[number]], 0)
     ebt.open(1, "@other", is_caller=False, now=0)
     ebt.take_output(1, ROOM, 0)
     ebt.receive(1, [json.dumps(dict.fromkeys(KEYS[:2], 0)).encode()], 0, 0.0)
@@ -397,7 +398,7 @@ class Guests:
 def test_a_wish_is_remembered_though_somebody_else_has_come_back() -> None:
     clocks, guests = MemoryClocks(), Guests()
     gateway = Ebt(MemoryFeeds(), clocks)
-    gateway.act_on(guests)
+    gateway.selection.behalf = guests
     ann, ben, feed = KEYS[1], KEYS[2], KEYS[0]
     for number, guest in enumerate((ann, ben)):
         gateway.open(number, guest, is_caller=False, now=0)
@@ -438,5 +439,5 @@ def test_history_is_no_way_around_a_block() -> None:
     peer.hide(KEYS[0], "ann", 0)
     assert source.take_output(10_000) == []
     assert source.is_over
-    peer.show(KEYS[0], "ann")
+    peer.selection.show(KEYS[0], "ann")
     assert source.has_output

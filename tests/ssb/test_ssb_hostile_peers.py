@@ -14,10 +14,12 @@ from ssb.canonical import Value, stringify
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.door import OPEN_DOOR, Door
-from ssb.peer.peer import Peer, PeerOptions
-from ssb.replication.ebt import REPLICATE, REQUEST, Note
+from ssb.peer.access import OPEN_ACCESS, AccessPolicy
+from ssb.peer.options import PeerOptions
+from ssb.peer.peer import Peer
+from ssb.replication.ebt import REPLICATE, REQUEST
 from ssb.replication.history import NAME as HISTORY
+from ssb.replication.session import Note
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from ssb.transport.calls import Called, Calls
@@ -35,7 +37,7 @@ def compact(message: Message) -> bytes:
 
 
 class Friends:
-    """A door that knows some."""
+    """A policy that knows some peers."""
 
     def __init__(self, friends: set[str]) -> None:
         self.friends = friends
@@ -58,11 +60,11 @@ class World:
 
     client_type: "type[Client]"
 
-    def __init__(self, held: int = 5, door: Door = OPEN_DOOR, connections: int = 200) -> None:
+    def __init__(self, held: int = 5, access: AccessPolicy = OPEN_ACCESS, connections: int = 200) -> None:
         self.feeds = MemoryFeeds()
         self.feeds.append(FEED[:held], 0.0)
         options = PeerOptions(connections=connections)
-        self.peer = Peer(VICTIM, self.feeds, MemoryClocks(), [KEY], options, Random(1), door=door)
+        self.peer = Peer(VICTIM, self.feeds, MemoryClocks(), [KEY], options, Random(1), access=access)
         self.now = 0
         self.sent: Counter[int] = Counter()
         self.clients: dict[int, Client] = {}
@@ -177,7 +179,7 @@ def test_bad_messages(body: Callable[[], bytes], reason: str) -> None:
     bad.replicate()
     bad.push(body(), body())
     assert world.closed == set()
-    assert not world.peer.refused
+    assert not world.peer.connections.refused
     assert world.feeds.tips() == {KEY: 5}
     if not reason:  # nobody is sent anything of a forked feed any more
         assert list(world.feeds.forks()) == [KEY]
@@ -200,7 +202,7 @@ def test_bodies_that_no_honest_peer_sends(body: bytes, reason: str) -> None:
     bad.replicate()
     bad.push(*map(compact, FEED[5:9]), body)
     assert world.closed == {bad.number}
-    [(counted, times)] = world.peer.refused.items()
+    [(counted, times)] = world.peer.connections.refused.items()
     assert reason in counted
     assert times == 1
     assert world.feeds.tips() == {KEY: 9}, "what came before is kept"
@@ -242,7 +244,7 @@ def test_another_network() -> None:
     bad = world.client(BAD, bytes(32))
     world.settle()
     assert world.closed == {bad.number}
-    assert world.peer.refused == {"a hello of another network": 1}
+    assert world.peer.connections.refused == {"a hello of another network": 1}
 
 
 def test_a_handshake_that_stalls() -> None:
@@ -272,7 +274,7 @@ def test_a_box_that_comes_twice() -> None:
     world.peer.on_stream(Received(bad.number, data), 0)
     world.settle()
     assert world.closed == {bad.number}
-    assert world.peer.refused == {"a header that cannot be opened": 1}
+    assert world.peer.connections.refused == {"a header that cannot be opened": 1}
 
 
 def test_an_oversized_packet() -> None:
@@ -282,7 +284,7 @@ def test_an_oversized_packet() -> None:
     bad.channel.send(encode(Packet(1, bytes(5 << 20)))[:9])
     world.settle()
     assert world.closed == {bad.number}
-    assert world.peer.refused == {"a body of … bytes": 1}
+    assert world.peer.connections.refused == {"a body of … bytes": 1}
 
 
 def test_ten_thousand_feeds_are_asked_for() -> None:
@@ -295,7 +297,7 @@ def test_ten_thousand_feeds_are_asked_for() -> None:
     world.settle()
     assert world.closed == set()
     assert world.peer.replication.exchanges() == 1
-    assert world.peer.replication.remote_clock(pub.number).keys() == {KEY}
+    assert world.peer.replication.sessions[pub.number].clock.keys() == {KEY}
 
 
 def test_messages_that_nobody_has_asked_for() -> None:
@@ -305,7 +307,7 @@ def test_messages_that_nobody_has_asked_for() -> None:
     other = generate_feed(Random(2), 5_001, BAD)
     bad.push(*map(compact, other))
     assert world.closed == {bad.number}
-    assert world.peer.refused == {"more than … messages that are not wanted here": 1}
+    assert world.peer.connections.refused == {"more than … messages that are not wanted here": 1}
     assert BAD.ref not in world.feeds.tips()
 
 
@@ -317,7 +319,7 @@ def test_notes_without_end() -> None:
         if bad.number in world.closed:
             break
         bad.push(json.dumps({KEY: Note(5 + number % 2).number}).encode())
-    assert world.peer.refused == {"too many notes": 1}
+    assert world.peer.connections.refused == {"too many notes": 1}
 
 
 def test_calls_without_end() -> None:
@@ -363,7 +365,7 @@ def test_a_peer_that_was_closed_for_a_fault_waits_longer_each_time_and_its_neigh
             world.now += SECOND // 2
         waited.append((world.now - begun) / SECOND)
     assert waited == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert world.peer.refused["called again too soon after a fault"] > 100
+    assert world.peer.connections.refused["called again too soon after a fault"] > 100
 
 
 def connected(world: World) -> set[str]:
@@ -394,17 +396,17 @@ def test_connections_that_say_nothing_keep_nobody_out(host: str) -> None:
         assert newcomer.number not in world.closed
         world.settle()
         assert len(world.peer.connections) <= 400 + second
-    assert world.peer.refused["too many handshakes at once"] > 500
+    assert world.peer.connections.refused["too many handshakes at once"] > 500
 
 
 def test_half_of_the_places_are_for_those_whom_the_user_knows() -> None:
     friends = [Identity.from_seed(bytes([100 + number]) * 32) for number in range(12)]
-    world = World(door=Friends({friend.ref for friend in friends}), connections=10)
+    world = World(access=Friends({friend.ref for friend in friends}), connections=10)
     strangers = [Identity.from_seed(bytes([200 + number]) * 32) for number in range(8)]
     clients = [world.client(stranger, host=f"10.0.1.{number}") for number, stranger in enumerate(strangers)]
     world.settle()
     assert connected(world) == {stranger.ref for stranger in strangers[:5]}
-    assert world.peer.refused == {"too many connections": 3}
+    assert world.peer.connections.refused == {"too many connections": 3}
     clients[0].replicate()
     clients[0].push(compact(FEED[5]))
     for friend in friends[:9]:

@@ -13,7 +13,8 @@ from local_peers import LocalPeers
 
 from base.endpoint import Program, StreamPort
 from ssb.daemon.commands import CommandError
-from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
+from ssb.peer.peer import Peer
 from ssb.store.clocks import MemoryClocks
 from ssb.store.database import Database
 from ssb.store.feeds import StoreError
@@ -64,12 +65,12 @@ def is_whole(world: LocalPeers, name: str) -> bool:
     """Tell whether all parts of a peer know the same connections."""
     peer = world.peers[name].peer
     open_ones = {number for number, each in peer.connections.items() if each.remote}
-    known = peer._scheduler._known.values()
+    known = peer.connections.scheduler._known.values()
     connected = {world.id(other) for other in world.peers} & {
         each.remote for each in peer.connections.values()
     }
     return (
-        set(peer.replication.sessions()) <= open_ones
+        set(peer.replication.sessions) <= open_ones
         and set(world.peers[name].blobs._sessions) <= open_ones
         and sum(each.state == "connected" for each in known) <= len(connected)
     )
@@ -169,18 +170,18 @@ def test_any_mistake_of_the_program_closes_one_connection_and_leaves_the_others(
         peer = world.peers["ben"].peer
         [number] = [n for n, each in peer.connections.items() if each.remote == world.id("ann")]
         for part in ("handle", "fill"):
-            done = getattr(peer._services, part)
+            done = getattr(peer.services, part)
 
             def fails(connection: Any, *rest: Any, done: Callable[..., None] = done) -> None:
                 if connection.remote == world.id("ann"):
                     raise ZeroDivisionError
                 done(connection, *rest)
 
-            monkeypatch.setattr(peer._services, part, fails)
+            monkeypatch.setattr(peer.services, part, fails)
             world.say("cyn", text=part)
             with pytest.raises(ZeroDivisionError):
                 speak(world, part)
-            monkeypatch.setattr(peer._services, part, done)
+            monkeypatch.setattr(peer.services, part, done)
             assert number not in peer.connections
             assert is_whole(world, "ben")
             world.run(30)
@@ -198,7 +199,7 @@ def test_an_invite_does_not_undo_a_block(tmp_path: Path) -> None:
     with LocalPeers(tmp_path, [("ann", "ben")]) as world:
         invite = parse_invite(world.do("ann", "invite", "create", arguments=[1]))
         world.follow("ann", "ben", following=False, blocking=True)
-        door, written = world.peers["ann"]._door, world.tip("ann", "ann")
+        door, written = world.peers["ann"]._access, world.tip("ann", "ann")
         [guest] = world.accounts["ann"].invites()
         with pytest.raises(ValueError, match="blocks the feed"):
             door.use_invite(guest, [{"feed": world.id("ben")}])
@@ -215,7 +216,7 @@ def test_an_invite_is_not_used_up_if_nobody_could_be_followed(
     with LocalPeers(tmp_path, [("ann", "ben")]) as world:
         world.do("ann", "invite", "create", arguments=[1])
         [guest] = world.accounts["ann"].invites()
-        door = world.peers["ann"]._door
+        door = world.peers["ann"]._access
         disk.is_full = True
         with pytest.raises(StoreError):
             door.use_invite(guest, [{"feed": world.id("ben")}])

@@ -25,9 +25,10 @@ from ssb.export import entry_line
 from ssb.key_file import KeyFileError
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import PeerOptions
-from ssb.replication.ebt import REPLICATE, REQUEST, Note
+from ssb.peer.options import PeerOptions
+from ssb.replication.ebt import REPLICATE, REQUEST
 from ssb.replication.history import NAME
+from ssb.replication.session import Note
 from ssb.store.feeds import StoreError
 from ssb.store.own_feed import UnsureFeed
 from ssb.transport.calls import Called
@@ -457,7 +458,7 @@ def test_a_claim_that_is_never_shown_stops_it_for_a_while_only(path: Path, by: s
 def test_an_invite_is_not_used_up_in_doubt(path: Path) -> None:
     home = Home(path, 6, is_sure=False)
     guest = home.client(GOOD)
-    home.peer._door.admit_guest(GOOD.ref, 1)  # type: ignore[attr-defined]
+    home.peer._access.admit_guest(GOOD.ref, 1)  # type: ignore[attr-defined]
     home.settle()
     guest.calls.call(("invite", "use"), [{"feed": GOOD.ref}], "async")
     home.settle()

@@ -20,7 +20,9 @@ from forwarder.wire.packet import make_interest
 from ssb.graph import Graph
 from ssb.keys import Identity, blob_ref
 from ssb.message import Message
-from ssb.peer.peer import PORT, Peer, PeerEvent, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
+from ssb.peer.peer import Peer
+from ssb.peer.program import PeerEvent
 from ssb.replication.blobs import Blobs
 from ssb.replication.ebt import Ebt
 from ssb.store.blobs import MemoryBlobs

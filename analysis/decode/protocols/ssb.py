@@ -28,11 +28,12 @@ from ndn_over_ssb.line import PACKETS
 from ndn_over_ssb.name_space import NAME_SPACE
 from ssb.canonical import InvalidJson, parse
 from ssb.keys import InvalidRef
-from ssb.peer.peer import PORT
+from ssb.peer.options import PORT
 from ssb.replication.blobs import CREATE_WANTS, GET
-from ssb.replication.ebt import REPLICATE, Note
+from ssb.replication.ebt import REPLICATE
 from ssb.replication.replication import ProtocolError
 from ssb.replication.rungs.rung import IGNORE, LADDER, elements_of
+from ssb.replication.session import Note
 from ssb.transport.box_stream import HEADER_BYTES as BOX_BYTES
 from ssb.transport.box_stream import Unboxer
 from ssb.transport.handshake import ACCEPT_BYTES, AUTHENTICATE_BYTES, HELLO_BYTES, MAIN_NETWORK, is_hello

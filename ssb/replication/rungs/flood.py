@@ -17,13 +17,13 @@ class Flood(Rung):
         """See Rung; those who are connected are told at once."""
         feeds = [feed for feed in feeds if feed not in self._wanted]
         super().want_all(feeds, now)
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             self._say(session, {feed: self._tips.get(feed, 0) for feed in feeds})
 
     def unwant(self, feed: str, now: int) -> None:
         """See Rung; those who are connected are told at once."""
         super().unwant(feed, now)
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             self._say(session, {feed: IGNORE})
 
     def _begin(self, session: Session, now: int) -> None:
@@ -34,6 +34,6 @@ class Flood(Rung):
         self._send_after(session, {feed: number for feed, number in said.items() if feed in self._wanted})
 
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
-        for number, session in self._sessions.items():
+        for number, session in self.sessions.items():
             if number != by and session.clock.get(feed, -1) >= 0:
                 session.send(feed, before)

@@ -44,12 +44,12 @@ class Gossip(Rung):
         super().want_all(new, now)
         if self._clocks is not None and new:
             self._clocks.doubt_feeds(new)
-            for session in self._sessions.values():
+            for session in self.sessions.values():
                 MemoryClocks({session.remote: session.clock}).doubt_feeds(new)
 
     def close(self, number: int, now: int) -> None:
         """See Rung; what the remote said is kept."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         if self._clocks is not None:
             self._clocks.set_remote_clock(session.remote, session.clock)
         super().close(number, now)

@@ -46,7 +46,7 @@ class Hub(Rung):
 
     def close(self, number: int, now: int) -> None:
         """See Rung; how far the client is, if all that was sent has arrived, is kept."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         if session.clocks:
             self._clocks.set_remote_clock(session.remote, session.clock)
         super().close(number, now)
@@ -71,7 +71,7 @@ class Hub(Rung):
         session.sends_end = True
 
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
-        for number, session in self._sessions.items():
+        for number, session in self.sessions.items():
             if number != by and session.is_live and feed in session.clock:
                 session.send(feed, session.clock[feed])
 
@@ -115,18 +115,18 @@ class HubClient(Rung):
     def want_all(self, feeds: Iterable[str], now: int) -> None:
         """See Rung; a hub that is connected is told at once."""
         super().want_all(feeds, now)
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             self._tell_changes(session)
 
     def unwant(self, feed: str, now: int) -> None:
         """See Rung; a hub that is connected is told at once."""
         super().unwant(feed, now)
-        for session in self._sessions.values():
+        for session in self.sessions.values():
             self._tell_changes(session)
 
     def close(self, number: int, now: int) -> None:
         """See Rung; what the hub has been told is kept."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         if session.clocks:
             self._clocks.set_remote_clock(session.remote, dict.fromkeys(session.clock, 0))
         super().close(number, now)
@@ -156,7 +156,7 @@ class HubClient(Rung):
 
     def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
         if feed in self._own:
-            for session in self._sessions.values():
+            for session in self.sessions.values():
                 if session.clocks:
                     session.send(feed, before)
 

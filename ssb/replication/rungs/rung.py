@@ -92,7 +92,7 @@ class Rung(Replicator):
 
     def __init__(self, feeds: FeedStore, wanted: Iterable[str] = ()) -> None:
         super().__init__(feeds, wanted)
-        self._sessions: dict[int, Session] = {}
+        self.sessions: dict[int, Session] = {}
         self.elements = 0
         self.repeated = 0
 
@@ -151,35 +151,31 @@ class Rung(Replicator):
 
     def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
         """See Replication."""
-        self._sessions[number] = session = Session(number, self._stirred, remote, is_caller)
+        self.sessions[number] = session = Session(number, self._stirred, remote, is_caller)
         self._begin(session, now)
 
     def close(self, number: int, now: int) -> None:
         """See Replication."""
-        del self._sessions[number]
+        del self.sessions[number]
 
     def is_over(self, number: int) -> bool:
         """See Replication."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         return session.is_over and session.has_ended and session.is_caller
-
-    def sessions(self) -> list[int]:
-        """See Replication."""
-        return [*self._sessions]
 
     def exchanges(self) -> int:
         """See Replication."""
-        return sum(len(session.clock) for session in self._sessions.values())
+        return sum(len(session.clock) for session in self.sessions.values())
 
     def output_due(self, number: int) -> int | None:
         """See Replication."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         has_output = session.bodies or session.ready or (session.sends_end and not session.has_ended)
         return 0 if has_output else None
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
         """See Replication."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         bodies, session.bodies = session.bodies, []
         room -= sum(map(len, bodies))
         while room > 0 and session.ready:
@@ -232,7 +228,7 @@ class Rung(Replicator):
 
     def _expects(self, number: int, feed: str) -> bool:
         """See Replicator."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         if feed in self._wanted:
             return feed not in session.aside
         # Some may be under way when a feed is left.
@@ -243,13 +239,13 @@ class Rung(Replicator):
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
         """See Replicator."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         session.aside.add(feed)
         self.put_aside(feed, session.remote, str(error))
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
         """See Replicator."""
-        session = self._sessions[number]
+        session = self.sessions[number]
         if value.get("over") is True:
             session.is_over = True
             return
@@ -267,7 +263,7 @@ class Rung(Replicator):
         refused = self.append(messages, now, received, by=number)
         for message in messages:
             if message.sequence <= self._tips.get(message.author, 0):
-                self._came(self._sessions[number], message.author, message.sequence)
+                self._came(self.sessions[number], message.author, message.sequence)
         for feed, error in refused.items():
             self._refuse(number, feed, error, now)
 

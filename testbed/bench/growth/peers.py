@@ -20,9 +20,11 @@ from ndn_over_ssb.side import ScuttlebuttSide
 from ssb.graph import Graph
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import Peer, PeerOptions
+from ssb.peer.options import PeerOptions
+from ssb.peer.peer import Peer
 from ssb.peer.scheduler import Scheduler, SchedulerOptions
-from ssb.replication.ebt import Ebt, Note
+from ssb.replication.ebt import Ebt
+from ssb.replication.session import Note
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
@@ -261,7 +263,7 @@ def _ebt(count: int, world: World) -> Work:
     ebt = Ebt(MemoryFeeds(), MemoryClocks(), [])
     feeds = [_ref("feed", number) for number in range(count)]
     for number, feed in enumerate(feeds):
-        ebt.want(feed, world.zero)
+        ebt.want_all([feed], world.zero)
         ebt.open(number, _ref("remote", number), is_caller=True, now=world.zero)
     notes = [b'{"%s": %d}' % (feed.encode(), Note(9, True).number) for feed in feeds]
     for number in range(count):

@@ -24,7 +24,8 @@ from ssb.canonical import parse
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import Peer, PeerOptions
+from ssb.peer.options import PeerOptions
+from ssb.peer.peer import Peer
 from ssb.store.clocks import MemoryClocks
 from ssb.store.sqlite import SqliteFeeds
 from testbed.bench.peers.store import BATCH, Figure, show
@@ -83,8 +84,8 @@ async def _receive(
 
         async def until(sequence: int) -> None:
             while tips.get(author, 0) < sequence:
-                if peer.refused:
-                    raise RuntimeError(f"refused: {dict(peer.refused)}")
+                if peer.connections.refused:
+                    raise RuntimeError(f"refused: {dict(peer.connections.refused)}")
                 await asyncio.sleep(_POLL_S)
 
         orders.recv()

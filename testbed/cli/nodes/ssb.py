@@ -162,7 +162,7 @@ def peer(
 
     from ssb.daemon.account import Account
     from ssb.daemon.service import run
-    from ssb.peer.peer import PeerOptions
+    from ssb.peer.options import PeerOptions
 
     options = PeerOptions(connections=connections)
     if network is not None:

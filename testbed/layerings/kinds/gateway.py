@@ -13,7 +13,8 @@ from typing import Any
 from base.endpoint import Program, StreamPort
 from base.key_log import Secret
 from ssb.graph import Graph
-from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
+from ssb.peer.peer import Peer
 from ssb.store.clocks import MemoryClocks
 from ssb.store.feeds import read_log
 from ssb.store.memory import MemoryFeeds
@@ -112,7 +113,7 @@ class GatewayNode(NdnNode):
 
     def take_secrets(self) -> list[Secret]:
         """See Node: the keys of box streams."""
-        return self._peer.take_secrets()
+        return self._peer.connections.take_secrets()
 
     def held(self) -> dict[str, Held]:
         """Return what the node holds: its PIT, connections, and feeds, which are all others'."""
@@ -122,7 +123,7 @@ class GatewayNode(NdnNode):
         """Return the forwarder's counters, and those of peer and gateway."""
         troubles: Counter[str] = self._gateway.counters
         return super().counters() | {
-            "refused": self._peer.refused.total(),
+            "refused": self._peer.connections.refused.total(),
             "gateway_troubles": troubles.total(),
         }
 

@@ -163,7 +163,9 @@ class RungNode(SsbNode):
         """See SsbNode."""
         if not self._follows and not self._role.feeds:
             return None
-        busy = self._peer.called | {connection.remote for connection in self._peer.connections.values()}
+        busy = self._peer.connections.called | {
+            connection.remote for connection in self._peer.connections.values()
+        }
         for remote in sorted(self._called - busy):  # it could not be reached
             self._called.discard(remote)
             self._peer.remove(remote, now)

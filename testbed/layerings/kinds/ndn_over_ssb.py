@@ -31,7 +31,8 @@ from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
+from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
@@ -275,7 +276,7 @@ class NdnOverSsbNode:
 
     def take_secrets(self) -> list[Secret]:
         """See Node: the keys of box streams."""
-        return self._peer.take_secrets()
+        return self._peer.connections.take_secrets()
 
     def held(self) -> dict[str, Held]:
         """Return what the node holds: its PIT, connections, feeds on them, and others' messages."""
@@ -289,7 +290,7 @@ class NdnOverSsbNode:
         """Return the forwarder's counters, those of the lines, and what did not pass."""
         participant = self._participant
         row = {
-            "refused": self._peer.refused.total(),
+            "refused": self._peer.connections.refused.total(),
             "not_passed": participant.counters.total(),
             "cs_entries": len(participant.host.forwarder.cs),
             **participant.host.forwarder.counters.as_dict(),

@@ -13,10 +13,11 @@ from base.key_log import Secret
 from base.units import MS
 from ssb.application import Event
 from ssb.message import Message
-from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
+from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
-from ssb.replication.ebt import DEFAULT_LIMITS, Limits
 from ssb.replication.replication import Replication
+from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
@@ -187,7 +188,7 @@ class SsbNode:
 
     def take_secrets(self) -> list[Secret]:
         """See Node: the keys of box streams."""
-        return self._peer.take_secrets()
+        return self._peer.connections.take_secrets()
 
     def held(self) -> dict[str, Held]:
         """Return what the node holds: connections, feeds on them, and messages for other nodes."""
@@ -195,7 +196,7 @@ class SsbNode:
 
     def counters(self) -> dict[str, Any]:
         """Return how many connections were closed for a fault, and IP routes to peers that have changed."""
-        return {"refused": self._peer.refused.total(), "route_changes": self._route_changes}
+        return {"refused": self._peer.connections.refused.total(), "route_changes": self._route_changes}
 
     def reroute(self, network: Topology, routing: Routing) -> None:
         """Count the routes that change: IP goes its own ways, and this is what its routers are told."""
@@ -249,7 +250,7 @@ def _limits(parameters: Mapping[str, Any]) -> Limits:
 def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:
     """Return what a peer holds by kind; messages of the feeds in `own` are not held for others."""
     connections = len(peer.connections)
-    exchanges = peer.exchanges()
+    exchanges = peer.protocol.exchanges()
     tips = store.tips()
     others = [(tips[key], store.bytes(key)) for key in tips if key not in own]
     return {

@@ -30,7 +30,7 @@ from ssb.application import Event
 from ssb.canonical import InvalidJson, parse
 from ssb.keys import Identity
 from ssb.message import InvalidMessage, Message
-from ssb.peer.peer import PORT
+from ssb.peer.options import PORT
 from ssb.transport.address import PeerAddress
 from ssb.transport.calls import Answered, Calls, Finished
 from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake

@@ -21,7 +21,8 @@ from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
+from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
@@ -268,7 +269,7 @@ class ProviderNetwork:
         """Return the feeds of which a node knows how far others are."""
         replication = self.nodes[name].replication
         clocks: list[Mapping[str, int]] = [*self._clocks[name].values()]
-        clocks += [replication.remote_clock(number) for number in replication.sessions()]
+        clocks += [session.clock for session in replication.sessions.values()]
         return {feed for clock in clocks for feed in clock}
 
     def transient(self, name: str) -> int:

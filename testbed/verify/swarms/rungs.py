@@ -195,11 +195,11 @@ class _World(World[Climb]):
     def _check_state(self) -> None:
         for name, node in self._emulation.nodes.items():
             assert isinstance(node, RungNode)
-            replication = node._peer._replication
+            replication = node._peer.protocol
             connected = [c.number for c in node._peer.connections.values() if c.replication is not None]
-            if sorted(replication.sessions()) != sorted(connected):
+            if sorted(replication.sessions) != sorted(connected):
                 raise Violation(
-                    "state", name, f"keeps {len(replication.sessions())} of {len(connected)} sessions"
+                    "state", name, f"keeps {len(replication.sessions)} of {len(connected)} sessions"
                 )
             held = node.held()
             connections, exchanges = held["connections"].entries, held["exchanges"].entries

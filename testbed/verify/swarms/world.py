@@ -10,7 +10,8 @@ from base.endpoint import Program, StreamPort
 from base.units import SECOND
 from ssb.keys import Identity
 from ssb.message import Message, proves_fork
-from ssb.peer.peer import PORT, Peer, PeerOptions
+from ssb.peer.options import PORT, PeerOptions
+from ssb.peer.peer import Peer
 from ssb.peer.scheduler import SchedulerOptions
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds

@@ -11,7 +11,8 @@ from base.units import SECOND
 from ssb.generate import generate_feed
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.peer.peer import Peer, PeerOptions
+from ssb.peer.options import PeerOptions
+from ssb.peer.peer import Peer
 from ssb.replication.blobs import Blobs
 from ssb.store.blobs import MemoryBlobs
 from ssb.store.clocks import MemoryClocks

@@ -1,9 +1,10 @@
-"""Which of those who call get a place, and which have to wait.
+"""Limits on inbound connections.
 
-Until its handshake is done, nobody knows who calls: handshakes have places of their own, and a host that
-takes many of them loses its own first. Then a peer is one that the door knows, or a stranger. Strangers have
-half of the places at most, and one of them gives up its place for a peer that is known. A peer that was
-closed for a fault has to wait; a host is never held to account, as many peers may be behind its address.
+A peer is anonymous until its handshake is complete. So handshakes have a limit of their own, and the host
+with the most handshakes loses its oldest one first. After the handshake, a peer is known to the access policy
+or a stranger. Strangers have at most half of the connections, and one of them is closed to make room for a
+known peer. A peer whose connection was closed for a fault has to wait before it connects again. Hosts never
+have to: many peers may share an address.
 """
 
 from collections import Counter
@@ -11,17 +12,17 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from base.units import SECOND
+from ssb.peer.access import AccessPolicy
 from ssb.peer.connection import Connection
-from ssb.peer.door import Door
 
 _FIRST_PAUSE: Final = SECOND
 _LONGEST_PAUSE: Final = 60 * SECOND
 _FORGIVEN: Final = 600 * SECOND
-_OFFENDERS: Final = 1_000  # whose faults are remembered at once
+_OFFENDERS: Final = 1_000  # peers whose faults are kept
 
 
 class _Fault(NamedTuple):
-    """A peer that was closed for a fault: until when it may not call, and how long that is, ns."""
+    """The latest fault of a peer: when it may connect again, and the pause before that, ns."""
 
     until: int
     pause: int
@@ -30,23 +31,23 @@ class _Fault(NamedTuple):
 _NO_FAULT: Final = _Fault(0, 0)
 
 
-class Places:
-    """The places of a peer's connections with those who have called it.
+class InboundLimits:
+    """Limits on connections that other peers have opened.
 
     Args:
-        door: says who is known.
-        most: connections with peers that have proved who they are.
-        handshakes: those at once with peers that have not.
+        access: identifies known peers.
+        most: maximum number of authenticated connections.
+        handshakes: maximum number of concurrent handshakes.
     """
 
-    def __init__(self, door: Door, most: int, handshakes: int) -> None:
-        self._door = door
+    def __init__(self, access: AccessPolicy, most: int, handshakes: int) -> None:
+        self._access = access
         self._most = most
         self._handshakes = handshakes
         self._faults: dict[str, _Fault] = {}
 
     def blame(self, remote: str, now: int) -> None:
-        """Do not let a peer call again for a while, which doubles with each fault until it has kept quiet."""
+        """Refuse a peer for a pause. The pause doubles with each fault until a time without faults."""
         before = self._faults.pop(remote, _NO_FAULT)
         again = now < before.until + _FORGIVEN
         pause = min(before.pause * 2, _LONGEST_PAUSE) if again and before.pause else _FIRST_PAUSE
@@ -55,7 +56,7 @@ class Places:
             del self._faults[next(iter(self._faults))]
 
     def surplus(self, host: str, connections: Collection[Connection]) -> Connection | None:
-        """Return whose handshake is given up for one more call from a host: the busiest host's oldest."""
+        """Return the handshake to abort for one more call from a host: the oldest of the busiest host."""
         waiting = [each for each in connections if not each.remote and each.called is None]
         if len(waiting) < self._handshakes:
             return None
@@ -64,14 +65,14 @@ class Places:
         return max(waiting, key=lambda each: hosts[each.host])  # the first of these
 
     def refuses(self, remote: str, now: int) -> str:
-        """Return why a peer may not call yet; "" if it may."""
+        """Return why a peer may not connect yet; "" if it may."""
         waits = now < self._faults.get(remote, _NO_FAULT).until
         return "called again too soon after a fault" if waits else ""
 
     def has_room(self, remote: str, connections: Collection[Connection]) -> tuple[bool, Connection | None]:
-        """Tell whether there is a place for a peer that has called, and which connection gives up its own."""
+        """Return whether a new peer has room, and which connection to close for it."""
         others = [each for each in connections if each.remote not in ("", remote)]
-        knows = self._door.knows
+        knows = self._access.knows
         strangers = [each for each in others if each.called is None and not knows(each.remote)]
         if not knows(remote):
             return len(others) < self._most and 2 * len(strangers) < self._most, None

@@ -1,7 +1,7 @@
-"""Whom a peer lets in, and whom only as a guest: one that holds an invite and may do nothing but use it.
+"""Which peers may connect, and which of them are guests: peers that hold an invite and may only use it.
 
-Stock peers call it pub onboarding (npm's ssb-invite): a guest calls with the key pair of the invite and
-asks the peer to follow the feed that it names, by `invite.use`.
+npm's ssb-invite: a guest connects with the key pair of the invite and calls `invite.use` to ask the peer to
+follow a feed.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from ssb.canonical import Value
 
 
 class InvalidInvite(ValueError):
-    """An invite is not used as it should be, or is used up; the message says why."""
+    """An invite is used up or used wrongly; the message gives the reason."""
 
 
-class Door(Protocol):
-    """Decides about those who call; peers are named by their references."""
+class AccessPolicy(Protocol):
+    """Decides about peers that connect; they are identified by their references."""
 
     def admits(self, peer: str) -> bool:
         """Whether a peer may connect."""
         ...
 
     def knows(self, peer: str) -> bool:
-        """Whether a peer is none of the strangers, who have but half of the places."""
+        """Whether a peer is known; unknown peers share half of the connections."""
         ...
 
     def is_guest(self, peer: str) -> bool:
@@ -34,8 +34,8 @@ class Door(Protocol):
         ...
 
 
-class _OpenDoor:
-    """Lets everybody in, knows all, and has given no invites."""
+class _OpenAccess:
+    """Admits and knows every peer, and has no invites."""
 
     def admits(self, peer: str) -> bool:
         return True
@@ -50,4 +50,4 @@ class _OpenDoor:
         raise InvalidInvite("this peer gives no invites")
 
 
-OPEN_DOOR: Final[Door] = _OpenDoor()
+OPEN_ACCESS: Final[AccessPolicy] = _OpenAccess()

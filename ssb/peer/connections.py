@@ -1,0 +1,335 @@
+"""The connections of a peer, from call or acceptance to their end.
+
+A connection is whole or gone. If handling one fails, as with a store on a full disk, it is closed and the
+others are unaffected. Closing cannot fail.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
+from random import Random
+from typing import Final
+
+from base.endpoint import Close, Closed, Connect, Opened, Send, StreamAction
+from base.key_log import Secret
+from base.timers import Timers
+from ssb.keys import Identity, feed_ref, parse_feed
+from ssb.peer.access import AccessPolicy
+from ssb.peer.connection import Connection
+from ssb.peer.inbound import InboundLimits
+from ssb.peer.options import PeerOptions
+from ssb.peer.program import PeerEvent
+from ssb.peer.scheduler import Scheduler
+from ssb.peer.services import Services
+from ssb.replication.replication import Replication
+from ssb.store.feeds import StoreError
+from ssb.transport.calls import Calls
+from ssb.transport.handshake import ClientHandshake, ServerHandshake
+from ssb.transport.secure_stream import Channel, PlainStream, SecureStream
+
+_VARIABLE = re.compile(r"[@%&][A-Za-z0-9+/]{43}=\.\w+|\d+")  # reasons are counted without names and numbers
+_OTHER_NETWORK: Final = "it closes the stream without a word: it is no peer of this network"
+_OTHER_PEER: Final = (
+    "it does not take this peer's proof: it has another key than the address says, or keeps this peer out"
+)
+
+
+class Connections(Mapping[int, Connection]):
+    """The connections of a peer by number.
+
+    Args:
+        identity: the peer's.
+        options: see PeerOptions.
+        random: for keys and pauses.
+        access: decides who may connect.
+        replication: the protocol of replication.
+        services: the calls on connections.
+        events: list for the peer's events.
+
+    Attributes:
+        scheduler: selects the peers to call.
+        refused: number of connections closed for a fault of the other peer or lack of room, by reason.
+        troubles: number of connections closed for a fault of this peer, by reason.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        options: PeerOptions,
+        random: Random,
+        access: AccessPolicy,
+        replication: Replication,
+        services: Services,
+        events: list[PeerEvent],
+    ) -> None:
+        self._identity = identity
+        self._options = options
+        self._random = random
+        self._access = access
+        self._replication = replication
+        self._services = services
+        self._events = events
+        self.scheduler = Scheduler(random, options.scheduler)
+        self._limits = InboundLimits(access, options.connections, options.handshakes)
+        self._numbers = count(1)
+        self._connections: dict[int, Connection] = {}
+        self._timers = Timers[int]()
+        self._changed: dict[int, None] = {}  # connections that may have output or a new deadline
+        self._calling: dict[int, str] = {}
+        self._actions: list[StreamAction] = []
+        self._secrets: list[Secret] = []
+        self.refused: Counter[str] = Counter()
+        self.troubles: Counter[str] = Counter()
+
+    def __getitem__(self, number: int) -> Connection:
+        return self._connections[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._connections)
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    @property
+    def called(self) -> set[str]:
+        """The peers that this one has called or is calling."""
+        return {each.called for each in self.values() if each.called}.union(self._calling.values())
+
+    def take_actions(self) -> list[StreamAction]:
+        """See StreamEndpoint."""
+        actions, self._actions = self._actions, []
+        return actions
+
+    def take_secrets(self) -> list[Secret]:
+        """Return the secrets of streams opened since the last call."""
+        secrets, self._secrets = self._secrets, []
+        return secrets
+
+    def next_deadline(self) -> int | None:
+        """Return when wake() is due, ns."""
+        deadlines = (self.scheduler.next_deadline(), self._timers.next_deadline())
+        return min((time for time in deadlines if time is not None), default=None)
+
+    def wake(self, now: int) -> None:
+        """Close connections after their timeouts, and stop waiting for EBT."""
+        due = [self._connections[number] for number in self._timers.expire(now)]
+        self._changed |= dict.fromkeys(connection.number for connection in due)  # to set their timers again
+        for connection in due:
+            with self.isolated(connection, now):
+                if not connection.remote:
+                    if now >= connection.since + self._options.handshake:
+                        self.refuse(connection, "the handshake takes too long", now)
+                elif now >= connection.heard + self._options.idle:
+                    self.close(connection, now)
+                elif connection.waits_for_ebt and now >= connection.since + self._options.without_ebt:
+                    self._services.fetch_all(connection)
+
+    def update(self, now: int) -> None:
+        """Call peers, give up calls of little use, and send output."""
+        for remote, address in self.scheduler.calls(now):
+            number = next(self._numbers)
+            self._calling[number] = remote
+            self._actions.append(Connect(number, address))
+        leaving = self.scheduler.leaves(now)
+        if leaving is not None:
+            for connection in list(self._connections.values()):
+                if connection.remote == leaving:
+                    self.close(connection, now)
+        over = []
+        for connection in self._take_changed():
+            with self.isolated(connection, now):
+                if connection.remote and not connection.is_full:
+                    self._services.fill(connection, now)
+                output = connection.take_output()
+                if output:
+                    self._actions.append(Send(connection.number, output))
+                if connection.replication is not None and self._replication.is_over(connection.number):
+                    over.append(connection)
+                self._timers.set(connection.number, self._deadline(connection))
+        for connection in over:
+            if connection.number in self._connections:
+                self.close(connection, now)
+
+    def changed(self, connection: Connection) -> None:
+        """Have update() look at a connection: it may have output or a new deadline."""
+        self._changed[connection.number] = None
+
+    def _take_changed(self) -> Iterator[Connection]:
+        """Yield the changed connections; with blobs, all: each may be sent what others want.
+
+        A connection counts as changed until it is yielded, so an interrupted caller loses none.
+        """
+        self._changed |= {**dict.fromkeys(self._replication.take_stirred()), **self._services.streaming}
+        for number in list(self._changed if self._services.blobs is None else self._connections):
+            self._changed.pop(number, None)
+            connection = self._connections.get(number)
+            if connection is not None:
+                yield connection
+
+    def _deadline(self, connection: Connection) -> int | None:
+        """Return the next deadline of a connection, ns."""
+        if not connection.remote:
+            return connection.since + self._options.handshake
+        deadline = connection.heard + self._options.idle
+        if not connection.is_full:
+            due = self._services.output_due(connection)
+            deadline = deadline if due is None else min(deadline, due)
+        if connection.waits_for_ebt:
+            deadline = min(deadline, connection.since + self._options.without_ebt)
+        return deadline
+
+    # Beginning
+
+    def open(self, event: Opened, now: int) -> None:
+        """Begin the handshake on a new stream."""
+        called = self._calling.pop(event.stream, None)
+        if called is None:
+            surplus = self._limits.surplus(event.peer[0], self._connections.values())
+            if surplus is not None:
+                self._turn_away(surplus, "too many handshakes at once")
+        self._connections[event.stream] = connection = Connection(
+            event.stream, event.peer[0], called, now, self._channel(called), Calls(), heard=now
+        )
+        self.changed(connection)
+
+    def _channel(self, called: str | None) -> Channel:
+        identity, network = self._identity, self._options.network
+        if not self._options.encrypts:
+            return PlainStream(identity.public_key)
+        seed = self._random.randbytes(32)
+        if called is None:
+            return SecureStream(
+                ServerHandshake(identity, network, seed, lambda key: self._access.admits(feed_ref(key)))
+            )
+        return SecureStream(ClientHandshake(identity, parse_feed(called), network, seed))
+
+    def greet(self, connection: Connection, now: int) -> bool:
+        """Begin the services after a handshake; return False if the connection is closed instead."""
+        self._secrets += connection.channel.take_secrets()
+        if connection.called is None and not self._is_let_in(connection, now):
+            return False
+        if self._is_ours(connection):
+            for other in list(self._connections.values()):
+                if other is not connection and other.remote == connection.remote and self._is_ours(other):
+                    surplus = self._surplus(other, connection)
+                    self.close(surplus, now)
+                    if surplus is connection:
+                        return False
+            self.scheduler.connected(connection.remote, now)
+            self._events.append(PeerEvent(now, "connected", connection.remote))
+        self._services.open(connection, now)
+        return True
+
+    def _is_let_in(self, connection: Connection, now: int) -> bool:
+        """Make room for a peer that has connected, or turn it away."""
+        reason = self._limits.refuses(connection.remote, now)
+        if not reason:
+            has_room, leaving = self._limits.has_room(connection.remote, self._connections.values())
+            if leaving is not None:
+                self.close(leaving, now)
+            reason = "" if has_room else "too many connections"
+        if reason:
+            self._turn_away(connection, reason)
+        return not reason
+
+    def _is_ours(self, connection: Connection) -> bool:
+        """Whether a connection serves the purpose of a call by this peer."""
+        return self._replication.is_mutual or connection.called is not None
+
+    def _surplus(self, older: Connection, newer: Connection) -> Connection:
+        """Return which of two connections with one peer to close.
+
+        The newer one stays, as the older one may be dead. But if both peers have called each other at once,
+        both must decide alike: the call of the peer with the lower key stays.
+        """
+        is_ours = older.called is not None
+        if is_ours == (newer.called is not None) or newer.since > older.since + self._options.handshake:
+            return older
+        ours, theirs = (older, newer) if is_ours else (newer, older)
+        return theirs if self._identity.ref < newer.remote else ours
+
+    # Ending
+
+    def remove_peer(self, remote: str, now: int) -> None:
+        """Stop calling a peer, and close the connections that serve the purpose of a call."""
+        self.scheduler.remove(remote)
+        for connection in list(self._connections.values()):
+            if connection.remote == remote and self._is_ours(connection):
+                self.close(connection, now)
+
+    @contextmanager
+    def isolated(self, connection: Connection, now: int) -> Iterator[None]:
+        """Handle a connection; if this peer fails at it, close the connection.
+
+        A StoreError ends there: this peer connects again soon, when the store may work. Any other exception
+        is a bug in this program, and is raised.
+        """
+        try:
+            yield
+        except Exception as error:
+            if connection.number in self._connections:
+                reason = f"this peer has failed: {error}"
+                self.troubles[_VARIABLE.sub("…", reason)] += 1
+                self._actions.append(Close(connection.number, abort=True))
+                self.drop(connection, now, reason, is_own=True)
+            if not isinstance(error, StoreError):
+                raise
+
+    def refuse(self, connection: Connection, reason: str, now: int) -> None:
+        """Close a connection for a fault of the other peer."""
+        self.refused[_VARIABLE.sub("…", reason)] += 1
+        self._events.append(PeerEvent(now, "refused", connection.remote, reason))
+        if connection.called is None and connection.remote:
+            self._limits.blame(connection.remote, now)
+        self._actions.append(Close(connection.number, abort=True))
+        self.drop(connection, now, reason)
+
+    def _turn_away(self, connection: Connection, reason: str) -> None:
+        """Abort an inbound connection before any service has begun."""
+        self.refused[reason] += 1
+        self._actions.append(Close(connection.number, abort=True))
+        self._forget(connection)
+
+    def close(self, connection: Connection, now: int) -> None:
+        """Close a connection gracefully."""
+        if connection.remote:
+            connection.calls.goodbye()
+        output = connection.take_output()
+        connection.channel.end()
+        self._actions.append(Send(connection.number, output + connection.channel.take_output()))
+        self._actions.append(Close(connection.number))
+        self.drop(connection, now)
+
+    def drop(self, connection: Connection, now: int, fault: str = "", *, is_own: bool = False) -> None:
+        """Remove a connection that has ended; `fault` is the other peer's, unless it `is_own`."""
+        self._forget(connection)
+        remote = connection.remote
+        if not remote:
+            if connection.called is not None:
+                fault = fault or (_OTHER_PEER if connection.is_answered else _OTHER_NETWORK)
+                self._not_reached(connection.called, fault, now)
+            return
+        others = (other for other in self._connections.values() if other.remote == remote)
+        if self._is_ours(connection) and not any(map(self._is_ours, others)):
+            if fault and not is_own:
+                self.scheduler.failed(remote, now, fault)
+            else:
+                self.scheduler.closed(remote, now, fault)
+            self._events.append(PeerEvent(now, "closed", remote, fault))
+        self._services.close(connection, now)
+
+    def end_call(self, event: Closed, now: int) -> None:
+        """Handle the end of a stream without a connection: a call has failed."""
+        if event.stream in self._calling:
+            self._not_reached(self._calling.pop(event.stream), event.reason, now)
+
+    def _not_reached(self, remote: str, reason: str, now: int) -> None:
+        self.scheduler.failed(remote, now, reason)
+        self._events.append(PeerEvent(now, "not reached", remote, reason))
+
+    def _forget(self, connection: Connection) -> None:
+        del self._connections[connection.number]
+        self._changed.pop(connection.number, None)
+        self._timers.set(connection.number, None)

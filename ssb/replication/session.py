@@ -1,0 +1,296 @@
+"""One connection of EBT (`ssb.replication.ebt`): the notes on it, and the state of each feed."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from base.timers import Timers
+from base.units import MS
+from ssb.canonical import Value, stringify
+from ssb.replication.replication import ProtocolError
+from ssb.store.feeds import FeedStore
+
+_NOTES: Final = 1_000  # maximum notes in one body
+
+
+class Note(NamedTuple):
+    """A peer's position in a feed.
+
+    Attributes:
+        sequence: number of the last message that it has, 0 for none; None if it does not replicate the feed.
+        receives: whether it wants newer messages on this connection.
+    """
+
+    sequence: int | None
+    receives: bool = False
+
+    @property
+    def number(self) -> int:
+        """The encoded note."""
+        return -1 if self.sequence is None else self.sequence << 1 | (not self.receives)
+
+    @classmethod
+    def read(cls, number: Value) -> "Note":
+        """Decode a note; raise ProtocolError."""
+        if not isinstance(number, int) or isinstance(number, bool) or number < -1:
+            raise ProtocolError("a note that is no number, or below -1")
+        return cls(None) if number == -1 else cls(number >> 1, not number & 1)
+
+
+NOT_WANTED: Final = Note(None)
+
+
+class Limits(NamedTuple):
+    """Limits on a remote peer, and the timing of EBT.
+
+    Attributes:
+        patience: a peer that is ahead and silent for this time is replaced as the source, ns.
+        note_delay: how long a note that only reports progress waits for others, ns.
+        unwanted: maximum messages on one connection of feeds that were never requested.
+        notes_burst, notes_per_s: maximum notes at once, and the rate of further notes.
+    """
+
+    patience: int = 3_000 * MS
+    note_delay: int = 20 * MS
+    unwanted: int = 5_000
+    notes_burst: int = 50_000
+    notes_per_s: int = 1_000
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+class Behalf(Protocol):
+    """Decides which feeds this peer replicates for others: gateways and hubs do."""
+
+    def asks(self, remote: str, feed: str) -> bool:
+        """Return whether to replicate a feed from now on, as a remote wants it."""
+        ...
+
+    def leaves(self, remote: str, feed: str) -> None:
+        """Handle that a remote does not want a feed any more."""
+        ...
+
+    def wants(self, feed: str) -> bool:
+        """Return whether any remote wants a feed."""
+        ...
+
+
+class Selection:
+    """The feeds of this peer, and the peers that it exchanges each with.
+
+    Args:
+        feeds: the store of feeds.
+        wanted: the replicated feeds.
+
+    Attributes:
+        tips: feed -> number of its last message here.
+        wanted: see above.
+        behalf: see Behalf; None if this peer replicates nothing for others.
+        hidden: feed -> peers that its author has blocked.
+        partners: feed -> the only peer to exchange it with.
+        held_back: wanted feeds that are not received for now.
+    """
+
+    def __init__(self, feeds: FeedStore, wanted: Collection[str]) -> None:
+        self.tips = feeds.tips()
+        self.wanted = wanted
+        self._feeds = feeds
+        self.behalf: Behalf | None = None
+        self.hidden: dict[str, set[str]] = {}
+        self.partners: dict[str, str] = {}
+        self.held_back: set[str] = set()
+
+    def shares(self, feed: str, peer: str) -> bool:
+        """Return whether to exchange a feed with a peer."""
+        return (
+            feed in self.wanted
+            and peer not in self.hidden.get(feed, ())
+            and self.partners.get(feed, peer) == peer
+            and feed not in self._feeds.forks()
+        )
+
+    def asks(self, remote: str, feed: str) -> bool:
+        """Return whether to replicate a feed from now on, as a remote wants it."""
+        return self.behalf is not None and self.behalf.asks(remote, feed)
+
+    def show(self, feed: str, peer: str) -> None:
+        """Undo Ebt.hide(), for later connections."""
+        self.hidden.get(feed, set()).discard(peer)
+
+    def forget(self, feed: str) -> None:
+        """Remove the rules for a feed."""
+        self.hidden.pop(feed, None)
+        self.partners.pop(feed, None)
+        self.held_back.discard(feed)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One feed on one connection.
+
+    Attributes:
+        sends: the remote wants to receive the feed here.
+        sent: the last message that the remote has, or that is on its way to it.
+        receives: this peer wants to receive the feed here.
+        noted: the last note sent; None for none.
+        is_active: whether a new message of the feed was received here.
+    """
+
+    sends: bool = False
+    sent: int = 0
+    receives: bool = False
+    noted: Note | None = None
+    is_active: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A connection.
+
+    Attributes:
+        number: its number.
+        selection: the feeds of this peer.
+        limits: see Limits.
+        stirred: the numbers of connections with new output.
+        silences: when to replace the remotes of connections as sources, if they stay silent.
+        remote: the other peer's reference.
+        clock: feed -> the last number that the remote has reported, -1 for a feed that it does not replicate.
+        allowance: notes that it may still send, as of `refilled`, ns.
+        has_started: whether notes have been sent.
+        is_greeting: the first notes are to be sent, even if there are none.
+        due: when to send the notes, ns.
+        unwanted: number of received messages of feeds that are not replicated here.
+        dismissed: feeds whose notes say that they are not replicated here; these notes are sent first.
+        notes: of other feeds.
+        ready: feeds with messages to send, in the order of their turns.
+        owed: feeds that are received here, and in which the remote is ahead.
+        left: feeds received here that the remote has left by another way than EBT.
+        aside: feeds with a refused message, or dismissed: further messages from the remote are dropped.
+    """
+
+    number: int
+    selection: Selection
+    limits: Limits
+    stirred: dict[int, None]
+    silences: Timers[int]
+    remote: str
+    clock: dict[str, int]
+    allowance: float
+    refilled: int
+    has_started: bool = False
+    is_greeting: bool = False
+    due: int | None = None
+    unwanted: int = 0
+    exchanges: dict[str, Exchange] = field(default_factory=dict)
+    dismissed: dict[str, None] = field(default_factory=dict)
+    notes: dict[str, Note] = field(default_factory=dict)
+    ready: dict[str, None] = field(default_factory=dict)
+    owed: dict[str, None] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    aside: set[str] = field(default_factory=set)
+
+    def shares(self, feed: str) -> bool:
+        """Return whether to exchange a feed with the remote."""
+        return self.selection.shares(feed, self.remote)
+
+    def may_receive(self, feed: str) -> bool:
+        """Return whether a feed may be received here."""
+        return feed not in self.selection.held_back and feed not in self.aside
+
+    def is_ahead(self, feed: str) -> bool:
+        """Return whether the remote has newer messages of a feed."""
+        return self.clock.get(feed, 0) > self.selection.tips.get(feed, 0)
+
+    def exchange(self, feed: str) -> Exchange:
+        """Return the state of a feed, new if there is none."""
+        return self.exchanges.setdefault(feed, Exchange())
+
+    def record(self, feed: str, sequence: int) -> None:
+        """Store the remote's position in a feed that is replicated here, or may be for others."""
+        if feed in self.selection.wanted or self.selection.behalf is not None:
+            self.clock[feed] = sequence
+        else:
+            self.clock.pop(feed, None)
+
+    def charge(self, notes: int, now: int) -> None:
+        """Count received notes against the limit; raise ProtocolError."""
+        limits = self.limits
+        self.allowance += (now - self.refilled) / 1e9 * limits.notes_per_s
+        self.allowance = min(self.allowance, limits.notes_burst) - notes
+        self.refilled = now
+        if self.allowance < 0:
+            raise ProtocolError("too many notes")
+
+    def send(self, feed: str) -> None:
+        """Send messages of a feed in its turn."""
+        self.ready[feed] = None
+        self.stirred[self.number] = None
+
+    def note(self, feed: str, due: int) -> None:
+        """Send a note of a feed by a time, ns, unless it was the last one sent."""
+        exchange = self.exchanges[feed]
+        note = Note(self.selection.tips.get(feed, 0), exchange.receives)
+        if note != exchange.noted:
+            exchange.noted = note
+            self.notes[feed] = note
+            self.note_by(due)
+
+    def deny(self, feed: str, now: int) -> None:
+        """Send a note that a feed is not replicated here."""
+        self.dismissed[feed] = None
+        self.note_by(now)
+
+    def dismiss(self, feed: str, now: int) -> None:
+        """End the exchange of a feed."""
+        if self.drop(feed):
+            self.aside.add(feed)
+            self.deny(feed, now)
+
+    def note_by(self, due: int) -> None:
+        """Send the pending notes by a time, ns."""
+        self.due = due if self.due is None else min(due, self.due)
+        self.stirred[self.number] = None
+
+    def take_notes(self, now: int) -> list[bytes]:
+        """Return the bodies with the notes that are due."""
+        if self.due is None or self.due > now:
+            return []
+        self.due = None
+        bodies = []
+        for notes in (dict.fromkeys(self.dismissed, NOT_WANTED), self.notes):
+            numbers: list[tuple[str, Value]] = [(feed, note.number) for feed, note in notes.items()]
+            bodies += [
+                stringify(dict(numbers[start : start + _NOTES]), indent=0).encode()
+                for start in range(0, len(numbers), _NOTES)
+            ]
+        self.dismissed.clear()
+        self.notes.clear()
+        if self.is_greeting and not bodies:
+            bodies = [b"{}"]
+        self.is_greeting = False
+        return bodies
+
+    def drop(self, feed: str) -> bool:
+        """Drop the state of a feed except the remote's clock; return whether there was any."""
+        self.notes.pop(feed, None)
+        self.ready.pop(feed, None)
+        self.owes_no_more(feed)
+        self.left.discard(feed)
+        return self.exchanges.pop(feed, None) is not None
+
+    def owes(self, feed: str, now: int) -> None:
+        """Expect messages of a feed here."""
+        if not self.owed:
+            self.wait(now)
+        self.owed[feed] = None
+
+    def owes_no_more(self, feed: str) -> None:
+        """Expect no messages of a feed here."""
+        self.owed.pop(feed, None)
+        if not self.owed:
+            self.silences.set(self.number, None)
+
+    def wait(self, now: int) -> None:
+        """Restart the time in which the remote must send a message."""
+        self.silences.set(self.number, now + self.limits.patience)
