@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from random import SystemRandom
 from typing import Protocol
 
@@ -78,12 +79,10 @@ async def run(
     clock = time.monotonic_ns
     epoch_ms = time.time() * 1000 - clock() / 1e6
     media = _media() if announces else {}
-    announcements = {
-        number: PeerAddress(group.interface.ipv4, port, account.identity.ref)
-        for number, group in media.items()
-    }
+    me = account.identity.ref
+    announcements = {number: PeerAddress(group.interface.ipv4, port, me) for number, group in media.items()}
     peer = LocalPeer(account, options, SystemRandom(), epoch_ms, clock(), announcements)
-    address = PeerAddress(external or _reachable(host), port, account.identity.ref)
+    address = PeerAddress(external or _reachable(host), port, me)
     program: PeerProgram = peer if surroundings is None else surroundings.around(peer, clock())
     sockets = Sockets([Program(program, {1: StreamPort(port), **media})], host, clock)
     more = None if surroundings is None else surroundings.status
@@ -93,16 +92,8 @@ async def run(
         program.wake(clock())
         sockets.settle()
 
-    path = account.path / "socket"
-    path.unlink(missing_ok=True)  # of one that was killed: the account is this process's
-    mask = os.umask(0o177)
-    try:
-        server = await asyncio.get_running_loop().create_unix_server(
-            lambda: _CommandSocket(commands, settle), str(path)
-        )
-    finally:
-        os.umask(mask)
-    beside: asyncio.Task[None] | None = None
+    server = await _listen(path := account.path / "socket", lambda: _CommandSocket(commands, settle))
+    beside = None
     try:
         await sockets.start()
         if surroundings is not None:
@@ -110,11 +101,7 @@ async def run(
             await asyncio.sleep(0)
         on_ready(address)
         while beside is None or not beside.done():
-            events = [event for event in program.take_events() if event.event != "stored"]
-            namer = account.views.namer() if events else None
-            for event in events:
-                name = namer(event.remote) if namer is not None else None
-                _logger.info("%s %s%s %s", event.event, event.remote, shown(name), event.detail)
+            _log(program, account)
             await asyncio.sleep(_LOG_EVERY_S)
         await beside
     finally:
@@ -124,6 +111,24 @@ async def run(
         server.close()
         path.unlink(missing_ok=True)
         await asyncio.sleep(0)
+
+
+async def _listen(path: Path, connection: Callable[[], asyncio.Protocol]) -> asyncio.Server:
+    """Listen for commands at a path, which this user alone may open."""
+    path.unlink(missing_ok=True)  # of one that was killed: the account is this process's
+    mask = os.umask(0o177)
+    try:
+        return await asyncio.get_running_loop().create_unix_server(connection, str(path))
+    finally:
+        os.umask(mask)
+
+
+def _log(program: PeerProgram, account: Account) -> None:
+    events = [event for event in program.take_events() if event.event != "stored"]
+    namer = account.views.namer() if events else None
+    for event in events:
+        name = namer(event.remote) if namer is not None else None
+        _logger.info("%s %s%s %s", event.event, event.remote, shown(name), event.detail)
 
 
 def _reachable(host: str) -> str:

@@ -22,7 +22,7 @@ class RunOptions(ScenarioOptions):
         impairment, dilation, hold: see Platform.
         out: a directory to make; None for one in runs/, with a name of its own.
         master, engine, all_tables, no_report: of the analysis.
-        sweeps, repeat: axes of many runs (testbed.experiment.sweep.parse_axis), and seeds of each setting.
+        sweeps, repeat: axes of many runs (sweeps.sweep.parse_axis), and seeds of each setting.
         jobs, on_spark: processes for many runs, None for one a core; or whether they are a Spark job.
         trust: whether code from outside the scenario's own directory, or from a bundle, is run.
         dry_run: whether the run is only told, and nothing written.

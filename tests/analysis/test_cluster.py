@@ -30,8 +30,8 @@ from analysis.pipelines.run import analyze
 from analysis.report.study import render_study
 from base.files import write_whole
 from testbed.cli.main import feednet
-from testbed.experiment import sweep
 from testbed.experiment.options import RunOptions
+from testbed.experiment.sweeps import sweep
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from testbed.api.experiment import Experiment
 from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.experiment import sweep
 from testbed.experiment.options import RunOptions
+from testbed.experiment.sweeps import sweep
 from testbed.scenario import reader as scenarios
 
 CONTRADICTIONS = {

@@ -17,9 +17,9 @@ from analysis.run.manifest import Run
 from analysis.run.settings import settings_of
 from testbed.cli.main import feednet
 from testbed.errors import UserError
-from testbed.experiment import sweep
 from testbed.experiment.options import RunOptions
-from testbed.experiment.sweep_directory import place_of
+from testbed.experiment.sweeps import sweep
+from testbed.experiment.sweeps.directory import place_of
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import table_keys, tables_in

@@ -19,7 +19,7 @@ from testbed.experiment import outlook
 from testbed.experiment.outlook import Outlook
 from testbed.experiment.platform import Platform
 from testbed.experiment.run import duration_s
-from testbed.experiment.sweep_directory import Job
+from testbed.experiment.sweeps.directory import Job
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario import workload
 from testbed.scenario.model import Scenario

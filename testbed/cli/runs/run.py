@@ -21,10 +21,10 @@ from testbed.cli.runs.dry_run import tell_run, tell_sweep
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
 from testbed.experiment import code
-from testbed.experiment import sweep as sweeping
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import MOST_DILATION, Platform
-from testbed.experiment.sweep_directory import opened
+from testbed.experiment.sweeps import sweep as sweeping
+from testbed.experiment.sweeps.directory import opened
 from testbed.layerings.nodes.workload import Workload
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios

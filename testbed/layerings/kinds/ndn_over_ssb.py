@@ -111,12 +111,9 @@ class NdnOverSsbNode:
         self._rows = EventRows(context.name, context.state)
         self._context = context
         self._providers = providers(context.network.nodes, context.workload)
-        now = context.since or 0
-        own = _identity(context, self.name)
-        self._own = own
-        store = MemoryFeeds()
+        self._own = own = _identity(context, self.name)
+        self._store = store = MemoryFeeds()
         store.append([Message.from_text(text) for text in self._founded()], EPOCH_MS)
-        self._store = store
         random = Random(f"{context.seed} {context.layering} {self.name} {context.since}")
         most = 2 * len(context.network.nodes)
         options = PeerOptions(
@@ -135,16 +132,6 @@ class NdnOverSsbNode:
             peer.appended(own.ref, time)
             return message
 
-        limits = context.limits
-        forwarder = Forwarder(
-            rng=random,
-            cs_capacity=limits.cs_packets,
-            cs_policy=limits.cs_policy,
-            pit_capacity=limits.pit_entries,
-            controlled_push=False,
-            observable=True,
-        )
-        choose_strategies(forwarder, context.strategies)
         self._is_provider = self.name in self._providers
         parameters = context.parameters
         self._terms = Terms(
@@ -159,20 +146,15 @@ class NdnOverSsbNode:
         self._journey = _Journey({_identity(context, node).ref: node for node in context.network.nodes})
         self._participant = Participant(
             ScuttlebuttSide(
-                identity=own,
-                program=peer,
-                peer=peer,
-                feeds=store,
-                publish=publish,
-                epoch_ms=EPOCH_MS,
+                identity=own, program=peer, peer=peer, feeds=store, publish=publish, epoch_ms=EPOCH_MS
             ),
             Policy(
                 root=_identity(context, self._providers[0]).ref,
                 offer=self._terms._replace(transit=True) if self._is_provider else None,
             ),
-            forwarder,
+            _forwarder(context, random),
             trust=self._trust,
-            now=now,
+            now=(now := context.since or 0),
             watch=self._journey.passed,
             answer=self._answer,
         )
@@ -417,6 +399,20 @@ class _Journey:
         """Return the steps since the last call, as rows of events.jsonl."""
         rows, self._rows = self._rows, []
         return [row | {"node": node} for row in rows]
+
+
+def _forwarder(context: Context, random: Random) -> Forwarder:
+    limits = context.limits
+    forwarder = Forwarder(
+        rng=random,
+        cs_capacity=limits.cs_packets,
+        cs_policy=limits.cs_policy,
+        pit_capacity=limits.pit_entries,
+        controlled_push=False,
+        observable=True,
+    )
+    choose_strategies(forwarder, context.strategies)
+    return forwarder
 
 
 def founding(context: Context) -> list[Message]:

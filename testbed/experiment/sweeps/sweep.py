@@ -1,6 +1,6 @@
 """Sweeps: a scenario run many times, with other settings and other seeds, side by side over the cores.
 
-A sweep leaves a directory of runs (testbed.experiment.sweep_directory), each like that of `feednet run`,
+A sweep leaves a directory of runs (testbed.experiment.sweeps.directory), each like that of `feednet run`,
 their measures (analysis.pipelines.compare), and a page that compares them. Emulated runs of the same settings
 and seed give the same bytes, in any order and on any machine. Runs over Mininet go one after the other: each
 of them needs all cores.
@@ -26,7 +26,7 @@ from testbed.errors import UserError, shown
 from testbed.experiment import run as running
 from testbed.experiment.options import RunOptions
 from testbed.experiment.platform import Platform
-from testbed.experiment.sweep_directory import Job, place_of
+from testbed.experiment.sweeps.directory import Job, place_of
 from testbed.experiment.workers import work_off
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario import reader as scenarios
