@@ -240,6 +240,11 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? ORDER BY number"
         return [packet for (packet,) in self._query(chosen, place)]
 
+    def packets(self, key: bytes, sequence: int) -> list[bytes]:
+        """Return the packets of an entry that are held: its own, and its chunks in order."""
+        packet = self.packet(key, sequence)
+        return ([packet] if packet else []) + self.chunks(key, sequence)
+
     def read(self, key: bytes, after: int, limit: int) -> list[Whole]:
         """Return the whole entries of a feed after a number, in order, at most `limit`."""
         feed = self._feeds[key]

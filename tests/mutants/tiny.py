@@ -13,6 +13,7 @@ from ssb.tiny.isp.exchange import Exchange
 from ssb.tiny.isp.lines import Lines
 from ssb.tiny.isp.messages import HopFin, HopNext, write
 from ssb.tiny.isp.provider import provider
+from ssb.tiny.isp.provider.gate import RateGate
 from ssb.tiny.isp.provider.reach import Reachability
 from ssb.tiny.isp.provider.switch import Switch
 from ssb.tiny.isp.terms import Terms
@@ -139,7 +140,7 @@ MUTANTS: Mutants = {
     "marks lag behind": (instead(TinyStore, "_update", _forgets_mark),),
     "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
     "no last words": (instead(Contract, "_begin_last_words", _delete_at_once),),
-    "the limit of commands is unheeded": (Patch(provider.Provider, "take_command", returns(True)),),
+    "the limit of commands is unheeded": (Patch(RateGate, "take_command", returns(True)),),
     "routes stay": (Patch(Switch, "_clean", returns(None)),),
     "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
     "control feeds are pruned unread": (instead(Contract, "say", _prunes_too_much),),

@@ -14,6 +14,7 @@ from base.units import SECOND
 from ssb.bipf import encode
 from ssb.tiny.goset import set_demultiplexer
 from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.messages import (
     NOT_FOUND,
     REJECTED,
@@ -38,7 +39,6 @@ from ssb.tiny.isp.messages import (
     read,
     write,
 )
-from ssb.tiny.isp.party import Event
 from ssb.tiny.isp.terms import Terms
 from testbed.bench.tiny.provider_network import ProviderNetwork
 

@@ -145,7 +145,7 @@ def test_a_request_that_comes_back_is_refused_and_leaves_nothing() -> None:
     network = provider_cell({"c0": "i0"}, TERMS, peers=[("i0", "i1"), ("i1", "i2"), ("i2", "i0")])
     nobody = bytes(range(32))
     for one, other in (("i0", "i1"), ("i1", "i2"), ("i2", "i0")):
-        contract = network.providers[one].contract_with(network.key(other))
+        contract = network.providers[one].contracts.current(network.key(other))
         assert contract is not None
         path = (network.key(other), nobody)
         network.providers[one].reachability.hear(contract.id, network.key(other), Reach(path, (nobody,)))
@@ -202,7 +202,7 @@ def test_farewells_with_routes_across_providers_leave_nothing(who: str) -> None:
         known = {party.root.public_key, *party.followed}
         known |= {feed for one in party.contracts.values() for feed in one.feeds}
         assert set(network.nodes[name].store.feeds) == known, name
-        assert not party.evidence()
+        assert not party.accusations.evidence()
     if who == "the client":
         assert not network.providers["i1"].reachability.paths(), "the client is not reached any more"
     else:

@@ -29,7 +29,7 @@ TERMS = Terms(pace=PACE, burst=BURST, size=8, linger=30 * SECOND)
 def contract_of(network: ProviderNetwork, client: str) -> Contract:
     """Return a client's contract, as its provider sees it."""
     (provider,) = network.providers.values()
-    found = provider.contract_with(network.key(client))
+    found = provider.contracts.current(network.key(client))
     assert found is not None
     return found
 
@@ -113,7 +113,8 @@ def test_an_entry_that_cannot_be_taken_yet_uses_up_nothing() -> None:
         for _ in range(200):
             contract.go_on(network.now)
     assert stuck.call_count > 200
-    provider._go_on(contract, network.now)
+    provider.contracts.changed(contract.id)
+    provider.contracts.update(network.now)
     network.network.settle("isp")
     assert not network.nodes["isp"].withholds(contract.facts.other_data or b"")
     assert network.receive("c1", ref, 1) == texts("a", 1)
@@ -134,7 +135,7 @@ def test_a_client_that_asks_without_end_is_read_at_the_pace_of_the_terms() -> No
     assert hostile.attacks > 1500
     assert network.nodes["isp"].store.size([control_of(network, "c2")]) < 80 * PACKET, "the rest is not here"
     assert network.size("c2") > 300_000
-    assert not network.providers["isp"].evidence(), "it is slow, and nothing else"
+    assert not network.providers["isp"].accusations.evidence(), "it is slow, and nothing else"
     assert network.receive("c1", good, 100) == texts("a", 100)
 
 
@@ -188,7 +189,7 @@ def test_what_explains_a_line_may_be_among_the_commands_that_wait() -> None:
     network.clients["c0"].answer(ref, network.now, accept=True)
     network.send("c0", ref, texts("a", 5))
     assert network.receive("c1", ref, 5) == texts("a", 5)
-    assert not network.providers["isp"].evidence()
+    assert not network.providers["isp"].accusations.evidence()
 
 
 @pytest.mark.parametrize("is_request", [True, False])

@@ -68,7 +68,7 @@ def test_a_hostile_client_is_noticed(attack: Hostility) -> None:
     # With this seed the first malformed content is too short for an entry.
     _, network = throughput(attack, 2, 20)
     network.run(40)
-    held = network.providers["i0"].evidence()
+    held = network.providers["i0"].accusations.evidence()
     assert {one.accused for one in held} <= {network.key("c2")}
     reasons = {one.reason for one in held}
     assert ACCUSED_OF[attack] in reasons if ACCUSED_OF[attack] else not reasons
@@ -76,7 +76,7 @@ def test_a_hostile_client_is_noticed(attack: Hostility) -> None:
     assert all(one.is_proof() == (one.reason == FORKED) for one in held)
     assert details(network, "i0", "accused") == [one.reason for one in held] or len(held) > 1
     for name in ("c0", "c1", "c3"):
-        assert not network.clients[name].evidence()
+        assert not network.clients[name].accusations.evidence()
     assert network.nodes["i0"].store.size() < 4 * TERMS.bound(1), "what it holds is bounded"
 
 
@@ -95,7 +95,7 @@ def test_a_provider_that_puts_its_own_feed_in_place_of_a_clients_is_convicted() 
     network, ref = evil("forge")
     assert details(network, "c0", "accused") == [FORGED]
     assert details(network, "c0", "refused") == [FORGED]
-    (evidence,) = network.clients["c0"].evidence()
+    (evidence,) = network.clients["c0"].accusations.evidence()
     assert evidence.accused == network.key("i0")
     assert evidence.is_proof()
     assert not network.clients["c0"].read(ref), "the user reads nothing of it"
@@ -105,8 +105,8 @@ def test_a_provider_that_puts_its_own_feed_in_place_of_a_clients_is_convicted() 
         packets = list(evidence.packets)
         packets[part] = packets[part][:60] + bytes([packets[part][60] ^ 1]) + packets[part][61:]
         assert not replace(evidence, packets=packets).is_signed()
-    network.clients["c0"].forget_evidence()
-    assert not network.clients["c0"].evidence()
+    network.clients["c0"].accusations.forget_evidence()
+    assert not network.clients["c0"].accusations.evidence()
 
 
 def test_a_provider_that_mixes_up_entries_of_clients_is_accused_by_who_gets_them() -> None:
@@ -118,7 +118,7 @@ def test_a_provider_that_mixes_up_entries_of_clients_is_accused_by_who_gets_them
         network.run(5)
     reads = network.receive("c1", ref, 50, 5) + network.receive("c2", other, 50, 5)
     assert all(content.startswith((b"a ", b"b ")) for content in reads)
-    held = [one for name in ("c0", "c1", "c2") for one in network.clients[name].evidence()]
+    held = [one for name in ("c0", "c1", "c2") for one in network.clients[name].accusations.evidence()]
     assert held
     assert {(one.accused, one.reason) for one in held} == {(network.key("i0"), NOBODYS)}
     assert all(one.is_signed() for one in held)
@@ -126,11 +126,11 @@ def test_a_provider_that_mixes_up_entries_of_clients_is_accused_by_who_gets_them
 
 def test_a_provider_that_forks_a_feed_is_convicted() -> None:
     network = provider_cell({"c0": "i0", "c1": "i0"}, TERMS)
-    contract = network.providers["i0"].contract_with(network.key("c0"))
+    contract = network.providers["i0"].contracts.current(network.key("c0"))
     assert contract is not None
     fork(network.nodes["i0"], contract.facts.own_control, network.now)
     network.run(5)
-    (evidence,) = network.clients["c0"].evidence()
+    (evidence,) = network.clients["c0"].accusations.evidence()
     assert (evidence.accused, evidence.reason) == (network.key("i0"), FORKED)
     assert network.clients["c0"].faults == {FORKED: 1}
     assert evidence.is_proof()
@@ -147,7 +147,7 @@ def test_what_a_provider_withholds_is_overdue_for_its_author() -> None:
     one = network.clients["c0"].subscriptions[ref]
     assert one.arrived == 3 < one.taken
     assert network.providers["i0"]._waiting(network.providers["i0"].routes[ref].a) <= terms.held
-    assert not network.clients["c0"].evidence(), "a silent contact looks the same: no proof"
+    assert not network.clients["c0"].accusations.evidence(), "a silent contact looks the same: no proof"
 
 
 def test_with_an_honest_provider_receipts_arrive_and_nothing_is_overdue() -> None:
@@ -188,7 +188,7 @@ def test_a_client_cannot_offer_what_it_has_not_signed_for() -> None:
     contract.say(SubRequest(network.key("c1"), own, None), network.now)
     network.run(3)
     assert not network.clients["c1"].subscriptions, "the client refuses what has no proof"
-    assert not network.clients["c1"].evidence()
+    assert not network.clients["c1"].accusations.evidence()
     contract.say(SubRequest(network.key("c1"), own, proof), network.now)
     network.run(3)
     (ref,) = network.clients["c1"].subscriptions
@@ -212,7 +212,7 @@ def test_a_contact_cannot_bring_a_provider_into_disrepute() -> None:
     network.clients["c1"]._reply(contract, one, known.public_key, network.now)
     network.send("c1", ref, texts("a", 20))
     network.run(60)
-    assert not network.clients["c0"].evidence()
+    assert not network.clients["c0"].accusations.evidence()
     assert network.clients["c0"].faults["an entry of a feed that cannot be taken"]
     assert ref not in network.clients["c0"].subscriptions
     network.subscribe("c0", "c1")
@@ -220,7 +220,7 @@ def test_a_contact_cannot_bring_a_provider_into_disrepute() -> None:
 
 def test_a_provider_that_claims_clients_of_others_cannot_answer_for_them() -> None:
     network = provider_cell({"c0": "i0", "c1": "i1"}, TERMS, peers=[("i0", "i1"), ("i2", "i0")])
-    contract = network.parties["i2"].contract_with(network.key("i0"))
+    contract = network.parties["i2"].contracts.current(network.key("i0"))
     assert contract is not None
     nobody = network.clients["c1"].new_identity().public_key
     contract.say(Reach((network.key("i2"),), (nobody, network.key("c1"))), network.now)
@@ -256,11 +256,11 @@ def test_news_are_bounded() -> None:
 
 def test_evidence_survives_and_cannot_be_made_up() -> None:
     network, _ = evil("forge")
-    (evidence,) = network.clients["c0"].evidence()
+    (evidence,) = network.clients["c0"].accusations.evidence()
     client = network.clients["c0"]
     again = Node(client.node.store, client._random)
     restarted = Client(again, client.root, client._random, TERMS, 0)
-    assert restarted.evidence() == [evidence]
+    assert restarted.accusations.evidence() == [evidence]
     assert restarted.faults == {FORGED: 1}
     assert Evidence.load(evidence.record()) == evidence
     assert encode(evidence.record())

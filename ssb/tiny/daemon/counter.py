@@ -57,5 +57,5 @@ class Counter:
         """Nothing is to be noted."""
 
     def _line_of(self, key: bytes) -> str:
-        contract = self._provider.contract_with(key)
+        contract = self._provider.contracts.current(key)
         return f"{shown(key)}  {'no contract' if contract is None else contract.facts.state}"

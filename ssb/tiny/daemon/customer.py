@@ -9,9 +9,9 @@ from base.units import SECOND
 from ssb.tiny.daemon.account import LONGEST_NAME, Account, Names, shown, typed
 from ssb.tiny.daemon.texts import Text, printable, read_text
 from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.evidence import UNPROVEN
 from ssb.tiny.isp.facts import OPEN
-from ssb.tiny.isp.party import Event
 from ssb.tiny.isp.subscription import INVITED, STANDS, WANTED, Subscription
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
@@ -65,12 +65,12 @@ class Customer:
         self._to: bytes | None = None
         self._new: dict[bytes, int] = {}  # subscription -> the last entry that `news` has told of
         self._client.follow(isp, now)
-        if self._client.contract_with(isp) is None and account.store.get(_HAS_LEFT) is None:
+        if self._client.contracts.current(isp) is None and account.store.get(_HAS_LEFT) is None:
             self._client.onboard(isp, now)
 
     def greeting(self) -> list[str]:
         """Return what is shown first."""
-        contract = self._client.contract_with(self._isp)
+        contract = self._client.contracts.current(self._isp)
         if contract is None:
             said = "you have left the provider; /join asks for a contract again"
         elif contract.facts.state == OPEN:

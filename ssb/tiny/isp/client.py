@@ -15,7 +15,8 @@ from base.timers import Timers
 from ssb.keys import Identity
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
-from ssb.tiny.isp.evidence import FORGED, UNPROVEN, Evidence, is_signed, sign_feed
+from ssb.tiny.isp.events import Event
+from ssb.tiny.isp.evidence import FORGED, UNPROVEN, is_signed, sign_feed
 from ssb.tiny.isp.exchange import Exchange
 from ssb.tiny.isp.facts import FAREWELL, OPEN, OVER
 from ssb.tiny.isp.lines import Lines
@@ -32,7 +33,6 @@ from ssb.tiny.isp.messages import (
     SubResponseIsp,
     SubResume,
 )
-from ssb.tiny.isp.party import Event
 from ssb.tiny.isp.subscription import (
     ENDED,
     INVITED,
@@ -100,7 +100,8 @@ class Client(Exchange):
             raise ValueError(f"content of {len(content)} bytes; {contract.terms.largest} are agreed")
         with self._store.transaction():
             sequence = self._store.publish(found.own, content).sequence
-            self._go_on(contract, now)
+            self.contracts.changed(contract.id)
+            self.contracts.update(now)
         return sequence
 
     def give_up(self, group: bytes, member: bytes, now: int) -> None:
@@ -111,10 +112,11 @@ class Client(Exchange):
         with self._store.transaction():
             found.pending.remove(member)
             self._save_group(found)
-            self._go_on(self.contracts[found.contract], now)
+            self.contracts.changed(self.contracts[found.contract].id)
+            self.contracts.update(now)
 
     def _open_contract(self, isp: bytes, more: int) -> Contract:
-        contract = self.contract_with(isp)
+        contract = self.contracts.current(isp)
         if contract is None or contract.facts.state != OPEN:
             raise ValueError("there is no contract that stands")
         if len(self.subscriptions) + more > self.terms.subscriptions:
@@ -146,7 +148,8 @@ class Client(Exchange):
                 for one in self._of(contract):
                     if one.group == name and one.state == INVITED:
                         self._reply(contract, one, None, now)
-            self._go_on(contract, now)
+            self.contracts.changed(contract.id)
+            self.contracts.update(now)
 
     def _reply(self, contract: Lines, subscription: Subscription, own: bytes | None, now: int) -> None:
         """Answer to a request: with a feed, or no."""
@@ -194,7 +197,8 @@ class Client(Exchange):
             raise ValueError(f"content of {len(content)} bytes; {contract.terms.largest} are agreed")
         with self._store.transaction():
             sequence = self._store.publish(subscription.own, content).sequence
-            self._go_on(contract, now)
+            self.contracts.changed(contract.id)
+            self.contracts.update(now)
         return sequence
 
     def read(self, ref: bytes, limit: int = 100) -> list[Whole]:
@@ -216,7 +220,8 @@ class Client(Exchange):
             self._clean(subscription)
             contract = self.contracts.get(subscription.contract)
             if contract is not None:
-                self._go_on(contract, now)  # its line may have had to wait
+                self.contracts.changed(contract.id)
+                self.contracts.update(now)  # its line may have had to wait
 
     def unsubscribe(self, ref: bytes, now: int) -> None:
         """Send no more than what is waiting; the other side is told, and ends, too."""
@@ -226,7 +231,8 @@ class Client(Exchange):
         with self._store.transaction():
             subscription.is_leaving = True
             self._save(subscription)
-            self._go_on(self.contracts[subscription.contract], now)
+            self.contracts.changed(self.contracts[subscription.contract].id)
+            self.contracts.update(now)
 
     # What comes
 
@@ -253,7 +259,7 @@ class Client(Exchange):
             case SubReceipt():
                 self._on_receipt(contract, message, now)
             case _:
-                self.fault("a command that a provider does not have")
+                self.faults["a command that a provider does not have"] += 1
 
     def _on_request(self, contract: Lines, entry: Whole, message: SubRequestIsp, now: int) -> None:
         ref, source, feed, name = message.ref, message.source, message.feed, message.group
@@ -261,7 +267,7 @@ class Client(Exchange):
         if contract.is_overrun:
             return
         if ref in self.subscriptions or contract.facts.state != OPEN:
-            self.fault("a request twice, or too late")
+            self.faults["a request twice, or too late"] += 1
             return
         is_proven = not contract.terms.proofs or is_signed(message.proof, source, feed, me, group=name)
         if not is_proven and message.proof is not None:
@@ -299,7 +305,7 @@ class Client(Exchange):
         ref, feed = message.ref, message.feed
         subscription = self.subscriptions.get(ref)
         if subscription is None or subscription.contract != contract.id or subscription.state != WANTED:
-            self.fault("an answer to no request")
+            self.faults["an answer to no request"] += 1
             return
         contact, own = subscription.contact, subscription.own or b""
         if (
@@ -314,7 +320,7 @@ class Client(Exchange):
             subscription.state, subscription.is_leaving = SPOILT, True
             self._save(subscription)
             self._settle(subscription)
-            self._dirty[contract.id] = None
+            self.contracts.changed(contract.id)
         elif isinstance(feed, bytes):
             self._store.add(feed)
             subscription.other, subscription.state = feed, STANDS
@@ -328,14 +334,10 @@ class Client(Exchange):
     def _accuse_of_forgery(
         self, contract: Lines, entry: Whole, contact: bytes, answered: bytes, now: int
     ) -> None:
-        self.fault(FORGED)
         control = contract.facts.other_control
         assert control is not None
-        packets, previous = self._signed(control, entry.sequence)
         own = self.root.public_key, answered
-        self._hold(
-            Evidence(contract.other, FORGED, now, control, entry.sequence, previous, packets, contact, own)
-        )
+        self.accusations.accuse(contract.other, FORGED, control, entry.sequence, now, contact, own)
 
     # Ends
 
@@ -357,12 +359,12 @@ class Client(Exchange):
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._end_all(contract)
-        self._remove(contract)
+        self.contracts.remove(contract)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
             contract_id = bytes.fromhex(name.split(" ")[1])
-            self._enter(Contract.load(contract_id, value, self, self.terms))
+            self.contracts.add(Contract.load(contract_id, value, self, self.terms))
         for value in self._store.records("subscription ").values():
             assert isinstance(value, dict)
             one = Subscription(**value)
@@ -374,7 +376,7 @@ class Client(Exchange):
             self.groups[group.id] = group
         for contract in list(self.contracts.values()):
             contract.resume(now)
-            self._set_timer(contract)
+            self.contracts.set_timer(contract)
         for isp in self.followed:
             self._read_root(isp, now)
-        self._sweep(now)
+        self.contracts.update(now)

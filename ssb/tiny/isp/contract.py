@@ -95,7 +95,7 @@ class Contract(Lines):
         """Whether the other has asked for more than it can have read the answers to; it is not answered."""
         if not self.is_behind:
             return False
-        self._party.fault("requests without end")
+        self._party.faults["requests without end"] += 1
         return True
 
     @property
@@ -181,7 +181,7 @@ class Contract(Lines):
         assert control is not None
         while page := self._store.read(control, self._store.feeds[control].mark, _PAGE):
             for entry in page:
-                if not self._party.take_command(self.other, control, now):
+                if not self._party.gate.take_command(self.other, control, now):
                     break
                 self._store.set_mark(control, entry.sequence)
                 message = read(entry.content)
@@ -210,7 +210,7 @@ class Contract(Lines):
                 if facts.state == ACCEPTED and data not in self._store.feeds:
                     self._open(data, now)
                 else:
-                    self._party.fault("an acknowledgement too many")
+                    self._party.faults["an acknowledgement too many"] += 1
             case HopFin(feed):
                 self._on_fin(feed, entry, now)
             case FarewellInit():
@@ -222,7 +222,7 @@ class Contract(Lines):
                     facts.init_heard = True
                     self.save()
                 else:
-                    self._party.fault("a farewell to nobody")
+                    self._party.faults["a farewell to nobody"] += 1
             case FarewellAck():
                 facts.ack_heard = facts.init_said
                 self.save()
@@ -234,7 +234,9 @@ class Contract(Lines):
                 else:
                     control = facts.other_control
                     assert control is not None
-                    self._party.accuse(self, "a fin before the end", control, entry.sequence, now)
+                    self._party.accusations.accuse(
+                        self.other, "a fin before the end", control, entry.sequence, now
+                    )
             case _:
                 self._party.on_control(self, entry, message, now)
 

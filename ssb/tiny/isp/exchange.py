@@ -13,6 +13,7 @@ the other is silent. Who of the two it is cannot be proven.
 from collections.abc import Iterator
 
 from base.timers import Timers
+from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.evidence import is_receipt, sign_receipt
 from ssb.tiny.isp.facts import OPEN
 from ssb.tiny.isp.lines import Lines
@@ -25,7 +26,7 @@ from ssb.tiny.isp.messages import (
     read,
     write,
 )
-from ssb.tiny.isp.party import BaseParty, Event, Line
+from ssb.tiny.isp.party import BaseParty, Line
 from ssb.tiny.isp.subscription import ENDED, INVITED, SPOILT, STANDS, WANTED, Group, Subscription
 
 
@@ -62,10 +63,10 @@ class Exchange(BaseParty):
             contract.accuse("what does not belong into a line", now)
             return True
         if contract.is_ending:
-            self.fault("an entry of nobody's")
+            self.faults["an entry of nobody's"] += 1
             return True
         if any(one.state == SPOILT for one in flowing.values()):
-            self.fault("an entry of a feed that cannot be taken")
+            self.faults["an entry of a feed that cannot be taken"] += 1
             return True
         contract.puzzle(now)
         return False
@@ -80,7 +81,7 @@ class Exchange(BaseParty):
         self._save(subscription)
         self._events.append(Event("ended", subscription.contact, subscription.ref))
         self._clean(subscription)
-        self._dirty[subscription.contract] = None
+        self.contracts.changed(subscription.contract)
 
     # What goes
 
@@ -93,7 +94,7 @@ class Exchange(BaseParty):
         ]
         if not ready:
             return None
-        subscription = self.subscriptions[self._in_turn(contract, ready)]
+        subscription = self.subscriptions[self.contracts.in_turn(contract.id, ready)]
         own = subscription.own
         if own is not None and self._backlog(own):
             content = self._bundle(own)
@@ -153,7 +154,7 @@ class Exchange(BaseParty):
         if one is None or one.own is None or one.other is None or one.contract != contract.id:
             return  # it has ended meanwhile
         if not is_receipt(message.signature, one.other, one.own, message.sequence):
-            self.fault("a receipt that is none")
+            self.faults["a receipt that is none"] += 1
             return
         one.arrived = max(one.arrived, message.sequence)
         one.overdue_at = now + contract.terms.patience if one.taken > one.arrived else None
@@ -197,7 +198,7 @@ class Exchange(BaseParty):
     def _bundle(self, feed: bytes) -> bytes:
         """Return the next unused entry of a feed with its side chain, and count it as used."""
         sequence = self._store.feeds[feed].mark + 1
-        packets, _ = self._signed(feed, sequence)
+        packets = self._store.packets(feed, sequence)
         self._store.set_mark(feed, sequence)
         self._store.prune(feed, sequence)
         return b"".join(packets)
@@ -259,7 +260,7 @@ class Exchange(BaseParty):
             return
         if subscription.contact in group.pending:
             group.pending.remove(subscription.contact)
-            self._dirty[group.contract] = None
+            self.contracts.changed(group.contract)
         is_used = any(one.group and one.group[0] == group.id for one in self.subscriptions.values())
         if is_used or group.pending:
             self._save_group(group)

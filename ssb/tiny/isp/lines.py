@@ -11,11 +11,13 @@ signed is kept as evidence.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from typing import Protocol
 
 from ssb.keys import Identity
 from ssb.tiny.entry import packets_of
 from ssb.tiny.feed import Whole
+from ssb.tiny.isp.accusations import Accusations
 from ssb.tiny.isp.evidence import NOBODYS
 from ssb.tiny.isp.facts import FAREWELL, OPEN, Facts
 from ssb.tiny.isp.messages import (
@@ -37,6 +39,9 @@ class Party(Protocol):
     """What a contract asks of the program that it is a part of."""
 
     node: Node
+    gate: "Gate"
+    accusations: Accusations
+    faults: Counter[str]
 
     def new_identity(self) -> Identity:
         """Return a new key pair."""
@@ -59,20 +64,23 @@ class Party(Protocol):
     def on_read(self, contract: "Lines", feed: bytes, now: int) -> None:
         """Take note that the other has read a feed of the own line to its end."""
 
+
+class Gate:
+    """Limits the rate at which a party reads what others write; this one has no limits."""
+
     def take_command(self, other: bytes, feed: bytes, now: int) -> bool:
         """Return whether to read the next entry of another's root or control feed now, and count it."""
+        return True
+
+    def give_back_command(self, other: bytes, now: int) -> None:
+        """Uncount the last command: it cannot be read yet, or is free."""
 
     def take_packets(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
         """Return whether to read the next entry of another's line now, and count its packets."""
+        return True
 
     def give_back_packets(self, other: bytes, packets: int) -> None:
-        """Take note that the entry whose packets were counted last cannot be taken yet."""
-
-    def fault(self, reason: str) -> None:
-        """Count something that the other side must not do."""
-
-    def accuse(self, contract: "Lines", reason: str, feed: bytes, sequence: int, now: int) -> None:
-        """Hold an entry against the other side that it must not have written."""
+        """Uncount the packets of the last entry: it cannot be read yet."""
 
 
 class Lines(ABC):
@@ -152,7 +160,7 @@ class Lines(ABC):
         """Hold the next entry of the other's line against him."""
         feed = self.facts.other_data
         assert feed is not None
-        self._party.accuse(self, reason, feed, self._store.feeds[feed].mark + 1, now)
+        self._party.accusations.accuse(self.other, reason, feed, self._store.feeds[feed].mark + 1, now)
 
     # The other's line
 
@@ -164,10 +172,10 @@ class Lines(ABC):
             if not page:
                 return
             packets = packets_of(len(page[0].content))
-            if not self._party.take_packets(self.other, feed, packets, now):
+            if not self._party.gate.take_packets(self.other, feed, packets, now):
                 return
             if not self._on_entry(feed, page[0], now):
-                self._party.give_back_packets(self.other, packets)
+                self._party.gate.give_back_packets(self.other, packets)
                 return
 
     def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:
@@ -216,7 +224,7 @@ class Lines(ABC):
         self.save()
 
     def _break(self, reason: str, feed: bytes, sequence: int, now: int) -> bool:
-        self._party.accuse(self, reason, feed, sequence, now)
+        self._party.accusations.accuse(self.other, reason, feed, sequence, now)
         self.facts.is_broken = True
         self.save()
         return False
@@ -229,7 +237,7 @@ class Lines(ABC):
         if len(facts.own_line) < 2 or feed != facts.own_line[0]:
             assert facts.other_control is not None
             reason = "a fin of a feed that is not at its end"
-            self._party.accuse(self, reason, facts.other_control, entry.sequence, now)
+            self._party.accusations.accuse(self.other, reason, facts.other_control, entry.sequence, now)
             return
         del facts.own_line[0]
         facts.epoch += 1

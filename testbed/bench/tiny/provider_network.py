@@ -9,8 +9,9 @@ from base.units import SECOND
 from ssb.keys import Identity
 from ssb.tiny.asking import Timing
 from ssb.tiny.isp.client import Client
+from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.facts import OPEN
-from ssb.tiny.isp.party import BaseParty, Event
+from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import Terms
@@ -180,7 +181,7 @@ class ProviderNetwork(TinyNetwork):
             self.run(_NEWS_S)
 
     def _stands(self, name: str, other: str) -> bool:
-        contract = self.parties[name].contract_with(self.key(other))
+        contract = self.parties[name].contracts.current(self.key(other))
         return contract is not None and contract.facts.state == OPEN
 
     def request(self, asker: str, asked: str) -> bytes:

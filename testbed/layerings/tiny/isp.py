@@ -148,7 +148,7 @@ class ProviderNode(BaseTinyNode):
         for peer in peers.values():
             self._provider.peer(peer, now)
         for name in assignment.asked_peers[context.name]:
-            if self._provider.contract_with(peers[name]) is None:
+            if self._provider.contracts.current(peers[name]) is None:
                 self._provider.onboard(peers[name], now)
         self._provider.announce(now)
 
@@ -177,7 +177,7 @@ class ClientNode(BaseTinyNode):
         terms = _terms(context, len(self._contacts))
         self._client = kind(self._node, self._root, _random(context), terms, now)
         self._client.follow(self._isp, now)
-        if self._client.contract_with(self._isp) is None and not self._client.contracts:
+        if self._client.contracts.current(self._isp) is None and not self._client.contracts:
             self._client.onboard(self._isp, now)
         self._again: Timers[bytes] = Timers()  # of when to ask contacts again
         self._look_after(now)
@@ -246,7 +246,7 @@ class ClientNode(BaseTinyNode):
             if ref in self._client.subscriptions and one.state == STANDS:
                 self._send_all(ref, now)
                 self._read(ref, now)
-        contract = self._client.contract_with(self._isp)
+        contract = self._client.contracts.current(self._isp)
         if contract is not None and contract.facts.state == OPEN:
             known = {one.contact for one in self._client.subscriptions.values()}
             for contact in self._contacts:
@@ -343,7 +343,7 @@ def _misbehaviour(party: BaseParty, context: Context) -> list[dict[str, Any]]:
     """Return the violations by other nodes: kind, count, and the nodes accused by signed evidence."""
     names = _names(context.seed, context.network.nodes)
     accused: defaultdict[str, set[str]] = defaultdict(set)
-    for evidence in party.evidence():
+    for evidence in party.accusations.evidence():
         accused[evidence.reason].add(names[evidence.accused])
     return [
         {"misbehaviour": kind, "times": count, "accused": sorted(accused[kind])}

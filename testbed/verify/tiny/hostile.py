@@ -59,7 +59,7 @@ class HostileProvider(Provider):
             asker.say(SubResponseIsp(ref, True, own.public_key, signed), now)
             entry, chunks = sign(own, 1, first_previous(own.public_key), b"forged")
             self._forged.append((asker.id, b"".join([entry.packet, *chunks])))
-            self._dirty[asker.id] = None
+            self.contracts.changed(asker.id)
             # It takes what the other client sends from now on, and keeps it to itself.
             route.b.feed, route.is_open = feed, True
             route.a.contract, route.a.has_ended = None, True

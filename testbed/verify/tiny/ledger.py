@@ -174,7 +174,7 @@ class Ledger(World[Cell]):
         party, store = self._party(name), self._stores[name]
         known = {self.root_of(name), *party.followed}
         records = {"followed", "announced", "whitelist", "peers"}
-        for evidence in party.evidence():
+        for evidence in party.accusations.evidence():
             self.coverage[f"accused: {evidence.reason}"] += 1
             accused = self._names[evidence.accused]
             if accused not in self.story.hostile:

@@ -158,7 +158,7 @@ class CellWorld(Ledger):
             case "found" | "post":
                 self._in_groups.append((step.do, step.what))
             case "unpeer":
-                contract = self._party(name).contract_with(self.root_of(step.what[1]))
+                contract = self._party(name).contracts.current(self.root_of(step.what[1]))
                 if self._is_up(name) and contract is not None and contract.facts.state == "open":
                     self._party(name).farewell(self.root_of(step.what[1]), self.now)
         for each in self._stores:
@@ -172,13 +172,13 @@ class CellWorld(Ledger):
         parties = [(name, self.root_of(home))] * (how != "dismiss") + [(home, key)] * (how != "leave")
         for who, other in parties:
             if self._is_up(who):
-                contract = self._party(who).contract_with(other)
+                contract = self._party(who).contracts.current(other)
                 if contract is not None and contract.facts.state == "open":
                     self._party(who).farewell(other, now)
                     self.network.settle(who)
 
     def _contract(self, name: str) -> Contract | None:
-        return self._client(name).contract_with(self.root_of(self.story.home[name]))
+        return self._client(name).contracts.current(self.root_of(self.story.home[name]))
 
     def _unsubscribe(self, name: str, other: str) -> None:
         ref = self._refs.get((name, other))
@@ -192,7 +192,7 @@ class CellWorld(Ledger):
         """Ask for contracts and subscriptions that are wanted, and send over those that stand."""
         now = self.now
         for one, other in self.story.peers:
-            if self._is_up(one) and self._party(one).contract_with(self.root_of(other)) is None:
+            if self._is_up(one) and self._party(one).contracts.current(self.root_of(other)) is None:
                 self._party(one).onboard(self.root_of(other), now)
                 self.network.settle(one)
         for name, wants in self._wants.items():

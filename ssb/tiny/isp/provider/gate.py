@@ -10,11 +10,12 @@ from collections.abc import Callable
 from base.timers import Timers
 from base.token_bucket import TokenBucket
 from base.units import SECOND
+from ssb.tiny.isp.lines import Gate
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 
 
-class Gate:
+class RateGate(Gate):
     """The root feeds, control feeds and lines of clients, which are read at the pace of their terms.
 
     Args:

@@ -17,6 +17,7 @@ from ssb.bipf import Value
 from ssb.keys import Identity
 from ssb.tiny.feed import Whole
 from ssb.tiny.isp.contract import Contract
+from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.evidence import is_signed
 from ssb.tiny.isp.facts import ACCEPTED, ASKED, FAREWELL, OPEN, OVER, Facts
 from ssb.tiny.isp.lines import Lines
@@ -38,8 +39,7 @@ from ssb.tiny.isp.messages import (
     SubResume,
     write,
 )
-from ssb.tiny.isp.party import Event
-from ssb.tiny.isp.provider.gate import Gate
+from ssb.tiny.isp.provider.gate import RateGate
 from ssb.tiny.isp.provider.reach import Reachability
 from ssb.tiny.isp.provider.route import Route, Routes, Side, load_route
 from ssb.tiny.isp.provider.switch import Switch
@@ -77,7 +77,7 @@ class Provider(Switch):
         self.routes = Routes()
         self.peers = _keys_in(node.store.get("peers"))
         self._answered: dict[bytes, int] = {}
-        self._gate = Gate(node, self._terms_with)
+        self.gate: RateGate = RateGate(node, self._terms_with)
         self._news_at: int | None = None
         self._told_at: int | None = None
         self.reachability = Reachability(root.public_key)
@@ -119,38 +119,20 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = [super().next_deadline(), self._news_at, self._gate.next_deadline()]
+        due = [super().next_deadline(), self._news_at, self.gate.next_deadline()]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Program."""
-        for feed in self._gate.take_opened(now):
+        for feed in self.gate.take_opened(now):
             self.take(feed, now)
         if self._news_at is not None and self._news_at <= now:
             self._tell(now)
         super().wake(now)
 
-    # What clients may ask
-
-    def take_command(self, other: bytes, feed: bytes, now: int) -> bool:
-        """See Party."""
-        return self._gate.take_command(other, feed, now)
-
-    def take_packets(self, other: bytes, feed: bytes, packets: int, now: int) -> bool:
-        """See Party."""
-        return self._gate.take_packets(other, feed, packets, now)
-
-    def give_back_packets(self, other: bytes, packets: int) -> None:
-        """See Party."""
-        self._gate.give_back_packets(other, packets)
-
-    def give_back_command(self, other: bytes, now: int) -> None:
-        """See BaseParty."""
-        self._gate.give_back_command(other, now)
-
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
         """See Party: a `fin` that is due costs nothing."""
-        self.give_back_command(contract.other, now)
+        self.gate.give_back_command(contract.other, now)
 
     # Onboarding
 
@@ -160,18 +142,18 @@ class Provider(Switch):
             self._on_response(feed, message, now)
         if not isinstance(message, OnboardRequest) or message.isp != self.root.public_key:
             return True
-        before = self.contract_with(feed)
+        before = self.contracts.current(feed)
         if before is not None and before.facts.state == FAREWELL:
-            self._gate.close(feed)  # its last word is on its way, or the client would not ask
+            self.gate.close(feed)  # its last word is on its way, or the client would not ask
             return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
-            self._gate.close(feed, due)
+            self.gate.close(feed, due)
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
             before.delete()  # both have asked: the request of the one with the lower key counts
-            self._remove(before)
+            self.contracts.remove(before)
             before = None
         listed = self.whitelist
         is_allowed = not listed or feed in listed
@@ -181,7 +163,7 @@ class Provider(Switch):
         control = self._store.add_own(self.new_identity()).key
         facts = Facts(feed, self.root.public_key, ACCEPTED, control)
         contract = Contract(entry.id, facts, self, self._terms_with(feed))
-        self._enter(contract)
+        self.contracts.add(contract)
         self._respond(OnboardResponse(entry.id, True, control), now)
         contract.connect(message.control, now)
         return True
@@ -221,7 +203,7 @@ class Provider(Switch):
 
     def _way(self, target: bytes, without: Collection[bytes]) -> Contract | None:
         """Return the contract that leads to a client, its own or that of another provider."""
-        own = self.contract_with(target)
+        own = self.contracts.current(target)
         if own is not None:
             return own if own.facts.state == OPEN and target not in self.peers else None
         shut = [one.id for one in self.contracts.values() if one.facts.state != OPEN]
@@ -244,7 +226,7 @@ class Provider(Switch):
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
                 if self.take_receipt(contract, message, now):
-                    self.give_back_command(contract.other, now)
+                    self.gate.give_back_command(contract.other, now)
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)
             case SubResponseIsp(ref, _, feed_or_reason, proof) if is_peer:
@@ -255,14 +237,14 @@ class Provider(Switch):
             case SubPause(feed) | SubResume(feed) if is_peer:
                 self.hold(contract, feed, is_held=isinstance(message, SubPause))
             case _:
-                self.fault("a command that a client does not have")
+                self.faults["a command that a client does not have"] += 1
 
     def _on_reach(self, contract: Lines, message: Reach, now: int) -> None:
         if contract.facts.state != OPEN:
             return
         wrong = self.reachability.hear(contract.id, contract.other, message)
         if wrong is not None:
-            self.fault(wrong)
+            self.faults[wrong] += 1
         self._keep_reach(contract)
         self._has_news(now)
 
@@ -296,9 +278,9 @@ class Provider(Switch):
     ) -> None:
         route = self.routes.get(ref)
         if route is None or route.b.contract != contract.id or route.is_open:
-            self.fault("an answer to no request")
+            self.faults["an answer to no request"] += 1
             return
-        self.give_back_command(contract.other, now)  # an answer costs nothing
+        self.gate.give_back_command(contract.other, now)  # an answer costs nothing
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
         answered = route.a.feed or b""
         if (
@@ -317,8 +299,8 @@ class Provider(Switch):
         self._open(route)
         if asker is not None:
             asker.say(SubResponseIsp(route.ref, True, feed, proof), now)
-            self._dirty[asker.id] = None
-        self._dirty[contract.id] = None
+            self.contracts.changed(asker.id)
+        self.contracts.changed(contract.id)
 
     def _open(self, route: Route) -> None:
         """Let a route begin where others with the same feed into the same line are."""
@@ -341,7 +323,7 @@ class Provider(Switch):
         is_due = contract.terms.proofs and proof is not None
         if not is_due or is_signed(proof, owner, feed, contact, answered, group):
             return True
-        self.fault("a feed that is not signed for")
+        self.faults["a feed that is not signed for"] += 1
         return False
 
     def _may_write(self, contract: Lines, feed: bytes, *, is_in_group: bool) -> bool:
@@ -376,34 +358,34 @@ class Provider(Switch):
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
-            self._gate.open(client, now)  # it may have asked for another contract
+            self.gate.open(client, now)  # it may have asked for another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
         self._forget_reach(contract, now)
         self._leave_routes(contract, now)
-        self._remove(contract)
-        self._gate.open(contract.other, now)
+        self.contracts.remove(contract)
+        self.gate.open(contract.other, now)
 
     def _load(self, now: int) -> None:
         for name, value in self._store.records("contract ").items():
             contract_id = bytes.fromhex(name.split(" ")[1])
             parties = _key_in(value, "client"), _key_in(value, "isp")
             (other,) = (party for party in parties if party != self.root.public_key)
-            self._enter(Contract.load(contract_id, value, self, self._terms_with(other)))
+            self.contracts.add(Contract.load(contract_id, value, self, self._terms_with(other)))
         for name, value in self._store.records("reach ").items():
             self.reachability.load(bytes.fromhex(name.split(" ")[1]), value)
         for value in self._store.records("route ").values():
             self.routes.put(load_route(value))
         for contract in list(self.contracts.values()):
             contract.resume(now)
-            self._set_timer(contract)
+            self.contracts.set_timer(contract)
         controls = [contract.facts.other_control for contract in self.contracts.values()]
         for feed in (*self.followed, *controls):
             if feed is not None:
-                self._gate.open(feed, now)
+                self.gate.open(feed, now)
         self._has_news(now)
-        self._sweep(now)
+        self.contracts.update(now)
 
 
 def _keys_in(value: Value) -> list[bytes]:

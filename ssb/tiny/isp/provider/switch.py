@@ -73,7 +73,7 @@ class Switch(BaseParty):
             contract.accuse("what does not belong into a line", now)
             return True
         if contract.is_ending:  # so nothing that would explain it is under way
-            self.fault("an entry of nobody's")
+            self.faults["an entry of nobody's"] += 1
             return True
         contract.puzzle(now)
         return False
@@ -98,7 +98,7 @@ class Switch(BaseParty):
             if not self._is_wanted(other) and route.is_open:
                 self._give_up(route, other, now)
             elif to is not None:
-                self._dirty[to.id] = None
+                self.contracts.changed(to.id)
                 if self._waiting(side) >= contract.terms.backlog:
                     self._pause(contract, side, now)
         return True
@@ -129,7 +129,7 @@ class Switch(BaseParty):
             if side.contract == contract.id and side.feed is not None and other.feed is not None:
                 is_new = side.receipt < message.sequence <= other.mark
                 if not is_new or not is_receipt(message.signature, side.feed, other.feed, message.sequence):
-                    self.fault("a receipt that is none")
+                    self.faults["a receipt that is none"] += 1
                     return False
                 to = self.contracts.get(other.contract) if other.contract is not None else None
                 side.receipt = message.sequence
@@ -171,7 +171,7 @@ class Switch(BaseParty):
             if sender.feed == feed:
                 sender.is_held = is_held
                 self._save(route)
-        self._dirty[contract.id] = None
+        self.contracts.changed(contract.id)
 
     # What goes
 
@@ -180,7 +180,7 @@ class Switch(BaseParty):
         ready = {route.ref: (route, side) for route, side in self._ready(contract)}
         if not ready:
             return None
-        route, side = ready[self._in_turn(contract, list(ready))]
+        route, side = ready[self.contracts.in_turn(contract.id, list(ready))]
         if not self._waiting(side):
             side.is_told = True
             reason = NOT_FOUND if side.contract is None or side.is_gone else REJECTED
@@ -194,7 +194,7 @@ class Switch(BaseParty):
             if left <= source.terms.backlog // 2:
                 self._resume(source, side, now)
             if left == source.terms.held - 1:
-                self._dirty[source.id] = None  # its line may have had to wait
+                self.contracts.changed(source.id)  # its line may have had to wait
         return content
 
     def _pass_on(self, side: Side, to: Lines) -> bytes:
@@ -202,7 +202,7 @@ class Switch(BaseParty):
         feed = side.feed
         assert feed is not None
         sequence = side.mark + 1
-        packets, _ = self._signed(feed, sequence)
+        packets = self._store.packets(feed, sequence)
         for route, one, other in self._siblings(side):
             if other.contract == to.id and one.mark < sequence:
                 one.mark = sequence
@@ -257,7 +257,7 @@ class Switch(BaseParty):
         self._save(route)
         for one, other in route.sides():
             if one is side and other.contract is not None:
-                self._dirty[other.contract] = None
+                self.contracts.changed(other.contract)
         self._clean(route)
 
     def _leave_routes(self, contract: Lines, now: int) -> None:
@@ -332,7 +332,7 @@ class Switch(BaseParty):
         self.routes.remove(route.ref)
         self._store.put(f"route {route.ref.hex()}", None)
         if not route.is_open and route.b.contract is not None:
-            self._dirty[route.b.contract] = None  # its line may have had to wait for its answer
+            self.contracts.changed(route.b.contract)  # its line may have had to wait for its answer
         for side in (route.a, route.b):
             if side.feed is not None:
                 self._release(side.feed)

@@ -1,0 +1,23 @@
+"""Events of a party, for its user."""
+
+from typing import NamedTuple
+
+
+class Event(NamedTuple):
+    """An event.
+
+    Attributes:
+        kind: "announced", "onboarded", "rejected", "farewell" and "over", of a contract with `peer`;
+            "requested", "subscribed", "refused" and "ended", of a subscription to `peer`; "unproven", a
+            request of `peer` was refused, as no proof came with it; "received", something can be read there;
+            "overdue", the provider has taken entries that are not known to have arrived; "accused", `peer`
+            has signed what it must not have signed (`ssb.tiny.isp.accusations`).
+        peer: a root feed.
+        ref: the subscription's reference; b"" if it is about none.
+        detail: more, in a word.
+    """
+
+    kind: str
+    peer: bytes
+    ref: bytes = b""
+    detail: str = ""
