@@ -75,6 +75,7 @@ class Node:
         dropped: how many were dropped, by reason.
         sent: how many were sent, by kind.
         program: told of new whole entries.
+        withheld: feeds whose authors have to wait: no entry of them is taken or asked for until `release`.
     """
 
     def __init__(
@@ -102,7 +103,7 @@ class Node:
             WANT: self._take_want,
             CHUNK_VECTOR: self._take_chunk_vector,
         }
-        self._withheld: set[bytes] = set()
+        self.withheld: set[bytes] = set()
         self._outbox = Outbox(random, timing.gap)
         self.sent = self._outbox.sent
         self._now = 0
@@ -166,18 +167,10 @@ class Node:
         """Say now what is lacking of a set, and so what is not."""
         self._sets[name].wants.due = now
 
-    def withhold(self, feed: bytes) -> None:
-        """Take no more entries of a feed and ask for none, until `release`: its author has to wait."""
-        self._withheld.add(feed)
-
-    def withholds(self, feed: bytes) -> bool:
-        """Whether entries of a feed are not taken for now."""
-        return feed in self._withheld
-
     def release(self, feed: bytes, now: int) -> None:
         """Take entries of a feed again, and ask for them."""
-        if feed in self._withheld:
-            self._withheld.discard(feed)
+        if feed in self.withheld:
+            self.withheld.discard(feed)
             for each in self._sets.of(feed):
                 each.wants.begin(now)
 
@@ -298,7 +291,7 @@ class Node:
             self.dropped["unknown"] += 1
 
     def _take_entry(self, feed: bytes, packet: bytes, port: int, now: int) -> None:
-        if feed in self._withheld:
+        if feed in self.withheld:
             self.dropped["withheld"] += 1
             return
         self._check_limit(feed, packet)
@@ -341,7 +334,7 @@ class Node:
 
     def _take_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
-        credit, due = CREDIT, self._answer_at(now)
+        credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         has_less = True
         for place, first in vectors.read_want(packet, len(keys)).items():
             key, sequence = keys[place], first
@@ -358,7 +351,7 @@ class Node:
                 self._send(found, "entry", which, due, (port,))
             if sequence == held.sequence + 1 and held.identity is not None:
                 which.waiting[key] = credit
-            has_more = sequence > held.sequence + 1 and key not in self._withheld
+            has_more = sequence > held.sequence + 1 and key not in self.withheld
             if has_more and which.heard.wanted.get(key, 0) < sequence:
                 which.wants.hurry(now)  # there is more than is here
             which.heard.wanted[key] = first
@@ -370,7 +363,7 @@ class Node:
 
     def _take_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
-        credit, due = CREDIT, self._answer_at(now)
+        credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
             waiting = self.store.feeds[keys[place]].waiting.get(sequence)
             if waiting is not None and waiting.held == number:
@@ -398,8 +391,8 @@ class Node:
         which.offset %= max(len(keys), 1)
         turned = keys[which.offset :] + keys[: which.offset]
         # A want vector covers consecutive feeds: it ends before a withheld one, and the next starts behind.
-        passed = len(list(takewhile(self.withholds, turned)))
-        wanted = takewhile(lambda key: key not in self._withheld, turned[passed:])
+        passed = len(list(takewhile(self.withheld.__contains__, turned)))
+        wanted = takewhile(lambda key: key not in self.withheld, turned[passed:])
         offset = (which.offset + passed) % max(len(keys), 1)
         feeds = self.store.feeds
         packet, count = vectors.make_want(
@@ -415,7 +408,7 @@ class Node:
         feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
         if feed.identity is not None:
             return wanted <= feed.sequence
-        return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self._withheld
+        return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self.withheld
 
     def _ask_for_chunks(self, which: Replica, now: int) -> None:
         lacking = {
@@ -451,10 +444,6 @@ class Node:
         if not may:
             self.dropped["asked again"] += 1
         return may
-
-    def _answer_at(self, now: int) -> int:
-        """Draw when to answer: with all packets at once, as each chunk needs the one that points to it."""
-        return now + round(self._random.random() * self._timing.spread)
 
     def _send(
         self, packet: bytes, kind: str, which: Replica, due: int, ports: tuple[int, ...] | None = None

@@ -12,22 +12,20 @@ again with other content. After an exception in a transaction nothing has change
 Records are values by names, for the programs above: the state of a contract, for example.
 """
 
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from ssb.keys import Identity
 from ssb.tiny import entry as entries
-from ssb.tiny.entry import CHUNK, DEMUX, END, Entry, InvalidEntry, first_previous
+from ssb.tiny.entry import CHUNK, END, Entry, InvalidEntry, first_previous
 from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
-from ssb.tiny.records import Records
+from ssb.tiny.tables import FeedTables
 
 MOST_AHEAD: Final = 64
 """Entries of a feed that may wait for their side chains, or for those of entries before them."""
 
 
-class TinyStore(Records):
+class TinyStore(FeedTables):
     """Feeds and records in one file, made if there is none; the file has secrets, and is its owner's alone.
 
     Args:
@@ -40,50 +38,12 @@ class TinyStore(Records):
     APPLICATION_ID = 0x53534254  # "SSBT"
     VERSION = 1
     KIND = "store of tinySSB feeds"
-    SCHEMA = (
-        Records.SCHEMA
-        + """
-CREATE TABLE feeds (
-    feed INTEGER PRIMARY KEY AUTOINCREMENT,
-    key BLOB NOT NULL UNIQUE,
-    sequence INTEGER NOT NULL,
-    tip BLOB NOT NULL,
-    whole INTEGER NOT NULL,
-    base INTEGER NOT NULL,
-    mark INTEGER NOT NULL,
-    secret TEXT,
-    condition INTEGER NOT NULL
-);
-CREATE TABLE entries (
-    feed INTEGER NOT NULL,
-    sequence INTEGER NOT NULL,
-    demux BLOB NOT NULL,
-    id BLOB NOT NULL,
-    packet BLOB NOT NULL,
-    PRIMARY KEY (feed, sequence)
-) WITHOUT ROWID;
-CREATE INDEX by_demux ON entries (demux);
-CREATE TABLE chunks (
-    feed INTEGER NOT NULL,
-    sequence INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    packet BLOB NOT NULL,
-    PRIMARY KEY (feed, sequence, number)
-) WITHOUT ROWID;
-CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB NOT NULL);
-"""
-    )
 
     def __init__(self, path: str | Path | None = None, image: bytes = b"") -> None:
         self._image = image
         super().__init__(path)
 
     # Feeds
-
-    @property
-    def feeds(self) -> Mapping[bytes, Feed]:
-        """All feeds by their keys: a live view."""
-        return MappingProxyType(self._feeds)
 
     def add(self, key: bytes) -> Feed:
         """Hold a feed that another writes, if it is not held yet."""
@@ -201,50 +161,6 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
             self._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", proof)
         raise ForkedFeed(key, (first, packet))
 
-    def find(self, demultiplexer: bytes) -> tuple[bytes, int, bytes] | None:
-        """Return feed, number and packet of a held entry, by its demultiplexer."""
-        rows = self._query(
-            "SELECT key, entries.sequence, packet FROM entries JOIN feeds USING (feed) WHERE demux = ?",
-            (demultiplexer,),
-        )
-        return rows[0] if rows else None
-
-    def fork(self, key: bytes) -> tuple[bytes, bytes] | None:
-        """Return the two packets that prove that a feed is forked; None if it is not."""
-        rows = self._query("SELECT first, second FROM forks WHERE feed = ?", (self._feeds[key].row,))
-        return (rows[0][0], rows[0][1]) if rows else None
-
-    def previous(self, key: bytes, sequence: int) -> bytes | None:
-        """Return the id of the entry before an entry, or what stands for it; None if that is pruned."""
-        if sequence == 1:
-            return first_previous(key)
-        place = (self._feeds[key].row, sequence - 1)
-        rows = self._query("SELECT id FROM entries WHERE feed = ? AND sequence = ?", place)
-        return bytes(rows[0][0]) if rows else None
-
-    def packet(self, key: bytes, sequence: int) -> bytes | None:
-        """Return an entry's packet; None if it is not held."""
-        place = (self._feeds[key].row, sequence)
-        rows = self._query("SELECT packet FROM entries WHERE feed = ? AND sequence = ?", place)
-        return bytes(rows[0][0]) if rows else None
-
-    def chunk(self, key: bytes, sequence: int, number: int) -> bytes | None:
-        """Return a chunk by its entry and its number from 0; None if it is not held."""
-        place = (self._feeds[key].row, sequence, number)
-        rows = self._query("SELECT packet FROM chunks WHERE feed = ? AND sequence = ? AND number = ?", place)
-        return bytes(rows[0][0]) if rows else None
-
-    def chunks(self, key: bytes, sequence: int) -> list[bytes]:
-        """Return the chunks of an entry that are held, in order."""
-        place = (self._feeds[key].row, sequence)
-        chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? ORDER BY number"
-        return [packet for (packet,) in self._query(chosen, place)]
-
-    def packets(self, key: bytes, sequence: int) -> list[bytes]:
-        """Return the packets of an entry that are held: its own, and its chunks in order."""
-        packet = self.packet(key, sequence)
-        return ([packet] if packet else []) + self.chunks(key, sequence)
-
     def read(self, key: bytes, after: int, limit: int) -> list[Whole]:
         """Return the whole entries of a feed after a number, in order, at most `limit`."""
         feed = self._feeds[key]
@@ -293,19 +209,6 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         with self.transaction():
             for table in ("entries", "chunks", "forks", "feeds"):
                 self._database.execute(f"DELETE FROM {table} WHERE feed = ?", (feed.row,))
-
-    def size(self, keys: Collection[bytes] | None = None) -> int:
-        """Bytes of packets in feeds, of all if none are named."""
-        total = 0
-        if keys is None:
-            counted = "SELECT (SELECT count(*) FROM entries) + (SELECT count(*) FROM chunks)"
-            return entries.PACKET * int(self._query(counted)[0][0])
-        for key in keys:
-            if key in self._feeds:
-                for table in ("entries", "chunks"):
-                    counted = f"SELECT count(*) FROM {table} WHERE feed = ?"
-                    total += entries.PACKET * self._query(counted, (self._feeds[key].row,))[0][0]
-        return total
 
     def check(self) -> None:
         """Check the file, every signature and every chain. Raises StoreError at the first fault."""
@@ -388,26 +291,12 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         self._feeds[key] = feed
         return feed
 
-    def _insert(self, feed: Feed, entry: Entry) -> None:
-        values = (feed.row, entry.sequence, entry.packet[:DEMUX], entry.id, entry.packet)
-        self._database.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", values)
-
     def _insert_whole(self, feed: Feed, entry: Entry, chunks: list[bytes]) -> None:
         self._insert(feed, entry)
         for number, chunk in enumerate(chunks):
             self._insert_chunk(feed, entry.sequence, number, chunk)
         feed.sequence, feed.tip, feed.whole = entry.sequence, entry.id, entry.sequence
         self._update(feed)
-
-    def _insert_chunk(self, feed: Feed, sequence: int, number: int, chunk: bytes) -> None:
-        self._database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?)", (feed.row, sequence, number, chunk))
-
-    def _update(self, feed: Feed) -> None:
-        self._database.execute(
-            "UPDATE feeds SET sequence = ?, tip = ?, whole = ?, base = ?, mark = ?, condition = ?"
-            " WHERE feed = ?",
-            (feed.sequence, feed.tip, feed.whole, feed.base, feed.mark, feed.condition, feed.row),
-        )
 
     def _wait(self, feed: Feed, waiting: Waiting) -> None:
         feed.waiting[waiting.entry.sequence] = waiting

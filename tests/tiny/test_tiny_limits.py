@@ -116,7 +116,7 @@ def test_an_entry_that_cannot_be_taken_yet_uses_up_nothing() -> None:
     provider.contracts.changed(contract.id)
     provider.contracts.update(network.now)
     network.network.settle("isp")
-    assert not network.nodes["isp"].withholds(contract.facts.other_data or b"")
+    assert contract.facts.other_data not in network.nodes["isp"].withheld
     assert network.receive("c1", ref, 1) == texts("a", 1)
 
 
@@ -221,7 +221,7 @@ def test_a_command_is_not_longer_than_any_that_there_is() -> None:
 def test_entries_of_a_feed_that_is_withheld_are_dropped_unread() -> None:
     network = provider_cell(2, TERMS)
     isp, control = network.nodes["isp"], control_of(network, "c0")
-    isp.withhold(control)
+    isp.withheld.add(control)
     own = network.nodes["c0"].store.publish(control, b"another")
     before = isp.store.feeds[control].sequence
     for packet in (own.packet, own.packet[:60] + bytes(PACKET - 60)):
@@ -244,7 +244,7 @@ def test_a_vector_passes_over_a_feed_that_is_withheld() -> None:
         for at in range(5):
             one.release(keys[at], 0)
         for at in withheld:
-            one.withhold(keys[at])
+            one.withheld.add(keys[at])
         for _ in range(2):
             one.ask("five", 0)
             one.wake(0)
@@ -320,4 +320,4 @@ def test_a_line_is_read_at_the_pace_of_the_terms_and_nothing_is_lost() -> None:
     assert network.receive("c1", crowd, 200) == texts("x", 200)
     assert not network.providers["isp"].faults
     network.clients["c0"].farewell(network.key("isp"), network.now)
-    assert network.run(60, lambda: not network.nodes["isp"].withholds(contract.facts.other_data or b""))
+    assert network.run(60, lambda: contract.facts.other_data not in network.nodes["isp"].withheld)

@@ -316,7 +316,7 @@ class Contract(Lines):
     @property
     def _is_withheld(self) -> bool:
         """Whether commands of the other wait to be read: what explains his line may be among them."""
-        return self.facts.other_control is not None and self._node.withholds(self.facts.other_control)
+        return self.facts.other_control in self._node.withheld
 
     def _set_state(self, state: str, now: int) -> None:
         self.facts.state = state

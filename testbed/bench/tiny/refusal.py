@@ -42,7 +42,7 @@ def refusal() -> Iterator[Row]:
     yield _dropped(network, "want vectors for what was sent", [make_want(state, 0, [1, 1])[0]], "asked again")
     claim = make_claim(set_demultiplexer(contract.control_set), Claim(2, min(keys), max(keys), state))
     yield _dropped(network, "claims", [claim], "malformed")
-    network.nodes[ISP].withhold(facts.own_control)
+    network.nodes[ISP].withheld.add(facts.own_control)
     yield _dropped(network, "entries of a feed that is withheld", of_expected, "withheld")
 
 

@@ -65,7 +65,7 @@ class RateGate(Gate):
 
     def close(self, feed: bytes, due: int | None = None) -> None:
         """Read a feed no further before a time, ns; None if `open` will say when."""
-        self._node.withhold(feed)
+        self._node.withheld.add(feed)
         if due is not None:
             self._due.set(feed, due)
 
