@@ -1,4 +1,4 @@
-"""The entry of a classic Interest, as packets show it; the rules are in analysis/pit/model.py."""
+"""The PIT entry of a classic Interest, derived from packets. The rules are in analysis/pit/model.py."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from analysis.pit.entry import Entry, Ledger, Message
 RECORD_BYTES = 16
 """State of a record: face 4, nonce 4, expiry 8 bytes."""
 PROMPT_NS = 100_000
-"""An Interest that goes out so soon after one has come in is taken for a strategy's probe for that one."""
+"""An Interest sent within this time after one was received counts as a strategy's probe for it, ns."""
 
 
 class _InRecord(NamedTuple):
@@ -30,12 +30,12 @@ Key = tuple[str, bool, bool]
 
 
 def key_of(message: Message) -> Key:
-    """Return the key of the entry that a classic Interest makes."""
+    """Return the key of a classic Interest's entry."""
     return message.name, bool(message.can_be_prefix), bool(message.must_be_fresh)
 
 
 class ClassicEntry(Entry):
-    """The entry of a classic Interest."""
+    """The PIT entry of a classic Interest."""
 
     kind = "classic"
 
@@ -45,22 +45,27 @@ class ClassicEntry(Entry):
         self.expiry = 0
         self.in_records: dict[str, _InRecord] = {}
         self.out_records: dict[str, _OutRecord] = {}
-        self.lets_pass = False  # there has been a persistent Interest
-        self.own_persistent_expiry = 0  # of a local application's persistent Interest
-        self.own_expiry = 0  # of a local application's other Interest
-        self._before = (-1, "", _NOBODY, 0)  # the last Interest in: time, interface; what stood there before
+        self.lets_pass = False  # a persistent Interest was seen
+        self.own_persistent_expiry = 0  # expiry of a local application's persistent Interest
+        self.own_expiry = 0  # expiry of a local application's other Interest
+        self._before = (
+            -1,
+            "",
+            _NOBODY,
+            0,
+        )  # the last Interest received: time, interface, previous record and expiry
 
     def held(self) -> tuple[int, int, int]:
-        """Return what the entry stands for now."""
+        """Return the entry's bytes, ranges and credit."""
         records = len(self.in_records) + len(self.out_records)
         return (self.name_length + RECORD_BYTES * records if records else 0), 0, 0
 
     def expire(self, now: int) -> bool:
-        """Tell whether the entry has expired."""
+        """Return whether the entry has expired."""
         return self.expiry <= now
 
-    def come_in(self, message: Message) -> None:
-        """Make the in-record for an Interest."""
+    def receive_interest(self, message: Message) -> None:
+        """Make the in-record of an Interest."""
         interface, expiry = message.interface, message.expiry
         self.interests_in += 1
         self.downstreams.add(interface)
@@ -68,8 +73,8 @@ class ClassicEntry(Entry):
         self.in_records[interface] = _InRecord(message.nonce, expiry, bool(message.is_persistent))
         self.expiry = max(self.expiry, expiry)
 
-    def go_out(self, message: Message) -> None:
-        """Make the out-record for an Interest."""
+    def send_interest(self, message: Message) -> None:
+        """Make the out-record of an Interest."""
         self.interests_out += 1
         self.upstreams.add(message.interface)
         if self._is_own(message) and not self._is_probe(message):
@@ -77,8 +82,8 @@ class ClassicEntry(Entry):
         self.out_records[message.interface] = _OutRecord(message.nonce)
         self.expiry = max(self.expiry, message.expiry)
 
-    def passed_in(self, message: Message) -> bool:
-        """Let Data in; return whether nobody waits for more."""
+    def receive_data(self, message: Message) -> bool:
+        """Process received Data; return whether the entry is done."""
         self.items_in += 1
         is_over = not self.lets_pass or self.satisfied(message.time)
         if is_over:
@@ -89,8 +94,8 @@ class ClassicEntry(Entry):
             self._ledger.change(message.time, 0, 0, 0, 0, 1)
         return is_over
 
-    def passed_out(self, message: Message) -> bool:
-        """Let Data out that have not come in; return whether nobody waits for more."""
+    def send_data(self, message: Message) -> bool:
+        """Process sent Data that were not received; return whether the entry is done."""
         if self.lets_pass:
             self.items_out += 1
             return self.satisfied(message.time)
@@ -107,7 +112,7 @@ class ClassicEntry(Entry):
         return False
 
     def is_loop(self, message: Message) -> bool:
-        """Tell whether an Interest that comes in has been here before."""
+        """Return whether a received Interest loops."""
         if message.nonce is None:
             return False
         for interface, waiting in self.in_records.items():
@@ -116,7 +121,7 @@ class ClassicEntry(Entry):
         return any(record.nonce == message.nonce for record in self.out_records.values())
 
     def persistent(self, message: Message, is_in: bool) -> None:
-        """Expect a persistent Interest, before its record is made."""
+        """Prepare for a persistent Interest, before its record is made."""
         self.lets_pass = True
         self.in_records = {
             interface: waiting
@@ -127,11 +132,11 @@ class ClassicEntry(Entry):
             self.own_persistent_expiry = message.expiry
 
     def _is_own(self, message: Message) -> bool:
-        """Tell whether an Interest that goes out is a local application's: nobody else has asked so."""
+        """Return whether a sent Interest is a local application's: no downstream has requested it."""
         return all(waiting.nonce != message.nonce for waiting in self.in_records.values())
 
     def satisfied(self, now: int) -> bool:
-        """Let Data pass; return whether nobody waits for more."""
+        """Apply Data to the records; return whether the entry is done."""
         self.own_expiry = 0
         self.in_records = {
             interface: waiting
@@ -140,8 +145,8 @@ class ClassicEntry(Entry):
         }
         return not self.in_records and self.own_persistent_expiry <= now
 
-    def refused_out(self, message: Message) -> bool:
-        """Let a Nack out; return whether it leaves nobody waiting."""
+    def send_nack(self, message: Message) -> bool:
+        """Process a sent Nack; return whether no downstream is left."""
         waiting = self.in_records.get(message.interface)
         if waiting is None or waiting.nonce not in (message.nonce, None):
             return False
@@ -150,8 +155,8 @@ class ClassicEntry(Entry):
             self.expiry = self._before[3]
         return not self.in_records and not self._is_asking(message.time)
 
-    def refused_in(self, message: Message) -> bool:
-        """Let a Nack in; return whether it ends what a local application has asked."""
+    def receive_nack(self, message: Message) -> bool:
+        """Process a received Nack; return whether it ends a local application's Interest."""
         refused = self.out_records.get(message.interface)
         if refused is None or refused.nonce != message.nonce:
             return False
@@ -159,25 +164,25 @@ class ClassicEntry(Entry):
         return not self.in_records and self._is_refused()
 
     def _is_probe(self, message: Message) -> bool:
-        """Tell whether an Interest goes out because of one that has just come in: a strategy's probe."""
+        """Return whether an Interest is a strategy's probe, sent because of one just received."""
         time, interface = self._before[:2]
         return interface in self.in_records and message.time - time <= PROMPT_NS
 
     def _is_at_once(self, message: Message) -> bool:
-        """Tell whether a packet answers an Interest that joined the entry at this moment."""
+        """Return whether a packet answers an Interest that joined the entry at the same time."""
         time, interface, _, expiry = self._before
         return (time, interface) == message[:2] and expiry > 0
 
     def _is_asking(self, now: int) -> bool:
-        """Tell whether a local application's Interest is out, not expired and not refused."""
+        """Return whether a local application's Interest is pending, neither expired nor refused."""
         return self.own_expiry > now and not (self.out_records and self._is_refused())
 
     def _is_refused(self) -> bool:
-        """Tell whether all Interests that went out have been refused."""
+        """Return whether all Interests sent were refused."""
         return all(record.nacked for record in self.out_records.values())
 
-    def lost(self, interface: str, now: int) -> bool:
-        """Forget an interface; return whether nobody waits any more."""
+    def remove_interface(self, interface: str, now: int) -> bool:
+        """Remove an interface; return whether no downstream is left."""
         self.out_records.pop(interface, None)
         was_waiting = self.in_records.pop(interface, None) is not None
         return (

@@ -1,7 +1,7 @@
-"""An entry of the Pending Interest Table as packets show it: what changes it, and what it has come to.
+"""An entry of the Pending Interest Table derived from packets: its state, changes and totals.
 
-The rules are told in analysis/pit/model.py, which finds the entries that a packet concerns; the two kinds of
-entry are in analysis/pit/classic.py and analysis/pit/feed.py.
+The rules are in analysis/pit/model.py, which finds a packet's entries. The two kinds of entry are in
+analysis/pit/classic.py and analysis/pit/feed.py.
 """
 
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from analysis.packet_schema import FOREVER
 
 
 class Message(NamedTuple):
-    """A network-layer packet at one of the node's interfaces, or what a neighbour says of feeds; see
-    analysis.packet_schema.PACKETS for the fields. FeedStates without an item and Hellos have no name."""
+    """A network-layer packet, FeedState or Hello at one of the node's interfaces; fields as in
+    analysis.packet_schema.PACKETS. FeedStates without an item and Hellos have no name."""
 
     time: int
     interface: str
@@ -34,21 +34,21 @@ class Message(NamedTuple):
 
     @property
     def expiry(self) -> int:
-        """When the Interest's lifetime ends, ns."""
+        """End of the Interest's lifetime, ns."""
         assert self.lifetime_ns is not None
         return min(self.time + self.lifetime_ns, FOREVER)
 
     @property
     def asked(self) -> tuple[int, int]:
-        """The first item and the credit of an LLI."""
+        """First item and credit of an LLI."""
         assert self.seq is not None
         assert self.send_credit is not None
         return self.seq, self.send_credit
 
 
 class Step(NamedTuple):
-    """A change of a node's table at `time` (ns): of its entries, their bytes, ranges and credit, and how many
-    classic entries were satisfied by Data that came in, or have expired."""
+    """A change of a node's table at `time` (ns): of entries, bytes, ranges and credit, and the classic
+    entries satisfied by received Data or expired."""
 
     time: int
     entries: int
@@ -60,7 +60,7 @@ class Step(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a table holds: entries, their bytes, ranges of feeds' downstreams, and credit left in them."""
+    """State of a table: entries, bytes, ranges of feeds' downstreams, and their remaining credit."""
 
     entries: int
     bytes: int
@@ -69,11 +69,11 @@ class State(NamedTuple):
 
 
 COUNTED = Step._fields[1:]
-"""What the forwarders count, too: what a table holds, and two sums."""
+"""Fields that forwarders count, too: State's, and two sums."""
 
 
 class Interval(NamedTuple):
-    """An entry that has ended; see analysis.tables.schema.PIT_INTERVALS."""
+    """An ended entry; see analysis.tables.schema.PIT_INTERVALS."""
 
     kind: str
     name: str
@@ -92,7 +92,7 @@ class Interval(NamedTuple):
 
 
 class Ledger:
-    """The changes of one table. Those of one moment make one step; what comes to nothing makes none."""
+    """Changes of one table. Those of one time are one step; steps that change nothing are dropped."""
 
     def __init__(self) -> None:
         self._sums = [0] * 6
@@ -101,7 +101,7 @@ class Ledger:
 
     @property
     def state(self) -> State:
-        """What the table holds now."""
+        """Current state of the table."""
         return State(*self._sums[:4])
 
     def change(self, now: int, *amounts: int) -> None:
@@ -117,11 +117,11 @@ class Ledger:
             sums[place] += amount
 
     def spend(self, credit: int) -> None:
-        """Take note of steps that somebody else tells of, each one credit less."""
+        """Subtract credit whose steps are reported elsewhere."""
         self._sums[3] -= credit
 
     def restart(self, now: int) -> None:
-        """Begin to count anew."""
+        """Reset the counters."""
         self.change(now, 0, 0, 0, 0, -self._sums[4], -self._sums[5])
 
     def take(self) -> list[Step]:
@@ -131,9 +131,9 @@ class Ledger:
 
 
 class Entry:
-    """An open entry and what it has cost so far.
+    """An open entry and its totals so far.
 
-    Its peaks are those of states that lasted: what changes at one moment is one change.
+    Peaks are those of states that lasted: changes of one time are one change.
     """
 
     kind = ""
@@ -154,15 +154,15 @@ class Entry:
         self._peak_bytes = self._peak_credit = 0
 
     def held(self) -> tuple[int, int, int]:
-        """Return what the entry stands for now: bytes, ranges and credit."""
+        """Return the entry's bytes, ranges and credit."""
         raise NotImplementedError
 
     def expire(self, now: int) -> bool:
-        """Drop what has expired; return whether the entry has."""
+        """Remove expired state; return whether the entry has expired."""
         raise NotImplementedError
 
-    def note(self, now: int) -> None:
-        """Take note of what the entry has come to."""
+    def record(self, now: int) -> None:
+        """Record the entry's current state."""
         self._set(now, self.held())
 
     def close(self, now: int, outcome: str) -> Interval:

@@ -1,4 +1,5 @@
-"""The entry of a feed with long-lived Interests, as packets show it: analysis/pit/model.py has the rules."""
+"""The PIT entry of a feed with long-lived Interests, derived from packets. The rules are in
+analysis/pit/model.py."""
 
 from dataclasses import dataclass, field
 from typing import cast
@@ -16,27 +17,27 @@ RANGE_BYTES = 28
 """State of a range: face 4, next 8, limit 8, expiry 8 bytes."""
 
 MOST_CREDIT = 1 << 53
-"""What is left of a range counts as this if it is more, so that sums stay numbers that tables hold."""
+"""Largest remaining credit counted of a range, so that sums fit the tables' numbers."""
 
 _MOST_MISSING = 1 << 16
-"""A gap of more items than this is taken for a jump: nobody waits for what lies between."""
+"""A larger gap of items is a jump; its items are not awaited."""
 
 _MOST_AGAIN = 64
-"""Items that one LLI can ask for again."""
+"""Most items that one LLI can request again."""
 
 _HEARD_NONCES, _SENT_NONCES = 4, 16
-"""LLIs of a downstream, and of the node, that are remembered."""
+"""LLIs remembered per downstream, and per node."""
 
 
 @dataclass(slots=True)
 class _Range:
-    """What a downstream has granted; `is_told` that there is a source, `again` what it asks for again."""
+    """A downstream's range; `has_source`: it was offered a source, `again`: items requested again."""
 
     next: int
     limit: int
     expiry: int
     lifetime: int
-    is_told: bool = False
+    has_source: bool = False
     again: set[int] = field(default_factory=set)
 
     @property
@@ -44,12 +45,12 @@ class _Range:
         return self.next > self.limit and not self.again
 
     def skip(self, first: int) -> None:
-        """Leave out what lies before an item."""
+        """Skip the items before one."""
         self.next = max(self.next, first)
         self.again = {seq for seq in self.again if seq >= first}
 
     def can_pass(self, seqs: Ints) -> bool:
-        """Tell whether items are the next ones, none is asked for again, and they use nothing up."""
+        """Return whether items are the next ones, none is requested again, and the range is not used up."""
         if self.again or not len(seqs):
             return not self.again
         is_left = self.limit - self.next < MOST_CREDIT - 1 and seqs[-1] < self.limit
@@ -58,7 +59,7 @@ class _Range:
 
 @dataclass(slots=True)
 class _Upstream:
-    """A range asked for; `active` from an LLI until it is spent or expired; `is_offered` a source."""
+    """A range requested upstream; `active` from an LLI until spent or expired; `is_offered`: a source."""
 
     head: int
     limit: int
@@ -78,7 +79,7 @@ class _Upstream:
 
 
 class FeedEntry(Entry):
-    """The entry of a feed."""
+    """The PIT entry of a feed."""
 
     kind = "feed"
 
@@ -88,44 +89,45 @@ class FeedEntry(Entry):
         digits = next(size for size in (1, 2, 4, 8) if message.seq < 1 << 8 * size)
         super().__init__(feed, message.name_length - 2 - digits, message.time, ledger)
         self.ranges: dict[str, _Range] = {}
-        self.asked: dict[str, _Upstream] = {}
+        self.requested: dict[str, _Upstream] = {}
         self.nonces: list[int | None] = []  # of the LLIs sent
-        self.heard: dict[str, list[int | None]] = {}  # of the LLIs that came, by interface
-        self._begins: dict[str, int] = {}  # where the feed begins, as an interface was told
-        self.owed: tuple[int, set[str]] = (0, set())  # the newest item, to whom by classic Interests
+        self.heard: dict[str, list[int | None]] = {}  # of the LLIs received, by interface
+        self._begins: dict[str, int] = {}  # first item of the feed, as announced on an interface
+        # The newest item, and the interfaces whose classic Interests it answers.
+        self.owed: tuple[int, set[str]] = (0, set())
         self._repairs = True
         self._reference: bytes | None = None
 
     @property
     def reference(self) -> bytes:
-        """How Hellos name the feed."""
+        """The feed's reference in Hellos."""
         if self._reference is None:
             self._reference = reference(from_uri(self.name))
         return self._reference
 
     def held(self) -> tuple[int, int, int]:
-        """Return what the entry stands for now."""
+        """Return the entry's bytes, ranges and credit."""
         granted = len(self.ranges)
         credit = 0
         for each in self.ranges.values():
             credit += min(each.limit - each.next + 1, MOST_CREDIT)
-        return self.name_length + RANGE_BYTES * (granted + len(self.asked)), granted, credit
+        return self.name_length + RANGE_BYTES * (granted + len(self.requested)), granted, credit
 
     def expire(self, now: int) -> bool:
-        """Drop ranges that have expired; return whether the entry has."""
+        """Remove expired ranges; return whether the entry has expired."""
         for interface in [i for i, granted in self.ranges.items() if granted.expiry <= now]:
             del self.ranges[interface]
-        for up in self.asked.values():
+        for up in self.requested.values():
             if up.expiry <= now:
                 up.active = False
         return self.is_idle()
 
     def is_idle(self) -> bool:
-        """Tell whether nobody waits."""
-        return not self.ranges and not any(up.active for up in self.asked.values())
+        """Return whether no downstream or upstream range is pending."""
+        return not self.ranges and not any(up.active for up in self.requested.values())
 
-    def lli_in(self, message: Message) -> None:
-        """Let an LLI in."""
+    def receive_lli(self, message: Message) -> None:
+        """Process a received LLI."""
         first, credit = message.asked
         last = first + credit - 1
         has_nonce = message.nonce is not None
@@ -158,19 +160,19 @@ class FeedEntry(Entry):
             again = granted.again.union(range(max(first, last - _MOST_AGAIN + 1), last + 1))
             granted.again = set(sorted(again)[-_MOST_AGAIN:])
 
-    def lli_out(self, message: Message) -> None:
-        """Let an LLI out."""
+    def send_lli(self, message: Message) -> None:
+        """Process a sent LLI."""
         first, credit = message.asked
         last = first + credit - 1
         self.interests_out += 1
         self.upstreams.add(message.interface)
         self.nonces = [*self.nonces[1 - _SENT_NONCES :], message.nonce]
-        up = self.asked.get(message.interface)
+        up = self.requested.get(message.interface)
         if credit == 0:
-            self.asked.pop(message.interface, None)
+            self.requested.pop(message.interface, None)
         elif up is None:
             lifetime = message.expiry - message.time
-            self.asked[message.interface] = _Upstream(first, last, message.expiry, lifetime)
+            self.requested[message.interface] = _Upstream(first, last, message.expiry, lifetime)
         else:
             self.renewals += up.active and last >= up.limit
             if first > up.limit or (first < up.head and last >= up.limit):
@@ -181,41 +183,41 @@ class FeedEntry(Entry):
             up.lifetime = message.expiry - message.time
             up.active = True
 
-    def refused(self, message: Message) -> None:
-        """Let a Nack in."""
+    def receive_nack(self, message: Message) -> None:
+        """Process a received Nack."""
         if message.nonce in self.nonces:
-            self.lost(message.interface)
+            self.remove_interface(message.interface)
 
-    def lost(self, interface: str) -> None:
-        """Forget what was asked there."""
-        self.asked.pop(interface, None)
+    def remove_interface(self, interface: str) -> None:
+        """Remove the upstream range of an interface."""
+        self.requested.pop(interface, None)
 
-    def state_in(self, message: Message) -> None:
-        """Let a FeedState in."""
-        up = self.asked.get(message.interface)
+    def receive_state(self, message: Message) -> None:
+        """Process a received FeedState."""
+        up = self.requested.get(message.interface)
         if up is not None:
             up.is_offered = message.evidence is not None
 
-    def state_out(self, message: Message) -> None:
-        """Let a FeedState out."""
+    def send_state(self, message: Message) -> None:
+        """Process a sent FeedState."""
         granted = self.ranges.get(message.interface)
         if granted is not None:
-            granted.is_told = message.evidence is not None
-            self._begin(message.interface, granted, message.feed_first or 0)
+            granted.has_source = message.evidence is not None
+            self._skip_before(message.interface, granted, message.feed_first or 0)
 
-    def _begin(self, interface: str, granted: _Range, first: int) -> None:
-        """Leave out what nobody has, the first time that it is told."""
+    def _skip_before(self, interface: str, granted: _Range, first: int) -> None:
+        """Skip the items that no node has, at their first announcement."""
         if first > self._begins.get(interface, 0):
             self._begins[interface] = first
             granted.skip(first)
             self._drop_if_used_up(interface, granted)
 
-    def hello(self, interface: str, change: Change, now: int) -> None:
-        """Let a Hello pass."""
-        granted, up = self.ranges.get(interface), self.asked.get(interface)
+    def process_hello(self, interface: str, change: Change, now: int) -> None:
+        """Process a Hello."""
+        granted, up = self.ranges.get(interface), self.requested.get(interface)
         if granted is not None:
-            granted.is_told = change.told.get(self.reference, granted.is_told)
-            if change.renews and granted.is_told:
+            granted.has_source = change.sourced.get(self.reference, granted.has_source)
+            if change.renews and granted.has_source:
                 granted.expiry = max(granted.expiry, min(now + granted.lifetime, FOREVER))
             if change.drops or self.reference in change.dropped:
                 del self.ranges[interface]
@@ -224,12 +226,12 @@ class FeedEntry(Entry):
             if change.renews_upstream and up.is_offered:
                 up.expiry = max(up.expiry, min(now + up.lifetime, FOREVER))
             if change.drops_upstream:
-                self.lost(interface)
+                self.remove_interface(interface)
 
-    def item_in(self, interface: str, seq: int, *, has_evidence: bool = False) -> None:
-        """Let an item in."""
+    def receive_item(self, interface: str, seq: int, *, has_evidence: bool = False) -> None:
+        """Process a received item."""
         self.items_in += 1
-        for where, up in self.asked.items():
+        for where, up in self.requested.items():
             up.is_offered |= has_evidence and where == interface
             if seq > up.limit:
                 continue
@@ -240,47 +242,48 @@ class FeedEntry(Entry):
                 up.head = seq + 1
             up.settle()
         granted = self.ranges.get(interface)
-        if granted is not None and granted.next == seq:  # who has sent it has it
+        if granted is not None and granted.next == seq:  # the sender has the item
             granted.skip(seq + 1)
             self._drop_if_used_up(interface, granted)
 
-    def forked(self, seq: int) -> None:
-        """Let the proof of a fork pass."""
-        for up in self.asked.values():
+    def process_proof(self, seq: int) -> None:
+        """Process the proof of a fork."""
+        for up in self.requested.values():
             up.limit = min(up.limit, seq - 1)
             up.missing = {lost for lost in up.missing if lost < seq}
             up.settle()
 
-    def item_out(self, interface: str, seq: int, *, has_evidence: bool = False) -> None:
-        """Let an item out."""
+    def send_item(self, interface: str, seq: int, *, has_evidence: bool = False) -> None:
+        """Process a sent item."""
         self.items_out += 1
         granted = self.ranges.get(interface)
         if granted is None:
             return
-        granted.is_told |= has_evidence
+        granted.has_source |= has_evidence
         if seq in granted.again:
             granted.again.discard(seq)
         elif granted.next <= seq <= granted.limit:
             if seq > granted.next:
-                self._leave_repairs()
+                self._cancel_repairs()
             granted.next = seq + 1
         self._drop_if_used_up(interface, granted)
 
     def owes(self, interface: str, seq: int) -> bool:
-        """Tell whether an item out answers a classic Interest that has been satisfied by the same item in."""
+        """Return whether a sent item answers a classic Interest that the same item, received, has
+        satisfied."""
         newest, interfaces = self.owed
         is_owed = seq == newest and interface in interfaces
         interfaces -= {interface} if is_owed else set()
         return is_owed
 
-    def answer_out(self, interface: str, seq: int, *, has_evidence: bool = False) -> None:
-        """Let an item out that answers a classic Interest."""
+    def send_answer(self, interface: str, seq: int, *, has_evidence: bool = False) -> None:
+        """Process a sent item that answers a classic Interest."""
         self.items_out += 1
 
-    def _leave_repairs(self) -> None:
-        """Leave it to the consumer to repair."""
+    def _cancel_repairs(self) -> None:
+        """Leave repairs to the consumer."""
         self._repairs = False
-        for up in self.asked.values():
+        for up in self.requested.values():
             up.missing.clear()
             up.settle()
 
@@ -290,24 +293,24 @@ class FeedEntry(Entry):
 
     @property
     def next_expiry(self) -> int:
-        """When time may change something, ns."""
+        """Time of the next expiry, ns."""
         ends = [granted.expiry for granted in self.ranges.values()]
-        ends += [up.expiry for up in self.asked.values() if up.active]
+        ends += [up.expiry for up in self.requested.values() if up.active]
         return min(ends, default=FOREVER)
 
-    def pass_items(
+    def process_items(
         self, times: Ints, is_in: Flags, interfaces: Ints, seqs: Ints, evident: Flags, names: list[str | None]
     ) -> Ints | None:
-        """Let items pass all at once if they are the next ones, each way, and use nothing up.
+        """Process items at once if they are the next ones in each direction and use no range up.
 
-        `interfaces` are places in `names`; `evident` items bring evidence. Returns the times at which credit
-        was used, one for each item of it; None, and nothing has changed, if the items are not like that, or
-        if time intervenes.
+        `interfaces` are indices into `names`; `evident` items carry evidence. Returns the times at which
+        credit was used, one for each; None, with no change, if the items do not qualify or an expiry
+        intervenes.
         """
         if times[-1] >= self.next_expiry:
             return None
         came = seqs[is_in]
-        waiting = [up for up in self.asked.values() if not up.is_spent]
+        waiting = [up for up in self.requested.values() if not up.is_spent]
         for up in waiting if len(came) else ():
             if up.missing or came[-1] >= up.limit or not _follow(came, up.head):
                 return None
@@ -326,11 +329,11 @@ class FeedEntry(Entry):
                 moved.append((granted, int(sent[-1]) + 1, bool(evident[mine].any())))
         for up in waiting if len(came) else ():
             up.head = int(came[-1]) + 1
-        for granted, after, is_told in moved:
+        for granted, after, has_source in moved:
             granted.next = after
-            granted.is_told |= is_told
+            granted.has_source |= has_source
         for place in np.unique(interfaces[is_in & evident]).tolist():
-            offering = self.asked.get(cast(str, names[place]))
+            offering = self.requested.get(cast(str, names[place]))
             if offering is not None:
                 offering.is_offered = True
         self.items_in += int(is_in.sum())
@@ -341,7 +344,7 @@ class FeedEntry(Entry):
         return spent
 
     def _spend(self, times: Ints) -> None:
-        """Let credit be used, one at each of some times."""
+        """Use credit, one at each of some times."""
         size, ranges, credit = self._held
         lasting = np.flatnonzero(times > self._since)
         if len(lasting):
@@ -352,5 +355,5 @@ class FeedEntry(Entry):
 
 
 def _follow(seqs: Ints, first: int) -> bool:
-    """Tell whether items follow each other from a first one."""
+    """Return whether items are consecutive from a first one."""
     return bool(seqs[0] == first and (np.diff(seqs) == 1).all())

@@ -1,4 +1,4 @@
-"""What a Hello does to a table of feeds, apart from each feed's own: analysis/pit/model.py has the rules."""
+"""Effects of a Hello on all feeds of a link. The rules are in analysis/pit/model.py."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -9,14 +9,13 @@ from forwarder.wire.tlv import MalformedPacket
 
 
 class Change(NamedTuple):
-    """What a Hello changes of the feeds at one interface.
+    """Changes by a Hello of the feeds at one interface.
 
     Attributes:
-        renews, renews_upstream: ranges whose downstream has been told of a source, or upstream ranges that
-            have been offered one, last for another lifetime.
-        drops, drops_upstream: all ranges, or all upstream ranges, are given up.
-        dropped: references of feeds whose downstream gives up its range.
-        told, offered: whether a downstream is told of a source, or an upstream offers one, by reference.
+        renews, renews_upstream: renew ranges whose downstream has a source, or offered upstream ranges.
+        drops, drops_upstream: drop all ranges, or all upstream ranges.
+        dropped: references of feeds whose downstream drops its range.
+        sourced, offered: whether a downstream, or an upstream range, has a source, by reference.
     """
 
     renews: bool
@@ -24,18 +23,18 @@ class Change(NamedTuple):
     drops: bool
     drops_upstream: bool
     dropped: frozenset[bytes]
-    told: dict[bytes, bool]
+    sourced: dict[bytes, bool]
     offered: dict[bytes, bool]
 
 
 class Hellos:
-    """The Hellos at a node's interfaces: which of them ask for a renewal that is not yet granted."""
+    """The Hellos at a node's interfaces, and the renewals requested but not yet granted."""
 
     def __init__(self) -> None:
         self._asked: dict[tuple[str, bool], tuple[int, bytes]] = {}
 
     def take(self, message: Message, is_in: bool) -> Change | None:
-        """Take in a Hello that comes in, or goes out; return what it changes, None if nothing."""
+        """Process a received or sent Hello; return its changes, None if there are none."""
         hello = _parsed(message.hello or b"")
         if hello is None:
             return None
@@ -61,7 +60,7 @@ class Hellos:
 
 
 def may_change(value: bytes) -> bool:
-    """Tell whether a Hello could change anything; most only show that a link lives."""
+    """Return whether a Hello could change anything; most are keep-alives."""
     hello = _parsed(value)
     if hello is None:
         return False

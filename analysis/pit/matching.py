@@ -1,8 +1,8 @@
-"""Which PIT entries the Data of a window may satisfy; analysis/pit/model.py has the rules.
+"""PIT entries that the Data of a window may satisfy. The rules are in analysis/pit/model.py.
 
-A classic entry's key is a number here: that of its name in the window, and two bits for CanBePrefix and
-MustBeFresh. numpy looks for prefixes, since every component of every Data's name ends one, and a forwarder
-may be asked with CanBePrefix for all that it passes on: name by name in Python this took most of the time.
+A classic entry's key is a number here: its name's in the window, and two bits for CanBePrefix and
+MustBeFresh. numpy looks prefixes up, since each component of a Data's name ends one: in a Python loop over
+names this took most of the time.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from captures.formats.records import Flags, Ints
 
 CAN_BE_PREFIX, MUST_BE_FRESH = 2, 1
 KEYS = 4
-"""Keys of a name."""
+"""Keys per name."""
 
 DIGEST = "/sha256digest="
 
@@ -29,10 +29,10 @@ def keys_of(names: Ints, can_be_prefix: Flags, must_be_fresh: Flags) -> Ints:
 def satisfied(names: pa.Array, of_data: Ints, asked: Flags) -> tuple[Ints, Ints]:
     """Return pairs of a name and a key that Data of that name satisfy, in the order of names.
 
-    `of_data` are the places in `names` that Data have, each once and in order; `asked` tells of each key
-    whether there is an Interest for it. Keys with CanBePrefix are satisfied by their own name, and by each
-    that begins with its components; the others by their name; all that end in an implicit digest by the name
-    before it, since packets do not show a digest.
+    `of_data` are the indices in `names` of Data, ascending and distinct; `asked` is a flag for each key with
+    an Interest. Keys with CanBePrefix are satisfied by names that begin with their components, the others by
+    their own name. A key with an implicit digest is satisfied by the name without it, since packets do not
+    contain digests.
     """
     found = [(of_data, of_data * KEYS + flag) for flag in range(KEYS)]
     prefixes = np.flatnonzero(asked[CAN_BE_PREFIX::KEYS] | asked[CAN_BE_PREFIX | MUST_BE_FRESH :: KEYS])
@@ -54,7 +54,7 @@ def satisfied(names: pa.Array, of_data: Ints, asked: Flags) -> tuple[Ints, Ints]
 
 
 def _below(names: pa.Array, of_data: Ints, prefixes: Ints) -> tuple[Ints, Ints]:
-    """Return pairs of a name of Data and a shorter one out of `prefixes` that its first components are."""
+    """Return pairs of a name of Data and one of `prefixes` that is a proper prefix of it."""
     texts = names.take(pa.array(of_data)).cast(pa.binary())
     offsets = np.frombuffer(texts.buffers()[1], np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
     octets = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
@@ -63,7 +63,7 @@ def _below(names: pa.Array, of_data: Ints, prefixes: Ints) -> tuple[Ints, Ints]:
     length = ends - offsets[data]
     wanted = names.take(pa.array(prefixes)).cast(pa.binary())
     lengths = pc.binary_length(wanted).to_numpy().astype(np.int64)
-    # Most prefixes have a length that no name asked for has: they are not looked up.
+    # Most prefixes have a length that no requested name has: these are not looked up.
     is_length = np.zeros(int(max(length.max(initial=0), lengths.max(initial=0))) + 1, bool)
     is_length[lengths] = True
     is_length[0] = False

@@ -1,4 +1,4 @@
-"""What PIT entries came to: how long they lived, how they ended, and what they spared."""
+"""Outcomes of PIT entries: lifetimes, ends, and aggregated Interests."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -10,23 +10,22 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "max": 1.0}
 
 
 def lasted() -> Column:
-    """Tell of a row of PIT_INTERVALS whether it has a lifetime: whether the entry was there, and ended.
+    """Return whether a row of PIT_INTERVALS has a lifetime: the entry existed and ended.
 
-    What the cache answers at once has no entry, and of one that was open when the packets ended it is not
-    known how long it lived.
+    Data from the cache make no entry; the lifetime of an entry open at the end of the packets is unknown.
     """
     return (F.col("peak_bytes") > 0) & (F.col("outcome") != "open")
 
 
 def lives(pit_intervals: DataFrame, points: int = 200) -> DataFrame:
-    """Return what the entries of each node, and of ALL, came to.
+    """Return statistics of the entries of each node, and of ALL.
 
-    A row has layering, node; entries, lasted (how many lasted()), and how many of them had each of OUTCOMES;
-    aggregated_in and aggregated_out, the Interests that came in for entries that were asked for here and
-    asked for further up, and those that went out for them; renewals; lifetime_p50, lifetime_p95, lifetime_max
-    (ms), and lifetimes_ns, their quantile function at `points` + 1 even steps from 0 to 1.
+    A row has layering, node; entries, lasted (those with lasted()), and their counts by OUTCOMES;
+    aggregated_in and aggregated_out: Interests received for entries that were requested downstream and
+    upstream, and those sent for them; renewals; lifetime_p50, lifetime_p95, lifetime_max (ms), and
+    lifetimes_ns, their quantile function at `points` + 1 even steps from 0 to 1.
 
-    Lifetimes are those of entries that lasted().
+    Lifetimes are those of entries with lasted().
     """
     lifetime = F.when(lasted(), F.col("closed") - F.col("opened"))
     passed_on = (F.col("interests_in") > 0) & (F.col("interests_out") > 0)

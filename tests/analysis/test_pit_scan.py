@@ -365,7 +365,7 @@ def test_runs_of_items_are_not_looked_at_one_by_one(monkeypatch):
     items = [Message(n, "i", "out", "data", f"/f/k1/seq={n}", 9, feed="/f/k1", seq=n) for n in range(1, 60)]
     wanted = followed([granted, *items], None)
     monkeypatch.setattr(pit_model, "_MANY", 1)
-    monkeypatch.setattr(FeedEntry, "item_out", None)
+    monkeypatch.setattr(FeedEntry, "send_item", None)
     assert scanned([granted, *items[:-1]], [], None)[1][58] == [0, 0, 0, -1, 0, 0]
     monkeypatch.undo()
     assert scanned([granted, *items], [20], None) == wanted

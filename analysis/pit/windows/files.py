@@ -1,16 +1,16 @@
-"""PIT reconstruction of captures of any size: Parquet of packets in, Parquet of entries and of changes out.
+"""PIT reconstruction of captures of any size: Parquet of packets in, Parquet of entries and changes out.
 
-Theory of operation. Nodes are independent, so each is a task if its packets are in files of their own; Spark
-hands tasks out, if there is Spark, and no row passes through its JVM. A task reads its files by time
-(analysis/spark/parquet_windows.py). So memory is bounded by a few row groups and by the entries that are
-open, whatever the capture's size, and no file has to be sorted.
+Theory of operation. Nodes are independent, so each is a task if its packets are in files of their own. Spark,
+if present, distributes the tasks; no row passes through its JVM. A task reads its files by time
+(analysis/spark/parquet_windows.py). Memory is bounded by a few row groups and the open entries, whatever the
+capture's size, and no file has to be sorted.
 
-A node with most of the packets is several tasks, which share out its entries by their names
-(analysis/pit/windows/shares.py). Each of them has to read all packets, so it is done where cores would be
-idle. What tasks find is steps of nodes. A second round of tasks, one a run, adds them up to the states of
-each node and of all nodes together, in the same way.
+A node with most of the packets is several tasks, which divide its entries by their names
+(analysis/pit/windows/shares.py). Each of them reads all packets, so this is done where cores would be idle.
+The results of tasks are steps of nodes. A second round of tasks, one per run, sums them to the states of each
+node and of all nodes together.
 
-On several machines, input and output must be on a file system that they share.
+On several machines, input and output must be on a shared file system.
 """
 
 import shutil
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPLIT_ROWS = 1 << 20
-"""Rows from which on a node may be several tasks."""
+"""Rows from which a node may be several tasks."""
 
 INTERVALS_ARROW = pa.schema([field for field in PIT_INTERVALS.arrow if field.name != "layering"])
 OCCUPANCY_ARROW = pa.schema([field for field in PIT_OCCUPANCY.arrow if field.name != "layering"])
@@ -51,9 +51,9 @@ STEPS = pa.schema(
         *((name, pa.int64()) for name in ("time", *DELTAS)),
     ]
 )
-"""Changes of nodes' tables, several of which may be of one time: layering, node, time (ns), and the change of
-each of entries, bytes, ranges and credit, of classic entries satisfied by Data that came in since the node's
-start, and expired since then."""
+"""Changes of nodes' tables, possibly several of one time: layering, node, time (ns), and the change of
+entries, bytes, ranges and credit, of classic entries satisfied by received Data since the node's start, and
+of those expired since then."""
 
 STEPS_ARROW = STEPS.remove(0)
 
@@ -71,15 +71,15 @@ def scan(
 ) -> None:
     """Write `out`/pit_intervals and `out`/pit_occupancy, in directories by layering, from Parquet of packets.
 
-    `packets` is what analysis.spark.to_parquet has written, in directories by layering, perhaps by node and
-    interface, too; of captures with fragments (frag_count > 1), what analysis.tables.reassembly has made of
-    them, written in the same way. Without Spark the work is done here.
+    `packets` was written by analysis.spark.to_parquet, in directories by layering, possibly by node and
+    interface, too; of captures with fragments (frag_count > 1), by analysis.tables.reassembly in the same
+    layout. Without Spark the tasks run in this process.
 
-    `ends` (ns) says until when there may have been packets of a run: by default, until the last one of any of
-    its nodes. `breaks` (analysis.run.context.BREAKS) are restarts and links that go down: what happens before
-    all packets of its time. `keep_steps`: leave STEPS in `out`/pit_steps, too.
+    `ends` (ns) is the end of each run: by default, the last packet of any of its nodes. `breaks`
+    (analysis.run.context.BREAKS) are restarts and links that go down; each precedes all packets of its time.
+    `keep_steps`: write STEPS to `out`/pit_steps, too.
     """
-    packets, out = packets.resolve(), out.resolve()  # tasks work in directories of their own
+    packets, out = packets.resolve(), out.resolve()  # tasks have working directories of their own
     nodes: dict[tuple[str, str | None], list[Group]] = defaultdict(list)
     last: dict[str, int] = {}
     for texts, path in files_in(packets):
@@ -113,7 +113,7 @@ def scan(
 
 
 class Task(NamedTuple):
-    """A share of a node's entries to be followed, or all entries of all nodes of a run (None)."""
+    """A share of a node's entries, or all entries of all nodes of a run (None)."""
 
     run: str
     node: str | None
@@ -121,7 +121,7 @@ class Task(NamedTuple):
 
 
 def tasks_of(nodes: Mapping[tuple[str, str | None], Sequence[Group]], cores: int) -> Iterator[Task]:
-    """Yield what is done at once. More shares of a node than there are cores for it would only read more."""
+    """Yield the parallel tasks. More shares of a node than cores for it would only read more."""
     rows = {key: sum(group.rows for group in groups) for key, groups in nodes.items()}
     for (run, node), count in sorted(rows.items(), key=str):
         fair = round(cores * count / sum(rows.values()))
@@ -131,19 +131,19 @@ def tasks_of(nodes: Mapping[tuple[str, str | None], Sequence[Group]], cores: int
 
 
 def _broken(breaks: pa.Table | None) -> dict[tuple[str, str], pa.Table]:
-    """Return what PitScan takes of the breaks of each run's nodes."""
+    """Return the breaks of each run's nodes, as PitScan takes them."""
     found: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in [] if breaks is None else breaks.to_pylist():
         if row["event"] != "peer-restart":
-            told = {"time": row["time"], "interface": row["interface"], "kind": row["event"]}
-            found[row["layering"], row["node"]].append(told)
+            row_of_break = {"time": row["time"], "interface": row["interface"], "kind": row["event"]}
+            found[row["layering"], row["node"]].append(row_of_break)
     return {place: pa.Table.from_pylist(rows) for place, rows in found.items()}
 
 
 def _followed(
     task: Task, groups: Sequence[Group], broken: Mapping[tuple[str, str], pa.Table], end: int
 ) -> Iterator[list[pa.Table]]:
-    """Yield entries that have ended, and steps."""
+    """Yield ended entries, and steps."""
     models: dict[str, PitScan] = {}
     for window in in_windows(groups, (*COLUMNS, "node"), task.share.kept):
         found = []
@@ -157,7 +157,7 @@ def _followed(
 
 
 def _together(found: Iterable[tuple[str, Ended]]) -> list[pa.Table]:
-    """Return the entries and the steps of some nodes."""
+    """Return the entries and the steps of several nodes."""
     tables: list[list[pa.Table]] = [[INTERVALS_ARROW.empty_table()], [STEPS_ARROW.empty_table()]]
     for node, ended in found:
         for parts, rows in zip(tables, ended, strict=True):
@@ -167,7 +167,7 @@ def _together(found: Iterable[tuple[str, Ended]]) -> list[pa.Table]:
 
 
 def add_up(steps: Path, out: Path, spark: "SparkSession | None" = None) -> None:
-    """Write analysis.tables.schema.PIT_OCCUPANCY of the steps that scan() has found, a task a run."""
+    """Write analysis.tables.schema.PIT_OCCUPANCY of the steps found by scan(), one task per run."""
     steps, out = steps.resolve(), out.resolve()
     shutil.rmtree(out, ignore_errors=True)
     files: dict[str, list[Group]] = defaultdict(list)
@@ -187,8 +187,8 @@ def add_up(steps: Path, out: Path, spark: "SparkSession | None" = None) -> None:
 
 
 def _states(steps: pa.Table, before: dict[str, Ints]) -> pa.Table:
-    """Return the states after some steps, of which none but these are of their times; `before` are the states
-    of nodes, and kept from window to window."""
+    """Return the states after some steps, which are all steps of their times. `before` are the states of
+    nodes; it is kept from window to window."""
     nodes = encoded(steps["node"])
     codes, times = numbers(nodes), steps["time"].to_numpy()
     deltas = np.stack([steps[name].to_numpy() for name in _OF_STATES[2:]])

@@ -1,8 +1,7 @@
-"""What PITs held over time: each state for as long as it lasted, means of that, and curves for drawing.
+"""PIT state over time: each state weighted by its duration, means, and curves for plots.
 
-A mean over samples would be another figure, and one over all nodes could not be had: nodes are sampled at
-different moments. A node's states are taken in windows of ascending times (Levels), right from Parquet of any
-size (scan).
+A mean over samples would differ, and could not be taken over all nodes, which are sampled at different times.
+Levels takes a node's states in windows of ascending times; scan reads them from Parquet of any size.
 """
 
 from collections import defaultdict
@@ -40,8 +39,7 @@ class Levels:
     """A node's states over a run; means are over the time `over`, the run's if it is None.
 
     A curve of the first columns of states, `of`, keeps the first, last, least and greatest of each in `bins`
-    parts of the run. What lies outside the run does not count, but that a curve's first point may be before
-    it.
+    parts of the run. Times outside the run do not count, but a curve's first point may precede it.
     """
 
     def __init__(
@@ -51,10 +49,10 @@ class Levels:
         self._over = over or span
         self._of = tuple(of)
         self._bins = bins
-        # Rounded to whole ns, the parts of a run are alike within 1 ns; of the shortest runs some are empty.
+        # Rounded to ns, the parts of a run are equal within 1 ns; of the shortest runs some are empty.
         steps = np.floor(np.arange(slices + 1) * float(self._end - self._start) / slices).astype(np.int64)
         self._borders: Ints = self._start + steps
-        # What was held up to each border, and to the ends of `over`. Wide enough for the largest state over
+        # Integrals of the state up to each border, and to the ends of `over`; they fit the largest state over
         # the longest run.
         self._sums = np.zeros((slices + 3, len(State._fields)), np.longdouble)
         self._first: int | None = None
@@ -64,7 +62,7 @@ class Levels:
         self._points: list[tuple[Ints, Ints]] = []
 
     def push(self, times: Ints, states: Ints) -> None:
-        """Take rows of State in the order of their times, of which no two are the same."""
+        """Add rows of State in the order of their distinct times."""
         if not len(times):
             return
         within = times <= self._end
@@ -81,8 +79,8 @@ class Levels:
             self._hold(times, np.maximum(times, self._end), states)
 
     def summary(self) -> dict[str, Any] | None:
-        """Return mean and peak of each field of State, and peak_ns, when into the run there were most
-        entries; None if nothing was held in the run."""
+        """Return mean and peak of each field of State, and peak_ns, the time in the run of most entries; None
+        if the table was empty throughout the run."""
         if self._first is None:
             return None
         summary: dict[str, Any] = {"peak_ns": self._peak_ns}
@@ -93,7 +91,7 @@ class Levels:
         return summary
 
     def heat(self) -> Rows:
-        """Return slice and the means of HELD over it; nothing of what is before the node's first entry."""
+        """Return slice and the means of HELD over it, without those before the node's first entry."""
         widths = np.diff(self._borders)
         if self._first is None or self._first >= self._end:
             return []
@@ -106,7 +104,7 @@ class Levels:
         ]
 
     def curve(self) -> list[dict[str, int]]:
-        """Return time and the columns of states: steps such that a line through them looks like all."""
+        """Return time and the columns of states, thinned so that a line through them looks the same."""
         if not self._points:
             return []
         times, states = (np.concatenate(parts) for parts in zip(*self._points, strict=True))
@@ -127,13 +125,13 @@ class Levels:
         if self._first is None:
             self._first = int(begun[0])
         peaks = held.max(axis=0).tolist()
-        if not self._peaks or peaks[0] > self._peaks[0]:  # of equal ones the first
+        if not self._peaks or peaks[0] > self._peaks[0]:  # the first of equal ones
             self._peak_ns = int(begun[np.argmax(held[:, 0])]) - self._start
         self._peaks = [max(pair) for pair in zip(self._peaks or peaks, peaks, strict=True)]
         lasted = (until - begun).astype(np.longdouble)
         so_far = np.zeros((len(begun) + 1, held.shape[1]), np.longdouble)
         np.cumsum(held * lasted[:, None], axis=0, out=so_far[1:])
-        # Up to each border: what was held whole, and the part of the state that the border is in.
+        # Up to each border: the integral over whole states, and the part of the state at the border.
         borders = np.append(self._borders, self._over)
         place = np.searchsorted(begun, borders, "right") - 1
         inside = np.clip(place, 0, None)
@@ -170,7 +168,7 @@ def scan(
     """Return rows of `summary`, `curves` and `heat` of analysis.tables.schema.PIT_OCCUPANCY in directories by
     layering, in the order of runs and nodes: layering, node and Levels'; of heat, no ALL.
 
-    A task a run; memory is bounded by nodes and a window of states.
+    One task per run; memory is bounded by nodes and a window of states.
     """
     occupancy = occupancy.resolve()  # tasks work in directories of their own
     files: dict[str, list[Group]] = defaultdict(list)
@@ -204,7 +202,7 @@ def scan(
 
 
 def with_idle(summary: Rows, nodes: Iterable[tuple[str, str]]) -> Rows:
-    """Return scan()'s summary with a row for each node (layering, name) that held nothing, too."""
+    """Return scan()'s summary with a row for each idle node (layering, name), too."""
     there = {(row["layering"], row["node"]) for row in summary}
     nothing = dict.fromkeys(SUMMARY.names, 0)
     idle = [nothing | {"layering": run, "node": node} for run, node in nodes if (run, node) not in there]

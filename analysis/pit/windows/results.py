@@ -1,4 +1,4 @@
-"""What a window of a node's packets came to, as Arrow tables of entries and of changes."""
+"""Results of a window of a node's packets, as Arrow tables of entries and changes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from analysis.tables.schema import PIT_INTERVALS
 from captures.formats.records import Ints
 
 INTERVALS = pa.schema([PIT_INTERVALS.arrow.field(name) for name in Interval._fields])
-"""Entries, of one node."""
+"""Entries of one node."""
 
 STEPS = pa.schema([(name, pa.int64()) for name in Step._fields])
 """Changes of one node's table."""
@@ -47,11 +47,11 @@ def intervals_of(names: pa.Array, rows: Rows, episodes: Episodes) -> pa.Table:
 
 
 Changes = tuple[Ints, dict[str, Ints]]
-"""Times in order, and what is added then to some fields of a step."""
+"""Ascending times, and the increments of some fields of a step."""
 
 
 def steps_of(rows: Rows, episodes: Episodes) -> Changes:
-    """Return the changes of the table that were not told before."""
+    """Return the changes of the table not yet returned."""
     changes = np.zeros(len(rows.time), np.int64)
     changes[episodes.starts] = episodes.real
     size = np.where(episodes.real[episodes.of_row], episodes.row_bytes, 0)
@@ -60,25 +60,25 @@ def steps_of(rows: Rows, episodes: Episodes) -> Changes:
     last = np.append(episodes.starts, len(rows.time))[1:][by_data] - 1
     changes[last] = -1
     satisfied[last] = episodes.came_in[by_data]
-    # Back in the order of time; what was carried has been told of.
-    told = np.flatnonzero(rows.is_new & (size != 0))
-    told = told[np.argsort(rows.place[told])]
+    # Back in the order of time; changes of carried rows were returned before.
+    reported = np.flatnonzero(rows.is_new & (size != 0))
+    reported = reported[np.argsort(rows.place[reported])]
     expired = np.flatnonzero(episodes.ended & ~episodes.by_data)
     gone = np.ones(len(expired), np.int64)
     none = np.zeros(len(expired), np.int64)
     return (
-        np.concatenate([rows.time[told], episodes.closed[expired]]),
+        np.concatenate([rows.time[reported], episodes.closed[expired]]),
         {
-            "entries": np.concatenate([changes[told], -gone]),
-            "bytes": np.concatenate([size[told], -episodes.bytes[expired]]),
-            "satisfied": np.concatenate([satisfied[told], none]),
-            "expired": np.concatenate([np.zeros(len(told), np.int64), gone]),
+            "entries": np.concatenate([changes[reported], -gone]),
+            "bytes": np.concatenate([size[reported], -episodes.bytes[expired]]),
+            "satisfied": np.concatenate([satisfied[reported], none]),
+            "expired": np.concatenate([np.zeros(len(reported), np.int64), gone]),
         },
     )
 
 
 def merged(parts: Sequence[Changes]) -> pa.Table:
-    """Return STEPS from changes: one a moment, those that come to nothing left out."""
+    """Return STEPS from changes: one per time, without those that change nothing."""
     times = np.concatenate([part[0] for part in parts])
     if not len(times):
         return STEPS.empty_table()
@@ -98,7 +98,7 @@ def merged(parts: Sequence[Changes]) -> pa.Table:
 
 
 def columns_of(steps: Sequence[Step]) -> Changes:
-    """Return the careful model's steps."""
+    """Return the model's steps as columns."""
     if not steps:
         return np.zeros(0, np.int64), {}
     times, *fields = (np.array(values, np.int64) for values in zip(*steps, strict=True))
@@ -106,7 +106,7 @@ def columns_of(steps: Sequence[Step]) -> Changes:
 
 
 def table_of(rows: Sequence[Interval] | Sequence[Step], schema: pa.Schema) -> pa.Table:
-    """Return the careful model's tuples as a table."""
+    """Return the model's tuples as a table."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     return pa.Table.from_arrays(
         [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)], schema=schema

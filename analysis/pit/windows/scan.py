@@ -1,16 +1,14 @@
-"""A node's PIT from its packets, a window at a time: what analysis/pit/model.py does packet by packet.
+"""A node's PIT from its packets, a window at a time: a vectorised analysis/pit/model.py.
 
-Theory of operation. Classic entries of different keys are independent, and almost all of them are plain:
-Interests, and then Data or nothing. These are cut out of a window by numpy (analysis/pit/windows/vector.py),
-once it has found which Data may satisfy which of them (analysis/pit/matching.py). Whatever is unusual goes to
-the
-careful model, key by key and in order of time: Nacks, persistent Interests, loops; so do LLIs and the items
-of feeds that have them. There is one opinion on what is odd; tests/analysis/test_pit_scan.py holds both
-against each other.
+Theory of operation. Classic entries of different keys are independent, and almost all are plain: Interests,
+then Data or nothing. numpy cuts these out of a window (analysis/pit/windows/vector.py), after finding the
+Data that may satisfy them (analysis/pit/matching.py). The rest goes to the careful model, key by key and in
+order of time: Nacks, persistent Interests, loops, LLIs, and the items of feeds with LLIs.
+tests/analysis/test_pit_scan.py checks both against each other.
 
-Plain entries that are open when a window ends are carried to the next one as rows. If then something unusual
-happens to such a key, the model is shown the rows again, and says nothing new about what was before. So
-memory is bounded by a window and the entries that are open.
+Plain entries open at a window's end are carried to the next one as rows. If something unusual then happens to
+such a key, the rows are replayed to the model, whose results for them are dropped. Memory is bounded by a
+window and the open entries.
 """
 
 from collections.abc import Sequence
@@ -38,18 +36,18 @@ from captures.formats.records import Ints
 
 
 class Ended(NamedTuple):
-    """Entries that have ended, as INTERVALS, and changes of the table in order of time, as STEPS."""
+    """Ended entries, as INTERVALS, and changes of the table in order of time, as STEPS."""
 
     intervals: pa.Table
     steps: pa.Table
 
 
 class PitScan:
-    """The PIT of one node, told from windows of its packets.
+    """The PIT of one node, derived from windows of its packets.
 
-    push() takes the next window, a table of COLUMNS in order of (time, frame) that begins where the one
-    before has ended; finish() ends the table. Both return what has ended by then. `breaks` are restarts and
-    links that go down: a table of time, interface and kind.
+    push() takes the next window, a table of COLUMNS in order of (time, frame) that begins at the end of the
+    one before; finish() ends the table. Both return what has ended by then. `breaks` are restarts and links
+    that go down: a table of time, interface and kind.
     """
 
     def __init__(self, breaks: pa.Table | None = None) -> None:
@@ -62,7 +60,7 @@ class PitScan:
         self._counted = {"satisfied": 0, "expired": 0}  # plain entries, since the node's start
 
     def push(self, window: pa.Table) -> Ended:
-        """Take the next window."""
+        """Process the next window."""
         if not len(window):
             return self._take()
         self._last = window["time"][-1].as_py()
@@ -70,14 +68,14 @@ class PitScan:
         if self._held is not None:
             window = pa.concat_tables([self._held, window])
         times = window["time"].to_numpy()
-        # What else happens at the last moment may come with the next window.
+        # Packets of the last time may continue in the next window.
         whole = int(np.searchsorted(times, self._last))
         self._held = window.slice(whole)
         self._process(window.slice(0, whole), times[:whole], self._last - 1)
         return self._take()
 
     def finish(self, end: int | None = None) -> Ended:
-        """End the table at `end` (ns), with the last packet if that is later or None."""
+        """End the table at `end` (ns), with the last packet if that is later or `end` is None."""
         if self._held is not None and self._last is not None:
             end = max(self._last, self._last if end is None else end)
             self._process(self._held, self._held["time"].to_numpy(), end)
@@ -89,8 +87,8 @@ class PitScan:
         return self._take()
 
     def _process(self, rows: pa.Table, times: Ints, until: int) -> None:
-        """Take the next rows, up to and including the time `until`."""
-        # A Hello concerns all feeds of its link: what happens at its moment is looked at in order.
+        """Process the next rows, up to and including the time `until`."""
+        # A Hello concerns all feeds of its link: packets of its time are processed in order.
         greeted = np.unique(times[rows["hello"].is_valid().to_numpy()])
         broken = [row["time"] for row in self._breaks if row["time"] <= until]
         place = 0
@@ -105,7 +103,7 @@ class PitScan:
         self._take_many(rows.slice(place), times[place:], until)
 
     def _take_many(self, rows: pa.Table, times: Ints, until: int) -> None:
-        """Take rows, no more than MOST_ROWS at a time."""
+        """Process rows, at most MOST_ROWS at a time."""
         place = 0
         while len(rows) - place > MOST_ROWS:
             stop = int(np.searchsorted(times, times[place + MOST_ROWS - 1]))
@@ -127,19 +125,19 @@ class PitScan:
                 )
 
     def _restart(self, now: int) -> None:
-        """Begin to count anew, as the model does for what it has counted."""
+        """Reset the counters, as the model does with its own."""
         anew = {name: np.array([-count]) for name, count in self._counted.items()}
         self._counted = dict.fromkeys(self._counted, 0)
         self._parts.append(Ended(INTERVALS.empty_table(), merged([(np.array([now]), anew)])))
 
     def _to_model(self) -> None:
-        """Give all entries that are open to the model."""
+        """Pass all open entries to the model."""
         if self._carried is not None:
             self._replay(self._carried)
             self._carried = None
 
     def _replay(self, rows: pa.Table) -> None:
-        """Show the model what has been told of already."""
+        """Replay reported rows to the model."""
         if len(rows):
             for message in messages(rows):
                 self._model.receive(message)
@@ -199,8 +197,8 @@ class PitScan:
             self._parts.append(found)
 
     def _follow_feeds(self, window: Window, rows: Ints, ended: list[Interval]) -> Ints:
-        """Show the model rows that concern feeds only, in order of feed; return when credit was used, by each
-        item of those that it took together."""
+        """Pass rows that concern feeds only to the model, in order of feed; return the times at which the
+        items processed together used credit."""
         spent = [rows[:0]]
         feed, is_item = window.feed(rows), window.is_item(rows)
         differs = (feed[1:] != feed[:-1]) | ~is_item[1:] | ~is_item[:-1]
@@ -217,7 +215,7 @@ class PitScan:
 
 
 def _without_greetings(rows: pa.Table) -> pa.Table:
-    """Leave out the Hellos that change nothing."""
+    """Drop the Hellos that change nothing."""
     places = np.flatnonzero(rows["hello"].is_valid().to_numpy())
     if not len(places):
         return rows

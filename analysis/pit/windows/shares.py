@@ -1,7 +1,7 @@
-"""Shares of a node's PIT: entries do not touch each other, so several tasks may follow one node.
+"""Shares of a node's PIT: entries are independent, so several tasks may follow one node.
 
-Every task reads all packets of the node and keeps those that concern its share. Names are numbered by their
-checksums, which are the same in every process.
+Every task reads all packets of the node and keeps those of its share. Names are numbered by their checksums,
+which are equal in all processes.
 """
 
 from typing import NamedTuple
@@ -20,20 +20,20 @@ _DIGEST = DIGEST.encode()
 
 
 class Share(NamedTuple):
-    """One of `of` parts of a node's entries, the one with a number. `has_prefixes`: whether the node may be
-    asked with CanBePrefix, so that Data of any name may concern any part."""
+    """One of `of` shares of a node's entries. `has_prefixes`: Interests with CanBePrefix are possible, so
+    that Data of any name may concern any share."""
 
     number: int = 0
     of: int = 1
     has_prefixes: bool = True
 
     def kept(self, packets: pa.Table) -> pa.Table:
-        """Return the rows that this part is told by.
+        """Return the rows that concern this share.
 
-        An Interest and its Nack concern the entry of their name, but with that of their feed if it is an
-        item's: an item that answers one was not pushed. An LLI and its Nack concern that of their
-        feed. Data concern that of their name, in which an implicit digest does not count, and that
-        of their feed. Proofs of forks are kept. A FeedState concerns its feed, a Hello any.
+        An Interest and its Nack concern the entry of their name, but that of their feed if it is an item's:
+        an item that answers one was not pushed. An LLI and its Nack concern their feed's. Data concern the
+        entry of their name without an implicit digest, and that of their feed. Proofs of forks are kept. A
+        FeedState concerns its feed, a Hello any.
         """
         if self.of == 1:
             return packets
@@ -53,7 +53,7 @@ class Share(NamedTuple):
         return packets.filter(pa.array(of_link | np.where(about_feed, of_feed, keeps)))
 
     def _has(self, texts: pa.DictionaryArray, asked: Flags) -> Flags:
-        """Tell which of the rows asked for have a text with this part's number."""
+        """Return which of the selected rows have a text of this share."""
         codes = numbers(texts)
         used = np.zeros(len(texts.dictionary) + 1, bool)
         used[codes[asked]] = True

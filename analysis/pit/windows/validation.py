@@ -1,4 +1,4 @@
-"""Do the packets tell the truth? PIT state derived from packets, beside what the forwarders counted."""
+"""Validation of the PIT state derived from packets against the forwarders' counters."""
 
 from functools import reduce
 
@@ -17,9 +17,9 @@ _NODE = ("layering", "node")
 def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFrame:
     """Return the state of each node at given times, from analysis.pit.windows.files.STEPS.
 
-    `times` has layering, node, time (ns). To these columns are added entries, bytes, ranges, credit,
-    satisfied and expired, and for each with _low and _high: the least and the most within `slack_ns` of the
-    time, for clocks and packets in flight.
+    `times` has layering, node, time (ns). Added are entries, bytes, ranges, credit, satisfied and expired,
+    and each with _low and _high: the least and the greatest within `slack_ns` of the time, for clocks and
+    packets in flight.
     """
     asked = times.select(*_NODE, "time").distinct()
     nothing = [F.lit(0).cast("long").alias(name) for name in DELTAS]
@@ -27,7 +27,7 @@ def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFr
         asked.select("*", *nothing, F.lit(True))
     )
     if slack_ns:
-        # A second mark, `slack_ns` earlier, holds the state with which the time around a sample begins.
+        # A second mark, `slack_ns` earlier, has the state at the beginning of the interval around a sample.
         earlier = asked.withColumn("time", F.col("time") - slack_ns)
         rows = rows.union(earlier.select("*", *nothing, F.lit(False)))
     by_time = Window.partitionBy(*_NODE).orderBy("time")
@@ -49,19 +49,17 @@ def samples(pit_steps: DataFrame, times: DataFrame, slack_ns: int = 0) -> DataFr
 def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
     """Set the derived state beside the forwarders' own counters, sample by sample.
 
-    `pit_samples` is samples(); `counters` has layering, node, time (ns), pit_entries,
-    pit_bytes, pit_ranges, pit_credit, pit_satisfied and pit_expired, null where a forwarder has not counted.
-    Samples of which nothing was counted, as of a forwarder that is not feednet's, are left out.
-    Returns layering, node, time, for each of these derived_ and counted_, and `agrees`: whether what the
-    table holds (entries, bytes, ranges, credit) lies between the least and the most that samples() allows.
-    Satisfied and expired are sums: where clocks are real, a packet that comes in the moment in which an entry
-    expires leaves them apart for the rest of the run, so they are shown and do not count for `agrees`.
+    `pit_samples` is samples(); `counters` has layering, node, time (ns), pit_entries, pit_bytes, pit_ranges,
+    pit_credit, pit_satisfied and pit_expired, null where not counted. Samples without any counter, such as a
+    foreign forwarder's, are left out. Returns layering, node, time, each of these as derived_ and counted_,
+    and `agrees`: whether entries, bytes, ranges and credit lie within the bounds of samples(). Satisfied and
+    expired are sums: with real clocks, a packet received at an entry's expiry makes them differ for the rest
+    of the run, so they do not count for `agrees`.
 
-    Both sides count faces to the network only. Satisfied and expired are counted from the node's start, and
-    are not the forwarder's counters of the same name: those count Interests between applications of a node,
-    too, which no packet shows, and do not count what the cache answers, which on the wire looks like the
-    answer of an application. So what is compared is entries that Data from the network have ended, and
-    entries that have expired with a record of a face to the network; of feeds, none.
+    Both sides count network faces only. Satisfied and expired are counted from the node's start. They are not
+    the forwarder's counters of the same name, which include Interests between applications of a node and
+    exclude answers of the cache. Compared are entries ended by Data from the network, and expired entries
+    with a record of a network face; none of feeds.
     """
     counted = counters.select([*_KEY, *(f"pit_{what}" for what in COUNTED)])
     both = pit_samples.join(counted, _KEY, join_type="inner").sort_by([(key, "ascending") for key in _KEY])
@@ -81,7 +79,7 @@ def truth(pit_samples: pa.Table, counters: pa.Table) -> pa.Table:
 
 def truth_summary(pit_truth: pa.Table) -> pa.Table:
     """Return for each layering: samples, exact (all equal), agreeing, and the largest differences,
-    max_entries_difference and so on (null where nothing was counted)."""
+    max_entries_difference and so on (null where not counted)."""
     apart = {
         f"max_{what}_difference": pc.abs(
             pc.subtract(pit_truth[f"derived_{what}"], pit_truth[f"counted_{what}"])
@@ -103,5 +101,5 @@ def truth_summary(pit_truth: pa.Table) -> pa.Table:
 
 
 def _all(facts: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Tell where all of some facts hold, as far as they are known."""
+    """Return whether all known facts are true."""
     return reduce(pc.and_, (pc.fill_null(fact, True) for fact in facts))

@@ -1,14 +1,14 @@
-"""Plain classic PIT entries, for all rows of a window at once by numpy; analysis/pit/model.py has the rules.
+"""Plain classic PIT entries, for all rows of a window at once by numpy. The rules are in
+analysis/pit/model.py.
 
-Theory of operation. Entries of different keys do not touch each other, and no state outlives an entry. So
-rows are put in the order of their keys, and within each in that of time, and cut into episodes: Interests,
-each before those before it have expired, and the Data that end them, if any do. What an episode comes to is
-sums over its rows. Data are rows of each key that they satisfy. It is numpy that does this, since one step
-takes all entries of a window: entry by entry, the model takes some fifty times as long.
+Theory of operation. Entries of different keys are independent, and no state outlives an entry. Rows are
+ordered by key, then by time, and cut into episodes: Interests, each before the expiry of those before it, and
+the Data that end them, if any. An episode's totals are sums over its rows. Data are repeated for each key
+that they satisfy. One numpy step processes all entries of a window; the model takes some fifty times as long.
 
-An episode that Data in end has ended whatever else there was. Data out, one after the other, end one if each
-interface that asked gets them once while its record lasts, and not just from the cache. A key with any other
-episode, or one in which an Interest could be a loop, is not plain: its rows are left to the careful model.
+Received Data always end an episode. Data sent one after the other end one if each requesting interface gets
+them once while its record lasts, and not just from the cache. A key with any other episode, or with an
+Interest that could loop, is not plain: its rows are left to the careful model.
 """
 
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ MOST_LIFETIME = 1 << 38
 _BITS = 40
 _WITHIN = (1 << _BITS) - 1
 MOST_ROWS = 1 << 21
-"""Rows that are cut at a time; there may be as many again that were carried."""
+"""Rows cut at a time; as many again may be carried."""
 
 
 class Rows(NamedTuple):
-    """Classic Interests and Data in the order of (key, time, frame): where they stand in the window, the
-    key's number (analysis.pit.matching), the name's length, time, whether it is an Interest, whether it comes
-    in, the interface's number, lifetime and nonce (0 of Data; -1 without a nonce), and whether they are of
-    this window, not carried."""
+    """Classic Interests and Data in the order of (key, time, frame): index in the window, the key's number
+    (analysis.pit.matching), the name's length, time, whether it is an Interest, whether it was received, the
+    interface's number, lifetime and nonce (0 of Data; -1 without a nonce), and whether the row is of this
+    window, not carried."""
 
     place: Ints
     key: Ints
@@ -48,9 +48,9 @@ class Rows(NamedTuple):
 
 @dataclass
 class Episodes:
-    """What rows were cut into, and what came of each; `starts` has the first row of each, and a row belongs
-    to `of_row`. Where `real` is false there is no entry; `ended` tells those that had ended by the window's
-    end; `by_data` those that Data ended, the last row."""
+    """Episodes of rows and their totals; `starts` has the first row of each, `of_row` the episode of each
+    row. Episodes with `real` false have no entry; `ended`: ended by the window's end; `by_data`: ended by
+    Data, the last row."""
 
     starts: Ints
     of_row: Ints
@@ -70,27 +70,27 @@ class Episodes:
     odd: Flags
 
     def leave_out(self, which: Flags) -> None:
-        """Take some episodes for none."""
+        """Mark some episodes as unreal."""
         for flags in (self.real, self.ended, self.by_data, self.odd):
             flags[which] = False
 
 
 def cut(rows: Rows, until: int) -> Episodes:
-    """Cut rows into episodes; what expires at `until` or before has ended. `odd` ones are not plain."""
+    """Cut rows into episodes; those that expire at `until` or before have ended. `odd` ones are not plain."""
     count = len(rows.time)
     time, asks = rows.time, rows.asks
-    told = ~asks & ~rows.is_in
-    is_first, expiry, too_long = _begun(rows, told)
+    is_sent = ~asks & ~rows.is_in
+    is_first, expiry, too_long = _begun(rows, is_sent)
     starts, of_row = _numbered(is_first)
     comes_in, goes_out = asks & rows.is_in, asks & ~rows.is_in
     interests_in = _sums(comes_in, starts)
     interests_out = _sums(goes_out, starts)
     is_record, is_newest, is_loop = _records(rows, of_row, interests_in, interests_out)
-    follows = told & ~is_first
-    follows[1:] &= told[:-1]
+    follows = is_sent & ~is_first
+    follows[1:] &= is_sent[:-1]
     if follows.any():
-        # When as many have been answered as had asked, the entry is gone, and what is sent after it is not
-        # its own.
+        # Once as many are answered as had requested, the entry is gone, and packets sent later are not its
+        # own.
         begin = np.maximum.accumulate(np.where(follows, 0, np.arange(count)))
         asked_by = _sums(is_newest, starts)[of_row]
         is_first |= follows & (np.arange(count) - begin >= np.maximum(asked_by, 1))
@@ -106,7 +106,7 @@ def cut(rows: Rows, until: int) -> Episodes:
     came_in = by_data & rows.is_in[last]
     at_once = comes_in & ~is_first & (time == closed[of_row])
     answered = by_data & ~came_in
-    answers = np.where(answered, _sums(told, starts), 0)
+    answers = np.where(answered, _sums(is_sent, starts), 0)
     odd = answered & (_sums(at_once, starts) > 0)
     odd |= (answers == 1) & ((interests_in == 0) | (_sums(comes_in & is_other, starts) > 0))
     odd |= _is_uneven(rows, of_row, answers, is_newest)
@@ -115,7 +115,7 @@ def cut(rows: Rows, until: int) -> Episodes:
     size = _asked(rows, starts, is_record)
     held = _sums(size, starts)
     peak = _sums(np.where(time < closed[of_row], size, 0), starts)
-    size[told & (answers > 0)[of_row]] = -RECORD_BYTES
+    size[is_sent & (answers > 0)[of_row]] = -RECORD_BYTES
     size[last[by_data]] = -held[by_data] + RECORD_BYTES * np.maximum(answers[by_data] - 1, 0)
     return Episodes(
         starts=starts,
@@ -137,14 +137,14 @@ def cut(rows: Rows, until: int) -> Episodes:
     )
 
 
-def _begun(rows: Rows, told: Flags) -> tuple[Flags, Ints, Flags]:
-    """Tell which rows begin an episode, as far as keys, Data and expiry say, by when the Interests up to each
-    have expired, and which lifetimes are too long to tell."""
+def _begun(rows: Rows, is_sent: Flags) -> tuple[Flags, Ints, Flags]:
+    """Return which rows begin an episode according to keys, Data and expiry, the expiry of the Interests up
+    to each, and which lifetimes are too long."""
     time, asks = rows.time, rows.asks
     is_first = np.ones(len(time), bool)
-    is_first[1:] = (rows.key[1:] != rows.key[:-1]) | (~asks[:-1] & ~(told[1:] & told[:-1]))
+    is_first[1:] = (rows.key[1:] != rows.key[:-1]) | (~asks[:-1] & ~(is_sent[1:] & is_sent[:-1]))
     is_first[1:] |= time[1:] - time[:-1] >= int(rows.lifetime.max(initial=0))
-    # The greatest expiry so far, within a segment: segments count up, so one running maximum does for all.
+    # The greatest expiry so far within a segment: segments count up, so one running maximum serves all.
     segment = np.cumsum(is_first) - 1
     base = time[is_first][segment]
     left = np.where(asks, time + rows.lifetime - base, 0)
@@ -155,7 +155,7 @@ def _begun(rows: Rows, told: Flags) -> tuple[Flags, Ints, Flags]:
 
 
 def _asked(rows: Rows, starts: Ints, is_record: Flags) -> Ints:
-    """Return the bytes that each row adds to its entry: a record, and the first one the name."""
+    """Return the bytes that each row adds to its entry: a record, and once the name."""
     size = np.where(is_record, RECORD_BYTES, 0)
     size[starts] += rows.length[starts]
     size[~rows.asks] = 0
@@ -168,8 +168,8 @@ def _numbered(is_first: Flags) -> tuple[Ints, Ints]:
 
 
 def _records(rows: Rows, of_row: Ints, asked_in: Ints, asked_out: Ints) -> tuple[Flags, Flags, Flags]:
-    """Tell which Interests make a record that was not there, which are the newest in-record of their
-    interface, and which come in with the nonce of an earlier one."""
+    """Return which Interests make a new record, which are the newest in-record of their interface, and which
+    are received with the nonce of an earlier one."""
     is_record = rows.asks.copy()
     is_newest = rows.asks & rows.is_in
     is_loop = np.zeros(len(of_row), bool)
@@ -195,13 +195,13 @@ def _records(rows: Rows, of_row: Ints, asked_in: Ints, asked_out: Ints) -> tuple
 
 
 def _is_uneven(rows: Rows, of_row: Ints, answers: Ints, is_newest: Flags) -> Flags:
-    """Tell which episodes with several Data out are not one for each interface that asked, in its time."""
+    """Return which episodes with several sent Data do not have one for each requesting interface, in time."""
     uneven = np.zeros(len(answers), bool)
     some = np.flatnonzero((answers > 1)[of_row])
     if not len(some):
         return uneven
     of_some, time, asks = of_row[some], rows.time[some], rows.asks[some]
-    # Its Interests come first, then its Data out.
+    # Its Interests come first, then its sent Data.
     first = np.flatnonzero(np.diff(of_some, prepend=-1))
     begins = np.minimum.reduceat(np.where(asks, np.iinfo(np.int64).max, time), first)
     asked = np.maximum.reduceat(np.where(asks, time, np.iinfo(np.int64).min), first)
@@ -212,7 +212,7 @@ def _is_uneven(rows: Rows, of_row: Ints, answers: Ints, is_newest: Flags) -> Fla
     is_side = is_newest[some] | ~asks
     key, count = np.unique((of_some[is_side] << 21) | rows.interface[some][is_side], return_counts=True)
     asked_of = np.unique((of_some[is_newest[some]] << 21) | rows.interface[some][is_newest[some]])
-    # Each interface once as one that asked, and once as one that was answered.
+    # Each interface once as one that requested, and once as one that was answered.
     uneven[key[(count != 2) | ~np.isin(key, asked_of)] >> 21] = True
     return uneven
 

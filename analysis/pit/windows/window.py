@@ -1,4 +1,4 @@
-"""A window of a node's packets as numbers: what is plain in it, and what the careful model is to be shown."""
+"""A window of a node's packets as numbers: its plain rows, and the rows for the careful model."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ from analysis.pit.windows.vector import MOST_LIFETIME, MOST_ROWS, Rows
 from captures.formats.records import Flags, Ints
 
 COLUMNS = ("frame", *Message._fields)
-"""The columns of packets that are needed."""
+"""The required columns of packets."""
 
 _TEXTS = ("interface", "direction", "kind", "name", "feed")
 _BYTES = ("evidence", "hello")
@@ -23,7 +23,7 @@ _INTEREST, _LLI, _DATA, _NACK, _STATE, _HELLO = range(len(_KINDS))
 
 
 class Window:
-    """Rows that are looked at together, the first of them carried, as numbers."""
+    """Rows processed together as numbers, the carried ones first."""
 
     def __init__(self, table: pa.Table, carried: int, model: PitModel) -> None:
         self.carried = carried
@@ -40,7 +40,7 @@ class Window:
         asks = (self._kind == _INTEREST) | (self._kind == _LLI)
         self._is_in = (way == 1) | ((way == -1) & asks)
         dropped = asks & self._is_in & (_values(table["hop_limit"], -1) == 0)
-        # Of a packet that the capture has cut, what is needed may be missing.
+        # A packet cut by the capture may lack required fields.
         lacks = np.where(self._kind == _STATE, self._codes["feed"] < 0, self._codes["name"] < 0)
         self._kind[dropped | (lacks & (self._kind != _HELLO))] = -1
         self._length = _values(table["name_length"], 0)
@@ -74,7 +74,7 @@ class Window:
         self.mark(self._key[(interest & odd) | ((self._kind == _NACK) & (self._credit < 0))])
 
     def _followed(self, model: PitModel) -> Flags:
-        """Tell which feeds have LLIs; the last flag is that of no feed."""
+        """Return which feeds have LLIs; the last flag is that of no feed."""
         feed = self._codes["feed"]
         followed = np.zeros(len(self._feeds) + 1, bool)
         followed[feed[(self._kind == _LLI) & (feed >= 0)]] = True
@@ -85,25 +85,25 @@ class Window:
         return followed
 
     def _match(self, followed: Flags) -> None:
-        """Find what the Data may satisfy, as pairs of a name and a key."""
-        asked = self._careful.copy()  # the model's own
+        """Find the entries that the Data may satisfy, as pairs of a name and a key."""
+        asked = self._careful.copy()  # keys of the model's own entries
         asks, self._data = self._kind == _INTEREST, np.flatnonzero(self._kind == _DATA)
         asked[self._key[asks]] = True
         rows_of = np.bincount(self._codes["name"][self._data], minlength=len(self.names))
         self._pair_names, self._pair_keys = satisfied(self.names, np.flatnonzero(rows_of), asked)
-        # Data are a row for each entry that they may satisfy. If that makes too many, the model takes them.
+        # Data are a row for each entry that they may satisfy. If these are too many, the model takes them.
         if int(asks.sum()) + int(rows_of[self._pair_names].sum()) > max(len(self._kind), MOST_ROWS):
             several = np.bincount(self._pair_names, minlength=len(self.names)) > 1
             self.mark(self._pair_keys[several[self._pair_names]])
 
-        # An item that answers a classic Interest is not one that was pushed.
+        # An item that answers a classic Interest was not pushed.
         items = self._data[followed[self._codes["feed"][self._data]]]
         pushed = np.zeros(len(self.names), bool)
         pushed[self._codes["name"][items]] = True
         self.mark(self._pair_keys[pushed[self._pair_names]])
 
     def _shown_to_model(self, followed: Flags) -> Flags:
-        """Tell which rows the model is shown whatever their keys are."""
+        """Return which rows the model takes whatever their keys are."""
         kind, name, feed = self._kind, self._codes["name"], self._codes["feed"]
         shown = (kind == _LLI) | (kind == _HELLO) | ((kind == _NACK) & (self._credit >= 0))
         is_data = kind == _DATA
@@ -112,24 +112,24 @@ class Window:
             proofs = pc.match_substring(self.names, FORK).to_numpy(zero_copy_only=False)
             self._has_proofs = bool(proofs.any())
             shown |= is_data & np.append(proofs, False)[name]
-        told: Flags = shown
-        return told
+        flags: Flags = shown
+        return flags
 
     def mark(self, keys: Ints) -> None:
         """Leave keys to the model."""
         self._careful[keys] = True
 
     def is_careful(self, keys: Ints) -> Flags:
-        """Tell which keys are left to the model."""
+        """Return which keys are left to the model."""
         found: Flags = self._careful[keys]
         return found
 
     def careful_rows(self) -> Ints:
-        """Return the places of rows that the model is to be shown, in order."""
+        """Return the indices of the model's rows, in order."""
         return np.flatnonzero(self._concerns_model() | self._shown)
 
     def _concerns_model(self) -> Flags:
-        """Tell which Interests, Nacks and Data have to do with keys that are left to the model."""
+        """Return which Interests, Nacks and Data concern keys left to the model."""
         kind = self._kind
         found = np.zeros(len(kind), bool)
         if self._careful.any():
@@ -141,13 +141,13 @@ class Window:
         return found
 
     def split(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Part rows for the model into those to be shown in order of time, and those that concern nothing but
-        their feed, which are put in the order of feeds."""
+        """Split the model's rows into those in order of time, and those that concern only their feed, in the
+        order of feeds."""
         kind, feed = self._kind[rows], self._codes["feed"][rows]
         is_own = (kind != _INTEREST) & (feed >= 0) & ((self._seq[rows] >= 0) | (kind == _STATE))
         alone = is_own & ((kind != _DATA) | ~self._concerns_model()[rows])
         alone &= (kind != _NACK) | (self._credit[rows] >= 0)
-        # A feed of which something else is told, such as the proof of a fork, is followed in order.
+        # A feed with other packets, such as the proof of a fork, is followed in order.
         mixed = np.zeros(len(self._feeds) + 1, bool)
         mixed[feed[is_own & ~alone]] = True
         if self._has_proofs or self._has_hellos:
@@ -161,12 +161,12 @@ class Window:
         return self._codes["feed"][rows]
 
     def is_item(self, rows: Ints) -> Flags:
-        """Tell which rows are items."""
+        """Return which rows are items."""
         found: Flags = self._kind[rows] == _DATA
         return found
 
     def items(self, rows: Ints) -> tuple[str, Ints, Flags, Ints, Ints, Flags, list[str | None]]:
-        """Return what the model needs of some items of one feed."""
+        """Return the model's fields of some items of one feed."""
         name = self._feed_names[int(self._codes["feed"][rows[0]])]
         interfaces = self._codes["interface"][rows]
         evident = self._is_evident[rows]
@@ -204,7 +204,7 @@ class Window:
         )
 
     def _rows_of_data(self) -> tuple[Ints, Ints]:
-        """Return where Data stand, once for each plain key that they satisfy, and these keys."""
+        """Return the rows of Data, once for each plain key that they satisfy, and these keys."""
         is_plain = ~self._careful[self._pair_keys]
         keys = self._pair_keys[is_plain]
         matched = np.bincount(self._pair_names[is_plain], minlength=len(self.names))
@@ -216,9 +216,9 @@ class Window:
         return place, keys[np.repeat(first[name], times) + within]
 
     def _has_asked(self, keys: Ints, interfaces: Ints) -> Flags:
-        """Tell of keys with CanBePrefix whether an interface has asked for them; of others, yes.
+        """Return for keys with CanBePrefix whether an interface has requested them; for others, true.
 
-        What is sent to somebody else is an answer to another name, and with CanBePrefix there are many.
+        Data sent to another interface answer another name, and with CanBePrefix there are many.
         """
         count = len(self._interfaces)
         found = np.ones(len(keys), bool)
@@ -231,7 +231,7 @@ class Window:
 
 
 def messages(rows: pa.Table) -> list[Message]:
-    """Return rows as the careful model wants them."""
+    """Return rows as the careful model's messages."""
     columns = [rows[name].to_pylist() for name in COLUMNS[1:]]
     return [Message(*values) for values in zip(*columns, strict=True)]
 
@@ -248,15 +248,15 @@ def by_node(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """Return texts as one dictionary array, each text in its dictionary once."""
+    """Return texts as a dictionary array without duplicates."""
     whole = column.unify_dictionaries().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # no chunk at all
+    if isinstance(whole, pa.ChunkedArray):  # no chunk
         return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
     return whole
 
 
 def coded(table: pa.Table) -> pa.Table:
-    """Return a table with its texts as dictionaries, and bytes as they are."""
+    """Return a table with its texts as dictionaries, and bytes unchanged."""
     arrays = [
         pc.dictionary_encode(column)
         if pa.types.is_string(column.type)
@@ -269,7 +269,7 @@ def coded(table: pa.Table) -> pa.Table:
 
 
 def compact(table: pa.Table) -> pa.Table:
-    """Return a table whose dictionaries hold nothing else."""
+    """Return a table whose dictionaries hold only the values in use."""
     arrays = [
         pc.cast(column, pa.string()) if pa.types.is_dictionary(column.type) else column
         for column in table.columns
@@ -278,7 +278,7 @@ def compact(table: pa.Table) -> pa.Table:
 
 
 def numbers(column: pa.Array) -> Ints:
-    """Return the indices of a dictionary array, or plain numbers; -1 where there is none."""
+    """Return the indices of a dictionary array, or plain numbers; -1 for null."""
     if pa.types.is_dictionary(column.type):
         column = column.indices
     numbers: Ints = np.asarray(pc.fill_null(column, -1)).astype(np.int64)
@@ -286,7 +286,7 @@ def numbers(column: pa.Array) -> Ints:
 
 
 def _values(column: pa.ChunkedArray, missing: int) -> Ints:
-    """Return numbers or flags, with something for null."""
+    """Return numbers or flags, with `missing` for null."""
     if pa.types.is_boolean(column.type):
         column = pc.cast(column, pa.int8())
     if column.null_count:
@@ -302,7 +302,7 @@ def _looked_up(values: Sequence[int], codes: Ints) -> Ints:
 
 
 def _extended(names: pa.Array, more: list[str]) -> tuple[pa.Array, Ints]:
-    """Return names with those of `more` that are not among them, and where all of `more` are."""
+    """Merge names; return the union and the index of each of `more`."""
     if not more:
         return names, np.zeros(0, np.int64)
     added = pa.array(more, pa.string())
