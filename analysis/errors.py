@@ -1,5 +1,4 @@
-"""The one exception that a user of the analysis can cause, what Spark's say in one line, and the command that
-installs what is missing."""
+"""The exception for user errors, one-line summaries of Spark's exceptions, and installation commands."""
 
 import errno
 import os
@@ -17,25 +16,25 @@ _TRACEBACK = "Traceback (most recent call last)"
 _MENDABLE = re.compile(
     r"\b(?:AnalysisError|UserError|CaptureError|OSError|FileNotFoundError|PermissionError): (.*)"
 )
-"""What the user can do something about, among all that a traceback tells."""
+"""Exceptions in a traceback that the user can fix."""
 _OF_JAVA = re.compile(r"^An error occurred while calling .*\n: (.+)")
 _RAISED = re.compile(r"^[\w.]*(?:Error|Exception): (.+)$", re.MULTILINE)
 
 
 _FULL = os.strerror(errno.ENOSPC)
 _FEW = 40
-"""Letters of a name at either end, if it is longer than a file system takes."""
+"""Letters kept at either end of a name too long for the file system."""
 
 
 class AnalysisError(ValueError):
-    """A run that cannot be analysed. The message is one line: what, where, and how to mend it."""
+    """A run that cannot be analysed. The message is one line: what, where, and the remedy."""
 
 
 def reason(error: Exception) -> str:
-    """Return the line of an error that says what it is about.
+    """Return the most informative line of an error.
 
-    The exception of a Spark task arrives as its text, between Spark's own words and a traceback: the last
-    line counts that names an exception, one that the user can mend before any other.
+    A Spark task's exception arrives as text between Spark's own words and a traceback: the last line that
+    names an exception counts, with user-fixable ones first.
     """
     text = str(error)
     said: list[str] = _MENDABLE.findall(text)
@@ -49,9 +48,9 @@ def reason(error: Exception) -> str:
 
 
 def of_system(error: OSError) -> str:
-    """Return what the system has refused, and where, in one line."""
+    """Return a system error and its path, in one line."""
     why = error.strerror or str(error)
-    if error.errno and os.strerror(error.errno) in why:  # Arrow says more
+    if error.errno and os.strerror(error.errno) in why:  # Arrow's messages are more detailed
         why = os.strerror(error.errno)
     if error.filename is None:
         return why
@@ -62,10 +61,9 @@ def of_system(error: OSError) -> str:
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs what an extra of feednet's needs, into the environment of this Python.
+    """Return the command that installs an extra of feednet into this Python's environment.
 
-    It names the packages: feednet itself may have come from a directory or a file that pip would not find
-    again by its name.
+    It lists the packages: feednet itself may have been installed from a path that pip cannot resolve by name.
     """
     wanted = []
     for requirement in metadata.requires("feednet") or ():
@@ -79,9 +77,9 @@ def install_command(extra: str) -> str:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what a capture, the system, Spark or a task of Spark complains of into an AnalysisError."""
+    """Convert errors of captures, the system, Spark and its tasks to AnalysisError."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-    from pyspark.errors import PySparkException  # who only reports an error need not wait for it
+    from pyspark.errors import PySparkException  # slow to import, unneeded for reporting
 
     try:
         yield

@@ -1,4 +1,4 @@
-"""Directories that are there whole or not at all, and that one process at a time writes; rows of tables."""
+"""Atomic directories with a single writer; rows of tables."""
 
 import errno
 import fcntl
@@ -23,10 +23,9 @@ _OLD = ".old"
 
 
 def read_rows(path: Path, **options: Any) -> "pa.Table":
-    """Read a table of Parquet with options of pyarrow.parquet.read_table; raise AnalysisError if it is
-    damaged."""
+    """Read a Parquet table with options of pyarrow.parquet.read_table; raise AnalysisError if damaged."""
     import pyarrow as pa
-    import pyarrow.parquet as pq  # who only writes text need not wait for them
+    import pyarrow.parquet as pq  # slow to import, unneeded for text output
 
     try:
         return pq.read_table(path, **options)
@@ -38,7 +37,7 @@ def read_rows(path: Path, **options: Any) -> "pa.Table":
 
 
 def partial_of(path: Path) -> Path:
-    """Return where a directory is made. Raises IsADirectoryError for the root."""
+    """Return the temporary path of a directory under construction. Raises IsADirectoryError for the root."""
     path = named(path)
     return path.with_name(path.name + ".partial")
 
@@ -47,11 +46,11 @@ def partial_of(path: Path) -> Path:
 def whole_directory(
     path: Path, *, replace: bool = False, keep: tuple[type[BaseException], ...] = ()
 ) -> Iterator[Path]:
-    """Yield an empty directory to fill, which gets the name `path` if the block succeeds, else is removed.
+    """Yield an empty directory to fill; it is renamed to `path` if the block succeeds, else removed.
 
-    A directory that is there already stays until then; unless it is to be replaced it must be empty. An
-    exception in `keep` leaves what there is, as partial_of(path). Raises OSError, also if another process is
-    making the same directory.
+    An existing directory stays until then; unless `replace`, it must be empty. After an exception in `keep`,
+    the partial result remains as partial_of(path). Raises OSError, also if another process is writing the
+    same directory.
     """
     partial = partial_of(path)
     with _parents(partial), locked(partial, path):
@@ -72,18 +71,18 @@ def whole_directory(
                 and error.errno in OF_WRITING
                 and _is_within(error.filename, partial)
             ):
-                error.filename = str(path)  # whose name the user knows
+                error.filename = str(path)  # report the user's path
             raise
 
 
 def _is_within(name: Any, directory: Path) -> bool:
-    """Tell whether a file that an error names is in a directory; Python names none that it writes to."""
+    """Return whether an error's file is in a directory; Python names no file in errors of writing."""
     return name is None or directory in Path(os.fsdecode(name)).parents
 
 
 @contextmanager
 def _parents(path: Path) -> Iterator[None]:
-    """Make the directories that a path lacks, and remove those that are still empty if the block fails."""
+    """Create missing parents of a path; remove those still empty if the block fails."""
     lacking = [each for each in path.parents if not each.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +101,7 @@ def _give_place(partial: Path, path: Path) -> None:
         path.rename(partial / _OLD)
         partial.rename(path)
         shutil.rmtree(path / _OLD, ignore_errors=True)
-    else:  # the user may be in it
+    else:  # it may be a user's working directory
         for each in partial.iterdir():
             each.rename(path / each.name)
         partial.rmdir()
@@ -111,10 +110,10 @@ def _give_place(partial: Path, path: Path) -> None:
 
 @contextmanager
 def locked(directory: Path, name: Path | None = None) -> Iterator[None]:
-    """Make a directory, if need be, that no other process may lock until the block ends.
+    """Create a directory if missing, and hold its lock until the block ends.
 
-    Raises OSError; if another process has it, one that says so of `name`. The lock is that of a file in it,
-    which moves with it, and which the kernel gives free if this process is killed.
+    Raises OSError; if another process holds the lock, one about `name`. The lock is on a file inside the
+    directory: it moves with it, and the kernel releases it when this process dies.
     """
     file = _locked(directory, name or directory)
     try:
@@ -131,7 +130,7 @@ def _locked(directory: Path, name: Path) -> int:
         directory.mkdir(parents=True, exist_ok=True)
         try:
             file = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except FileNotFoundError:  # it has just been moved
+        except FileNotFoundError:  # just moved
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -145,7 +144,7 @@ def _locked(directory: Path, name: Path) -> int:
         with suppress(OSError):
             if _is_at(file, directory / _LOCK):
                 return file
-        os.close(file)  # it was another's, who has moved or removed it since
+        os.close(file)  # moved or removed by its previous owner
 
 
 def _is_at(file: int, path: Path) -> bool:

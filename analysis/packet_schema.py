@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 class Column(NamedTuple):
-    """A column: its name, its type ("int64", "string", "bool", "binary"), its unit, and what it says."""
+    """A column: its name, its type ("int64", "string", "bool", "binary"), its unit, and its meaning."""
 
     name: str
     type: str
@@ -116,10 +116,10 @@ PACKETS = pa.schema([(column.name, ARROW_TYPES[column.type]) for column in COLUM
 """The schema of the table."""
 
 FOREVER = (1 << 63) - 1
-"""The last time that there is, ns: what lasts longer ends then."""
+"""The maximum time, ns; later ends are clamped to it."""
 
 MESSAGES = ("interest", "lli", "data", "nack")
-"""The kinds of network-layer packets; the others are frames or parts of them."""
+"""Kinds of network-layer packets; other kinds are frames or parts of packets."""
 
 NOTICES = ("idle", "hello")
-"""The kinds of what neighbours tell each other of feeds, beside network-layer packets: FeedStates, Hellos."""
+"""Kinds of feed notices between neighbours, besides network-layer packets: FeedStates, Hellos."""

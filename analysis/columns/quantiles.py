@@ -1,4 +1,4 @@
-"""Quantiles of times, exact: interpolated between the two nearest ranks."""
+"""Exact quantiles of times, interpolated between the two nearest ranks."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 
 def in_ms(prefix: str, nanoseconds: Column, shares: Mapping[str, float]) -> Iterator[Column]:
-    """Yield for each of `shares` (0 to 1, by name) that quantile, ms, as `<prefix>_<name>`."""
+    """Yield each quantile in ms as `<prefix>_<name>`; `shares` maps names to 0..1."""
     for name, share in shares.items():
         yield (F.percentile(nanoseconds, share) / 1e6).alias(f"{prefix}_{name}")
 

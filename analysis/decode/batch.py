@@ -1,11 +1,11 @@
-"""Frames to packets, a window at a time: what analysis/decode/reference.py does for one frame, done for all
-of them by numpy.
+"""Frames to packets, a window at a time: analysis/decode/reference.py vectorised with numpy.
 
-Theory of operation. A frame is taken apart layer by layer, and every step gathers the same few bytes of all
-frames that have got so far: Ethertype, IP and UDP header, then NDN (analysis/decode/ndn.py). Frames that are
-not plain (IP options, fragments, TCP of known ports, headers cut short, anything that does not add up) are
-handed to the careful decoder one by one, so that there is one opinion on what is odd.
-tests/analysis/test_batch.py holds both against each other.
+Theory of operation. Frames are parsed layer by layer; every step gathers the same few bytes of all frames
+that reached it: Ethertype, IP and UDP header, then NDN (analysis/decode/ndn.py). Unusual frames (IP options,
+fragments, TCP of known ports, truncated headers, inconsistent lengths) are handed one by one to the reference
+decoder, so that only one decoder judges them.
+
+tests/analysis/test_batch.py compares the two.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,7 +52,7 @@ from captures.layers.layers import (
 )
 
 DECODED = tuple(column.name for column in COLUMNS[[column.name for column in COLUMNS].index("protocol") :])
-"""The columns that a frame itself says: those of decode_frame()."""
+"""The columns derived from a single frame: those of decode_frame()."""
 
 TRANSPORTS = ("udp", "ethernet", "ppp")
 _FRAMED = 0xFF03
@@ -105,7 +105,9 @@ _STATION_LAYOUT = np.dtype([("first", "V6"), ("second", "V6"), ("third", "V6"), 
 
 
 class _Reached(NamedTuple):
-    """Frames at their network layer: an Ethertype, -1 if it is for the careful decoder; where it begins."""
+    """Frames at their network layer: Ethertype (-1 for the reference decoder) and offset of the network
+    header.
+    """
 
     protocol: Ints
     at: Ints
@@ -113,7 +115,7 @@ class _Reached(NamedTuple):
 
 
 class _Payloads(NamedTuple):
-    """What frames carry of NDN: their rows, where it begins, its length."""
+    """NDN payloads of frames: row, offset and length."""
 
     rows: Ints
     at: Ints
@@ -128,7 +130,7 @@ def decode_records(
 ) -> Columns:
     """Return the columns of DECODED for the records of a window.
 
-    `link_types` has the link type of each of the records' sources.
+    `link_types` has the link type of each source.
     """
     octets = Octets(data)
     count = len(records.at)
@@ -157,7 +159,7 @@ def decode_records(
         carrying = [payloads for payloads in found if len(payloads.rows)]
         if carrying:
             whole = carrying[0]
-            if len(carrying) > 1:  # names must come in the order of the window
+            if len(carrying) > 1:  # names must be in window order
                 joined = _Payloads(*map(np.concatenate, zip(*carrying, strict=True)))
                 order = np.argsort(joined.rows)
                 whole = _Payloads(*(part[order] for part in joined))
@@ -230,8 +232,9 @@ def _reach(octets: Octets, records: Records, rows: Ints, link_type: int) -> _Rea
 
 
 class _Packets(NamedTuple):
-    """IP packets: their rows; where they begin and end; the length of their headers; their headers, with the
-    first bytes of UDP or TCP after them; and whether they are plain."""
+    """IP packets: rows, first and last offset, header length, header bytes (with the first bytes of UDP or
+    TCP), and whether the reference decoder is not needed.
+    """
 
     rows: Ints
     at: Ints
@@ -256,16 +259,16 @@ class _Ends(NamedTuple):
     dst_port: Ints
 
     def among(self, ports: Iterable[int]) -> Flags:
-        """Tell which packets have one of some ports."""
+        """Return which packets use one of the ports."""
         return _among(self.src_port, ports) | _among(self.dst_port, ports)
 
     def of(self, some: Ints) -> "_Ends":
-        """Return those of some packets."""
+        """Return the ends of selected packets."""
         return _Ends(*(each[some] for each in self))
 
 
 def _ipv4(octets: Octets, records: Records, rows: Ints, at: Ints) -> _Packets:
-    """Take IPv4 apart."""
+    """Parse IPv4 headers."""
     head = octets.rows(at, _IPV4_LAYOUT)
     total = head["total"].astype(np.int64)
     there = records.at[rows] + records.captured[rows]
@@ -276,7 +279,7 @@ def _ipv4(octets: Octets, records: Records, rows: Ints, at: Ints) -> _Packets:
 
 
 def _ipv6(octets: Octets, records: Records, rows: Ints, at: Ints) -> _Packets:
-    """Take IPv6 without extension headers apart."""
+    """Parse IPv6 headers without extension headers."""
     head = octets.rows(at, _IPV6_LAYOUT)
     end = at + _IPV6_HEADER + head["total"].astype(np.int64)
     there = records.at[rows] + records.captured[rows]
@@ -288,8 +291,11 @@ def _ipv6(octets: Octets, records: Records, rows: Ints, at: Ints) -> _Packets:
 def _transport(
     octets: Octets, records: Records, packets: _Packets, ports: Ports, columns: Columns, slow: Flags
 ) -> _Payloads:
-    """Find the UDP datagrams of NDN among IP packets; tell headers of ports that are nobody's, and leave TCP
-    and UDP of those that are known to the careful decoder."""
+    """Find NDN's UDP datagrams among IP packets.
+
+    Packets of unknown ports get their headers only; TCP and UDP of other known ports go to the reference
+    decoder.
+    """
     rows, at, end, ip, head, plain = packets
     ends, protocol = packets.ends, head["protocol"]
     first, length = records.at[rows], head["length"].astype(np.int64)
@@ -308,7 +314,7 @@ def _transport(
         size[is_tcp] = (octets.data[np.where(is_tcp & in_reach, at + ip + 12, 0)][is_tcp] >> 4) * 4
         is_stream = is_tcp & plain & in_reach & (size >= TCP_HEADER) & (at + ip + size <= end)
         is_stream &= ~ends.among(ports.tcp | tcp_ports())
-    # Of what is neither UDP nor TCP nothing is told.
+    # Other transports have no columns.
     is_foreign = plain & ~(is_udp | is_tcp)
     slow[rows[~(good | is_other | is_stream | is_foreign)]] = True
     length = length - UDP_HEADER
@@ -340,7 +346,7 @@ def _put_plain(
     length: Ints,
     ends: _Ends,
 ) -> None:
-    """Tell the protocol, the headers and the ends of plain packets that carry `length` bytes."""
+    """Set protocol, header sizes and ends of plain packets that carry `length` bytes."""
     columns.put_texts("protocol", rows, 0, [protocol])
     columns.put_texts("transport", rows, 0, TRANSPORTS[:1] if protocol == NDN_PROTOCOL else [protocol])
     columns.put("eth_bytes", rows, records.original[rows] - ip - transport - length)
@@ -368,7 +374,7 @@ def _among(values: np.ndarray[Any, Any], numbers: Iterable[int]) -> Flags:
 def _put_addresses(
     columns: Columns, name: str, rows: Ints, values: np.ndarray[Any, Any], write: Callable[[bytes], str]
 ) -> None:
-    """Write each distinct address once."""
+    """Format each distinct address once."""
     size = values.dtype.itemsize
     plain = np.ascontiguousarray(values)
     kind = pa.uint32() if size == 4 else pa.binary(size)
@@ -382,7 +388,7 @@ def _put_addresses(
 def _ethernet(
     octets: Octets, records: Records, rows: Ints, at: Ints, link_type: int, columns: Columns, slow: Flags
 ) -> _Payloads:
-    """Take NDN right over Ethernet, or PPP: what follows the packet is padding."""
+    """Decode NDN directly over Ethernet or PPP; bytes after the packet are padding."""
     _, start, size, good = headers(octets, at)
     length = start + size - at
     good &= start + size <= records.at[rows] + records.captured[rows]

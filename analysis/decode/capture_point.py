@@ -1,7 +1,7 @@
-"""Which end of its links a capture was taken at, told from addresses.
+"""The capturing end of a link, inferred from addresses.
 
-A plain pcap has no directions. But the node that captured takes part in all that its interface sends and
-receives, and if it has several neighbours, it is the only one that does.
+A plain pcap has no directions. But the capturing node takes part in all traffic of its interface, and if it
+has several neighbours, it is the only node that does.
 """
 
 from collections import Counter, defaultdict
@@ -18,19 +18,19 @@ from captures.formats.pcapng import Direction
 from captures.layers.layers import is_group
 
 NEARLY_ALL = 0.95
-"""The share of frames that an address has to take part in."""
+"""Minimum share of frames that involve the local address."""
 
 WINDOWS = 4
-"""Windows (captures.formats.records) of a capture that are looked at, from all over it if it has pieces."""
+"""Windows (captures.formats.records) sampled from a capture."""
 
 _Pairs = Counter[tuple[str, str]]
 
 
 def infer(readings: Sequence[Reading]) -> dict[str, dict[str, str]]:
-    """Return by capture (its path) and interface the address of the node that captured, where it shows.
+    """Return the inferred local address for each (capture path, interface).
 
-    That is the unicast address that takes part in NEARLY_ALL frames with NDN that are of unknown direction,
-    and in more than any other does. Raises OSError and captures.formats.pcapng.CaptureError.
+    That is the unicast address with the largest share, at least NEARLY_ALL, of the frames with NDN and
+    unknown direction. Raises OSError and captures.formats.pcapng.CaptureError.
     """
     seen: dict[tuple[str, str], _Pairs] = defaultdict(Counter)
     of: dict[str, list[Reading]] = defaultdict(list)
@@ -49,7 +49,9 @@ def infer(readings: Sequence[Reading]) -> dict[str, dict[str, str]]:
 
 
 def local_address(pairs: Mapping[tuple[str, str], int]) -> str | None:
-    """Return the address that takes part in nearly all frames, counted by their two ends, if one does."""
+    """Return the address in nearly all frames, given the frame count of each address pair; None if there is
+    none.
+    """
     between = {ends: count for ends, count in pairs.items() if not is_group(ends[1]) and ends[0] != ends[1]}
     taken: Counter[str] = Counter()
     for ends, count in between.items():

@@ -1,4 +1,4 @@
-"""Columns of a table under construction: arrays with a mark for each value that is there."""
+"""Columns of a table under construction: arrays with a validity mask."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,9 +15,9 @@ _TYPES = {column.name: column.type for column in COLUMNS}
 
 
 class Columns:
-    """Columns of analysis.packet_schema for some rows; what is not put stays null.
+    """Columns of analysis.packet_schema for a number of rows; unset values are null.
 
-    Text and binary values are kept once each: a row has the number of its value, or -1.
+    Each distinct text or binary value is stored once; rows hold its index, or -1.
     """
 
     def __init__(self, count: int, names: Sequence[str]) -> None:
@@ -28,8 +28,8 @@ class Columns:
         self._texts: dict[str, list[pa.Array]] = {}
 
     def put(self, name: str, rows: Ints, values: Ints | Flags | int) -> None:
-        """Set numbers or flags of some rows, in ascending order as everywhere here."""
-        if len(rows) == self.count:  # rows are in ascending order, so these are all of them
+        """Set numbers or flags of rows in ascending order (as in all methods)."""
+        if len(rows) == self.count:  # ascending order: these are all rows
             self._values[name] = np.empty(self.count, np.int64)
             self._values[name][:] = values
             self._there[name] = np.ones(self.count, bool)
@@ -41,14 +41,14 @@ class Columns:
         self._there[name][rows] = True
 
     def put_where(self, name: str, rows: Ints, there: Flags, values: Ints) -> None:
-        """Set numbers of those of some rows in which they are there."""
+        """Set numbers of the rows where `there` is true."""
         if there.all():
             self.put(name, rows, values)
         elif there.any():
             self.put(name, rows[there], values[there])
 
     def put_texts(self, name: str, rows: Ints, which: Ints | int, values: Sequence[Any] | pa.Array) -> None:
-        """Set texts (or bytes) of some rows, given as indices into `values`."""
+        """Set texts (or bytes) of rows, given as indices into `values`."""
         if name not in self._values:
             self._values[name] = np.full(self.count, -1, np.int64)
             self._texts[name] = []
@@ -57,18 +57,18 @@ class Columns:
         known.append(values if isinstance(values, pa.Array) else pa.array(values, _ARROW[_TYPES[name]]))
 
     def has_text(self, name: str) -> Flags:
-        """Return which rows have a text."""
+        """Return a mask of the rows with a text."""
         there: Flags = self._values.get(name, np.full(self.count, -1)) >= 0
         return there
 
     def of(self, name: str) -> tuple[Ints, Flags]:
-        """Return numbers and where they are there."""
+        """Return numbers and their validity mask."""
         if name not in self._values:
             return np.zeros(self.count, np.int64), np.zeros(self.count, bool)
         return self._values[name], self._there[name]
 
     def replace(self, rows: Ints, records: Sequence[tuple[Any, ...]]) -> None:
-        """Set every column of some rows."""
+        """Set every column of given rows."""
         for name, values in zip(self._names, zip(*records, strict=True), strict=True):
             if _TYPES[name] in ("string", "binary"):
                 numbers: dict[Any, int] = {None: -1}
@@ -89,7 +89,7 @@ class Columns:
                 )
 
     def arrays(self, order: Ints | None = None) -> list[pa.Array]:
-        """Return the columns, texts as dictionaries; rows in another order, if one is given."""
+        """Return the columns, texts as dictionaries, optionally in another row order."""
         return [self._array(name, _TYPES[name], order) for name in self._names]
 
     def _array(self, name: str, kind: str, order: Ints | None) -> pa.Array:
@@ -114,7 +114,7 @@ class Columns:
 
 
 def _nullable(kind: pa.DataType, values: npt.NDArray[Any], there: Flags) -> pa.Array:
-    """Return an Arrow array over the values as they stand."""
+    """Return an Arrow array that shares the memory of the values."""
     if there.all():
         return pa.Array.from_buffers(kind, len(there), [None, pa.py_buffer(values)], 0)
     bits = np.packbits(there, bitorder="little")

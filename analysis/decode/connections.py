@@ -1,8 +1,8 @@
-"""TCP connections of a run: who opened which, how each went, and which segments of it were seen where.
+"""TCP connections of a run: endpoints, lifecycle, and the places that captured each segment.
 
-A connection is seen at several places: at each interface on its way, going in or out. One direction of it at
-one place is a *view*. Which connection a segment is of, its addresses and ports tell and, as ports are used
-again, the initial sequence number.
+A connection is captured at several places: at each interface on its path, in either direction. One direction
+at one place is a *view*. Addresses, ports and, as ports are reused, the initial sequence number identify the
+connection of a segment.
 
 Source: RFC 9293.
 """
@@ -54,14 +54,15 @@ CONNECTIONS = (
     ),
     Column("received_again", "int64", "segments", "of those received, the same"),
 )
-"""The table of connections, a row for each connection and each of its ends that was captured. Where the
-capture does not tell directions, the node counts as the end that opened the connection."""
+"""The table of connections: a row for each connection and captured end. Without directions in the capture,
+the node counts as the opener's end.
+"""
 
 End: TypeAlias = tuple[str, int]
-"""An address and a port."""
+"""Address and port."""
 
 Place: TypeAlias = tuple[str, str, str | None]
-"""A node, its interface, and the direction there."""
+"""Node, interface, and direction there."""
 
 
 class Row(NamedTuple):
@@ -87,15 +88,15 @@ class Row(NamedTuple):
     payload: bytes
 
     def segment(self, payload: bytes) -> Segment:
-        """Return it as a segment with so much of its payload."""
+        """Return a segment with the given payload bytes."""
         headers = self.frame_bytes - self.carried_bytes
         return Segment(self.tcp_seq, self.tcp_flags, payload, self.carried_bytes, headers)
 
 
 class Seen(NamedTuple):
-    """The next bytes of a stream as seen at a place: `at`, `length` as in captures.layers.streams.Chunk;
-    frame and time of the segment with which they were there; bytes of headers of the segment that they came
-    in."""
+    """The next bytes of a stream at one place: `at`, `length` as in captures.layers.streams.Chunk; frame and
+    time of the segment that completed them; header bytes of that segment.
+    """
 
     at: int
     length: int
@@ -105,8 +106,9 @@ class Seen(NamedTuple):
 
 
 class View:
-    """One direction of a connection at one place. Times are ns, of the first segment of a sort; None if there
-    was none."""
+    """One direction of a connection at one place. Times are ns of the first segment of each type; None if
+    there was none.
+    """
 
     def __init__(self, *, keeps_chunks: bool) -> None:
         self.stream = Stream()
@@ -142,7 +144,7 @@ class View:
             self.rst = row.time
 
     def finish(self) -> None:
-        """Take note that nothing follows."""
+        """End the stream: flush buffered bytes."""
         self._keep(self.stream.finish())
 
     def seen(self) -> Iterator[Seen]:
@@ -159,7 +161,7 @@ class View:
 
 
 class Connection:
-    """A connection, and its views by direction (whether from the end that opened it) and place."""
+    """A connection, and its views by direction (True: from the opener) and place."""
 
     def __init__(self, opener: End, acceptor: End, protocol: str) -> None:
         self.opener = opener
@@ -175,17 +177,17 @@ class Connection:
         return Ends(*self.opener, *self.acceptor)
 
     def view(self, from_opener: bool, place: Place) -> View:
-        """Return a view, made anew if there is none."""
+        """Return the view, created on first use."""
         key = from_opener, place
         if key not in self.views:
             self.views[key] = View(keeps_chunks=self.is_framed)
         return self.views[key]
 
     def best(self) -> dict[bool, Place]:
-        """Return for each direction the place to read its bytes at.
+        """Return the best place to read each direction.
 
-        That is a node which saw all that any did of both directions, as its clock is one; the first that did.
-        If there is none, it is for each direction the place that saw most of it.
+        Preferred is the first node with complete views of both directions, as its clock is one. Otherwise
+        each direction uses the place with the most bytes.
         """
         most = {
             way: max((v.bytes for (w, _), v in self.views.items() if w == way), default=0) for way in _WAYS
@@ -208,13 +210,13 @@ class Connection:
         }
 
     def rows(self, layering: str) -> Iterator[dict[str, Any]]:
-        """Yield its rows of CONNECTIONS."""
+        """Yield the rows of CONNECTIONS."""
         nodes = dict.fromkeys(place[0] for _, place in self.views)
         for node in nodes:
             here = {key: view for key, view in self.views.items() if key[1][0] == node}
             directions = {way: {place[2] for w, place in here if w == way} for way in _WAYS}
             if any({"in", "out"} <= seen for seen in directions.values()):
-                continue  # it only passes the connection on
+                continue  # a router on the path
             is_opener = "out" in directions[True] or "in" in directions[False]
             is_acceptor = "in" in directions[True] or "out" in directions[False]
             yield {
@@ -235,7 +237,7 @@ _NEVER: tuple[int, Place] = (1 << 63, ("", "", None))
 
 
 def _course(here: dict[tuple[bool, Place], View], is_acceptor: bool) -> dict[str, Any]:
-    """Return how a connection went as its views at a node tell."""
+    """Return the connection's lifecycle as seen by a node."""
     ways = {way: [view for (w, _), view in here.items() if w == way] for way in _WAYS}
     forth, back = ways[True], ways[False]
     syn, answer = _first(forth, "syn"), _first(back, "syn")
@@ -264,10 +266,10 @@ def _first(views: Iterable[View], name: str) -> int | None:
 
 
 class Tracker:
-    """Finds the connection that each segment is of, segments being given in the order of each capture.
+    """Assigns segments, in capture order, to connections.
 
     Args:
-        connections: those that are known, by their ends and initial sequence number; new ones are added.
+        connections: known connections by ends and initial sequence number; new ones are added.
     """
 
     def __init__(self, connections: dict[tuple[Any, ...], Connection]) -> None:
@@ -276,7 +278,7 @@ class Tracker:
         self._known: dict[tuple[Any, ...], set[int]] = {}
 
     def find(self, row: Row) -> tuple[Connection, bool, Place]:
-        """Return the connection of a segment, whether it is from the end that opened it, and the place."""
+        """Return the segment's connection, whether its opener sent it, and the place."""
         source, target = (row.src, row.src_port), (row.dst, row.dst_port)
         pair = (source, target) if source < target else (target, source)
         at = (row.node, row.interface, pair)
@@ -287,7 +289,7 @@ class Tracker:
             known = self._known.setdefault(at, set())
             opener, acceptor = (target, source) if is_answer else (source, target)
             connection = self._connection((pair, number), opener, acceptor, row.protocol)
-            if number not in known:  # else it may be a copy that comes late
+            if number not in known:  # else possibly a late duplicate
                 known.add(number)
                 self._current[at] = connection
         elif connection is None:

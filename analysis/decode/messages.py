@@ -1,10 +1,10 @@
-"""Messages of protocols over TCP: cut out of each connection once, and found again wherever it was seen.
+"""Messages of TCP protocols: framed once per connection, then located in every view.
 
-Theory of operation. First every segment is counted where it was seen, and of each connection the places are
-chosen that saw most (analysis.decode.connections). There a second reading gives the connection's bytes to its
-protocol's framer, which says what message each byte is of. Last, each view is laid over that: what bytes it
-has seen, in what layers they are, and when a message was whole there. So a router that sees one direction of
-an encrypted connection tells as much as its end, and every byte that a link has carried is in one layer.
+Theory of operation. A first pass counts segments per view and selects the most complete place of each
+connection (analysis.decode.connections). A second pass feeds the connection's bytes from there to its
+protocol's framer, which assigns each byte to a message. Each view is then laid over the messages: bytes seen
+per layer, and the time when each message was complete there. So a router that sees one direction of an
+encrypted connection yields as much as its ends, and every byte on a link belongs to one layer.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ from base.key_log import Secrets
 from captures.layers.streams import Stream, distance
 
 RETRANSMITTED = "retransmitted"
-"""The layer of bytes that TCP has sent before."""
+"""The layer of retransmitted TCP bytes."""
 
 STREAM_LAYERS = pa.schema(
     [
@@ -31,8 +31,7 @@ STREAM_LAYERS = pa.schema(
         ("bytes", pa.int64()),
     ]
 )
-"""What TCP carried at an interface: bytes in each layer of a protocol; of protocols without a framer, those
-RETRANSMITTED only."""
+"""TCP bytes at an interface by layer of the protocol; of protocols without a framer, RETRANSMITTED only."""
 
 _MESSAGE = (
     Column("layering", "string", "", "the layering; of captures, their run"),
@@ -61,7 +60,7 @@ _SIZES = (
 
 
 def columns(protocol: Declaration) -> tuple[Column, ...]:
-    """Return the columns of a protocol's table, a row for each message and place at which it was seen."""
+    """Return the columns of a protocol's table: a row for each message and place that saw it."""
     kinds = ", ".join(f"`{kind}` ({title})" for kind, title in protocol.kinds.items())
     layers = (
         Column(f"{layer.key}_bytes", "int64", "bytes", f"of its bytes of the stream: {layer.title}")
@@ -76,13 +75,13 @@ def schema(protocol: Declaration) -> pa.Schema:
 
 
 class Found:
-    """What a run's TCP came to.
+    """Totals of a run's TCP.
 
     Attributes:
         connections: rows of CONNECTIONS.
-        count: of connections, each once.
+        count: number of connections, each once.
         layers: rows of STREAM_LAYERS.
-        kinds: messages by protocol and kind, each once, at the place where they were read.
+        kinds: messages by protocol and kind, each counted once.
     """
 
     def __init__(self) -> None:
@@ -93,15 +92,15 @@ class Found:
 
 
 class Streams:
-    """The TCP connections of a run, and the messages of those that have a framer.
+    """TCP connections of a run, and the messages of framed protocols.
 
     Args:
-        rows: gives the segments anew each time it is called, in order of time.
+        rows: a function that returns the segments in order of time, for each pass.
         secrets: of the run.
 
     Attributes:
-        connections: all of them.
-        framed: the messages, by the id() of their connection; there once read() is through.
+        connections: all connections.
+        framed: messages by id() of their connection; complete after read().
     """
 
     def __init__(self, rows: Callable[[], Iterable[Row]], secrets: Secrets) -> None:
@@ -122,7 +121,7 @@ class Streams:
         return sorted({interface for each in self.framed.values() for interface in each.interfaces()})
 
     def read(self) -> Iterator[tuple[Row, Message]]:
-        """Yield each message, read once, with the segment that completed it. Can be called once."""
+        """Yield each message once, with the segment that completed it. Callable once."""
         if not self.framed:
             return
         tracker = Tracker(self._by_key)
@@ -143,8 +142,8 @@ def read(
 ) -> Found:
     """Read the TCP segments of a run.
 
-    `rows` gives them anew each time it is called, in order of time; `keep` is given each row of a protocol's
-    table, with the protocol's name.
+    `rows` returns them in order of time, for each pass; `keep` receives a protocol's name and each row of its
+    table.
     """
     streams = Streams(rows, secrets)
     for _ in streams.read():
@@ -176,19 +175,19 @@ def read(
 
 
 class _Direction:
-    """One direction of a connection as its bytes are read: the messages and where each begins."""
+    """One direction of a connection while it is read: messages and their offsets."""
 
     def __init__(self) -> None:
         self.stream = Stream()
         self.starts: list[int] = []
         self.messages: list[Message] = []
-        self.at = 0  # where the next message begins
-        self.end = 0  # of the bytes so far
+        self.at = 0  # offset of the next message
+        self.end = 0  # offset of the end of the stream
         self.is_readable = True
         self.last: Row | None = None
 
     def add(self, message: Message) -> Message:
-        """Keep a message but for its content, and return it."""
+        """Store a message without its content, and return it."""
         if message.size <= 0 or self.at + message.size > self.end:
             raise ValueError(f"a message of {message.size} bytes of {self.end - self.at}")
         self.starts.append(self.at)
@@ -197,7 +196,7 @@ class _Direction:
         return message
 
     def give_up(self) -> Iterator[Message]:
-        """Let the bytes that belong to no message be unread."""
+        """Mark trailing bytes outside messages as unread."""
         if self.end > self.at:
             yield self.add(Message(UNREAD, ((UNREAD, self.end - self.at),)))
 
@@ -213,20 +212,20 @@ class _Framed:
         self._ways = {True: _Direction(), False: _Direction()}
 
     def interfaces(self) -> Iterator[str]:
-        """Yield the names of the interfaces at which it is read."""
+        """Yield the interfaces at which it is read."""
         yield from (interface for _, interface, _ in self._best.values())
 
     def take(self, row: Row, way: bool, place: Place) -> Iterator[Message]:
-        """Yield what a segment completes, if it was seen at the place where its direction is read."""
+        """Yield messages completed by a segment, if seen at the place where its direction is read."""
         if self._best[way] == place:
             self._ways[way].last = row
             yield from self._read(way, row)
 
     def finish(self) -> Iterator[tuple[Row, Message]]:
-        """Yield what is still held back, with the last segment of its direction."""
+        """Yield the remaining messages, with the last segment of their direction."""
         for way, read in self._ways.items():
             for message in (*self._read(way, None), *read.give_up()):
-                assert read.last is not None  # it had bytes
+                assert read.last is not None  # there were bytes
                 yield read.last, message
 
     def kinds(self) -> Iterator[str]:
@@ -251,13 +250,14 @@ class _Framed:
                     read.is_readable = False
 
     def found_in(self, way: bool, view: View, sizes: Counter[str]) -> Iterator[dict[str, Any]]:
-        """Yield the messages that a view has seen whole, as what their rows say besides the place; and
-        add up the bytes of each layer that it has seen, RETRANSMITTED not among them."""
+        """Yield row fields of the messages that a view has seen whole; add its bytes per layer (without
+        RETRANSMITTED) to `sizes`.
+        """
         read = self._ways[way]
         first, here = read.stream.first, view.stream.first
         shift = 0 if first is None or here is None else distance(first, here)
         number = from_frames = 0
-        whole_from: int | None = None  # where what has been seen without a gap begins
+        whole_from: int | None = None  # begin of the bytes seen without a gap
         end = 0
         for chunk in view.seen():
             begin = chunk.at + shift
@@ -301,7 +301,7 @@ class _Framed:
 
 
 def _add_parts(sizes: Counter[str], message: Message, begin: int, end: int) -> None:
-    """Add the bytes of each part of a message, from its byte `begin` to `end`."""
+    """Add the bytes of each layer between offsets `begin` and `end` of a message."""
     at = 0
     for layer, size in message.parts:
         inside = min(end, at + size) - max(begin, at)

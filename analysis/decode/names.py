@@ -1,8 +1,8 @@
-"""The names of many packets: found to be distinct, then each distinct one written once as a URI.
+"""Names of many packets: each distinct name is formatted once as a URI.
 
-The same few names come by at every hop and in both directions; and names that differ often differ in their
-last component only, a number. So a name is taken as a prefix and a last component: Arrow hashes names and
-then prefixes, Python writes each distinct prefix, and numbers are written by Arrow for all names at once.
+The same names occur at every hop and in both directions, and distinct names often differ in a numeric last
+component only. So a name is split into prefix and last component: Arrow hashes names and prefixes, Python
+formats each distinct prefix, and Arrow formats the numbers of all names at once.
 """
 
 import re
@@ -36,10 +36,10 @@ DIGEST_BYTES = 32
 
 
 class Names(NamedTuple):
-    """Distinct names and what they say.
+    """Distinct names.
 
-    of: for each packet, which of the names; uri: the names, a string array; feed: of each name the index into
-    `feeds`, -1 if it is no feed item's; seq: the item's number; good: whether it is a name at all.
+    of: for each packet, the index of its name; uri: the names, a string array; feed: index into `feeds`, -1
+    unless a feed item; seq: the item's number; good: whether the name is well formed.
     """
 
     of: Ints
@@ -51,11 +51,11 @@ class Names(NamedTuple):
 
 
 def distinct(octets: Octets, start: Ints, length: Ints) -> tuple[Ints, pa.Array]:
-    """Return which of the distinct byte strings is at each place, and those.
+    """Return for each place the index of its byte string, and the distinct byte strings.
 
-    Places must be in ascending order, and must not overlap.
+    Places must be ascending and must not overlap.
     """
-    # Strings and the gaps between them, over the bytes as they stand; then every other one.
+    # Zero-copy: strings and the gaps between them; then every other one.
     bounds = np.empty(2 * len(start) + 1, np.int32)
     bounds[:-1:2], bounds[1::2], bounds[-1] = (
         start,
@@ -70,7 +70,7 @@ def distinct(octets: Octets, start: Ints, length: Ints) -> tuple[Ints, pa.Array]
 
 
 def read_names(octets: Octets, start: Ints, length: Ints) -> Names:
-    """Read the names at some places, in ascending order; `length` is of their TLV-VALUE, at least 1."""
+    """Read the names at ascending places; `length` is of their TLV-VALUE, at least 1."""
     of, names = distinct(octets, start, length)
     count = len(names)
     if not count:
@@ -80,7 +80,7 @@ def read_names(octets: Octets, start: Ints, length: Ints) -> Names:
     last, before, good = _last_components(bare, begin, stop)
     kind, value, size, _ = headers(bare, last)
     number = numbers(bare, value, size)
-    # A number's shortest form, and a type that is written as one.
+    # Shortest form of a number, and a type formatted as a number.
     shortest = (size == 1) | ((size == 2) & (number > 0xFF)) | ((size == 4) & (number > 0xFFFF))
     shortest |= (size == 8) & (number > 0xFFFF_FFFF)
     marked = np.zeros(256, bool)
@@ -98,7 +98,7 @@ def read_names(octets: Octets, start: Ints, length: Ints) -> Names:
     others = np.flatnonzero(~is_number)
     feed, seq = np.full(count, -1, np.int64), np.zeros(count, np.int64)
 
-    # An item: its last component a sequence number, the one before it a key.
+    # An item: a sequence number after a 32-byte key.
     is_key = np.array([_is_feed(prefix) for prefix in prefixes.to_pylist()])[prefix_of]
     has_key = (before >= begin) & (last - before == KEY_BYTES + 2)
     is_item = is_number & (kind == SEQUENCE) & is_key & has_key & (number > 0) & (number <= LAST_ITEM)
@@ -110,14 +110,14 @@ def read_names(octets: Octets, start: Ints, length: Ints) -> Names:
         good[others] &= np.array([text is not None for text in written])
         mask = np.zeros(count, bool)
         mask[others] = True
-        # What is no name has a place here all the same, which no packet keeps; Parquet would refuse a null.
+        # A placeholder for malformed names, which no packet keeps; Parquet would refuse a null.
         filled = pa.array([text or "" for text in written], pa.string())
         uri = pc.replace_with_mask(uri, pa.array(mask), filled)
     return Names(of, uri, feed, [text or "" for text in uris], seq, good)
 
 
 def _spans(names: pa.Array) -> tuple[Ints, Ints, Octets]:
-    """Return where each of some byte strings begins and ends, and the bytes."""
+    """Return begin and end of each byte string, and all bytes."""
     _, bounds, values = names.buffers()
     bounds = np.frombuffer(bounds, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.int64)
     bare = np.frombuffer(values, np.uint8)[: bounds[-1]]
@@ -125,9 +125,10 @@ def _spans(names: pa.Array) -> tuple[Ints, Ints, Octets]:
 
 
 def _last_components(octets: Octets, begin: Ints, stop: Ints) -> tuple[Ints, Ints, np.ndarray]:
-    """Return where each name's last component begins, and the one before it; and whether all are well formed.
+    """Return the offsets of each name's last component and of the one before, and whether all are well
+    formed.
 
-    Names with a component of a type above 252 count as malformed: they are for the careful decoder.
+    Names with a component type above 252 count as malformed: they are left to the reference decoder.
     """
     last, before = begin.copy(), np.full(len(begin), -1, np.int64)
     good = np.ones(len(begin), bool)
@@ -146,7 +147,7 @@ def _last_components(octets: Octets, begin: Ints, stop: Ints) -> tuple[Ints, Int
 
 @lru_cache(maxsize=1 << 16)
 def _prefix(name: bytes) -> str | None:
-    """Return a prefix's URI, "" for that of no component; None if it is none."""
+    """Return a prefix's URI, "" for no component; None if malformed."""
     return _uri(name) if name else ""
 
 
@@ -167,5 +168,5 @@ def _uri(name: bytes) -> str | None:
 
 @lru_cache(maxsize=1 << 16)
 def _is_feed(prefix: bytes) -> bool:
-    """Tell whether a prefix that ends with a component of 32 bytes is a feed's name."""
+    """Return whether a prefix that ends with a component of 32 bytes is a feed's name."""
     return split_item(item_name(prefix, 1)) is not None

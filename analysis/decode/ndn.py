@@ -1,9 +1,8 @@
-"""NDN packets of a whole window: NDNLPv2, Interest and Data, decoded side by side into columns.
+"""NDN packets of a whole window: NDNLPv2, Interest and Data, decoded in parallel into columns.
 
-What is decoded here agrees with the careful decoder (analysis/decode/reference.py); all that is not plain
-(Nacks, first fragments, fields unknown or out of order, what has no Fragment, signed evidence, anything
-malformed) is only found out,
-and left to it.
+Results equal those of the reference decoder (analysis/decode/reference.py). Unusual packets (Nacks, first
+fragments, unknown or reordered fields, no Fragment, signed evidence, anything malformed) are only detected
+here and left to that decoder.
 
 Sources: NDN packet format 0.3; NDNLPv2 (NFD wiki), revision 63.
 """
@@ -62,12 +61,12 @@ _LP_FRAGMENT, _SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION = (
 )
 _NACK, _ACK, _TX_SEQUENCE = 0x0320, 0x0344, 0x0348
 _LOCAL = (0x032C, 0x0330, 0x0334)
-"""IncomingFaceId, NextHopFaceId, CachePolicy: between a forwarder and its applications, hardly ever seen."""
+"""IncomingFaceId, NextHopFaceId, CachePolicy: between a forwarder and its applications, rarely captured."""
 _TIP, _LIMIT, _FIRST, _EVIDENCE = 0x0371, 0x0372, 0x0373, 0x0374
 
 
 class _LpGrammar:
-    """The fields of an LpPacket; types of three bytes, and fields that may be ignored."""
+    """The fields of an LpPacket, including three-byte types and ignorable fields."""
 
     fields = (_SEQUENCE, _FRAG_INDEX, _FRAG_COUNT, _PIT_TOKEN, _CONGESTION, FEED_STATE, _LP_FRAGMENT)
 
@@ -84,19 +83,19 @@ _LP = _LpGrammar()
 
 
 class _Lp(NamedTuple):
-    """Fields of LpPackets: where each value begins, 0 if it is not there, and its length; and the mark."""
+    """Fields of LpPackets: offset of each value (0 if absent), length, and validity."""
 
     starts: np.ndarray[tuple[int, int], np.dtype[np.int64]]
     lengths: np.ndarray[tuple[int, int], np.dtype[np.int64]]
     good: Flags
 
     def field(self, kind: int) -> tuple[Ints, Ints, Flags]:
-        """Return where the values begin, their lengths, and whether they are there."""
+        """Return offsets, lengths and presence of the values."""
         slot = _LP.slots[kind]
         return self.starts[slot], self.lengths[slot], self.starts[slot] > 0
 
     def numbers(self, octets: Octets, kind: int) -> Ints:
-        """Return a field's numbers; takes the mark from packets in which it is none, or does not fit."""
+        """Return a field's numbers; clears the validity of malformed or oversized ones."""
         start, length, there = self.field(kind)
         value = numbers(octets, start, length).view(np.int64)
         fits = is_nni(length) & (value >= 0)
@@ -107,9 +106,9 @@ class _Lp(NamedTuple):
 def decode_packets(
     octets: Octets, rows: Ints, start: Ints, length: Ints, columns: Columns, slow: Flags
 ) -> None:
-    """Decode what frames carry: `length` bytes from `start` on, of each of `rows` of the columns.
+    """Decode `length` bytes from `start` for each of `rows`.
 
-    Sets `slow` for rows that are for the careful decoder.
+    Sets `slow` for rows that need the reference decoder.
     """
     kind, value, size, good = headers(octets, start)
     good &= value + size == start + length
@@ -149,7 +148,7 @@ def _walk_lp(octets: Octets, at: Ints, end: Ints) -> _Lp:
     while len(rows):
         word = octets.words(at)
         wide = word >> np.uint64(56) == 253
-        word[wide] <<= np.uint64(16)  # now the type's last byte stands where a type of one byte does
+        word[wide] <<= np.uint64(16)  # aligns a three-byte type with a one-byte type
         kind = (word >> np.uint64(56)).view(np.int64)
         some = np.flatnonzero(wide)
         if len(some):
@@ -179,7 +178,7 @@ def _walk_lp(octets: Octets, at: Ints, end: Ints) -> _Lp:
 def _decode_lp(
     octets: Octets, rows: Ints, length: Ints, at: Ints, end: Ints, columns: Columns, slow: Flags
 ) -> tuple[Ints, Flags]:
-    """Decode LpPackets' header fields; return where the Fragments begin, and which are whole packets."""
+    """Decode LpPacket header fields; return the offsets of the Fragments, and which packets are whole."""
     lp = _walk_lp(octets, at, end)
     fragment, size, there = lp.field(_LP_FRAGMENT)
     good = lp.good
@@ -218,7 +217,9 @@ def _decode_lp(
 
 
 def _decode_feed_state(octets: Octets, rows: Ints, at: Ints, length: Ints, columns: Columns) -> Flags:
-    """Decode FeedStates of Tip and Limit, perhaps First and Evidence; return which are such."""
+    """Decode FeedStates of Tip and Limit, with optional First and Evidence; return a mask of the rows
+    decoded.
+    """
     good = np.ones(len(rows), bool)
     end = at + length
     for kind, name in ((_TIP, "feed_tip"), (_LIMIT, "feed_limit"), (_FIRST, "feed_first"), (_EVIDENCE, "")):
@@ -240,7 +241,7 @@ def _decode_feed_state(octets: Octets, rows: Ints, at: Ints, length: Ints, colum
 def _decode_evidence(
     octets: Octets, rows: Ints, here: Flags, at: Ints, length: Ints, columns: Columns
 ) -> Flags:
-    """Decode evidence without a signature of the rows that have some; return which of them do."""
+    """Decode unsigned evidence; return a mask of the rows decoded."""
     size = length - 1
     value = numbers(octets, at + 1, size)
     small = (size > 1) & (
@@ -283,7 +284,7 @@ def _decode_interests(
         start, length = seen.start(KNOWN), seen.length(KNOWN)
         good &= ~is_known | _decode_evidence(octets, rows, good & is_known & is_lli, start, length, columns)
     hinted = np.flatnonzero(good & seen.there(_HINT))
-    if len(hinted):  # one Name is plain
+    if len(hinted):  # a single Name is plain
         start = seen.start(_HINT)[hinted]
         inside = headers(octets, start)
         whole = inside.start + inside.length == start + seen.length(_HINT)[hinted]
@@ -314,7 +315,7 @@ def _decode_data(
     seen = _DATA.walk(octets, at, end)
     good = seen.good
     good &= (seen.length(NAME) > 0) & seen.there(_SIGNATURE_INFO) & seen.there(_SIGNATURE_VALUE)
-    # Values of what is not good may lie anywhere.
+    # Offsets of malformed packets may point anywhere.
     info = _SIGNATURE.walk(octets, *_bounds(seen.start(_SIGNATURE_INFO), seen.length(_SIGNATURE_INFO), good))
     good &= info.good & info.there(_SIGNATURE_TYPE)
     info.require(good, _SIGNATURE_TYPE, *NNI)
@@ -364,7 +365,7 @@ def _decode_names(
 
 
 def _decode_payloads(octets: Octets, rows: Ints, contents: Ints, columns: Columns) -> None:
-    """Find the application's message in the content of items."""
+    """Locate the application's message in the Content of items."""
     total, _ = columns.of("content_bytes")
     rows = rows[(contents[rows] > 0) & (total[rows] > 0)]
     at, size = contents[rows], total[rows]

@@ -1,4 +1,4 @@
-"""Captures to record batches of packets: what every way into the analysis shares, with Spark or without.
+"""Captures to record batches of packets, shared by all entry points of the analysis, with or without Spark.
 
     for batch in read_packets(Reading("mine", piece), findings): ...
 
@@ -25,15 +25,25 @@ from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece, read_piece
 from captures.formats.pcapng import CaptureError, Direction, Interface
 from captures.formats.records import Damage, Flags, Ints, Records, Window
-from captures.layers.layers import ETHERNET, SLL, SLL2, STATIONS, Carried, Ports, carried, sll_direction
+from captures.layers.layers import (
+    ETHERNET,
+    SLL,
+    SLL2,
+    STATIONS,
+    FramePayload,
+    Ports,
+    frame_payload,
+    sll_direction,
+)
 
 NodeRule = Literal["auto", "interface", "file", "address"]
-"""Which node captured a frame. "interface": what comes before -eth in the interface's name; "file": the
-same of the file's name; "address": the sender's address, the receiver's for a frame that came in; "auto":
-by interface if its name is like r1-eth0, else by file."""
+"""How to name the capturing node. "interface": the part before -eth in the interface's name; "file": the same
+of the file's name; "address": the sender's address, or the receiver's for incoming frames; "auto": by
+interface if its name is like r1-eth0, else by file.
+"""
 
 LATEST = 1 << 62
-"""No frame was captured so late (ns; in the year 2116): a lifetime added to an earlier time is a number."""
+"""Upper bound on capture times (ns; in the year 2116), so that adding a lifetime cannot overflow."""
 
 NO_TIME = "time stamp out of range"
 
@@ -65,16 +75,17 @@ SEGMENTS = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-"""A row a TCP frame: its columns of the table of packets; and what of its payload was captured, nothing where
-the protocol is not known."""
+"""A row for each TCP frame: its columns of the table of packets, and its captured payload, empty for unknown
+protocols.
+"""
 
 
 class Reading(NamedTuple):
-    """What is read, under which name, and how.
+    """A capture to read: name, source and options.
 
-    `file` stands for the file where node or interface are called after it; by default its stem. `local` are
-    addresses of the nodes that captured, IP or MAC, each with the interface, node or file that it is of
-    ("" for all): they tell the direction of frames where the capture does not.
+    `file` replaces the file name for naming nodes or interfaces; by default its stem. `local` maps IP or MAC
+    addresses of the capturing nodes to their interface, node or file ("" for all): it gives the direction of
+    frames that the capture lacks.
     """
 
     run: str
@@ -86,18 +97,19 @@ class Reading(NamedTuple):
 
     @property
     def called(self) -> str:
-        """What the file is called."""
+        """Name of the file."""
         return self.file or stem(self.piece.path)
 
     def name_of(self, interface: Interface) -> str:
-        """Return what an interface is called."""
+        """Return the name of an interface."""
         return fitting(interface.name) if interface.name else self.called
 
 
 @dataclass
 class Findings:
-    """What a reading found besides packets: damage, problems of frames by reason, rows by kind, frames with
-    NDN by direction (`in`, `out`, `unknown`), frames by protocol, TCP segments, key logs."""
+    """Statistics of a reading: damage, frame problems by reason, rows by kind, frames with NDN by direction
+    (`in`, `out`, `unknown`), frames by protocol, TCP segments, key logs.
+    """
 
     damages: list[Damage] = field(default_factory=list)
     problems: Counter[str] = field(default_factory=Counter)
@@ -115,7 +127,7 @@ def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
 
 
 def stem(path: str) -> str:
-    """Return a capture's name without directories and the usual suffixes."""
+    """Return a capture's file name without the usual suffixes."""
     name = PurePath(path).name
     return fitting(_SUFFIXES.sub("", name) or name)
 
@@ -125,9 +137,9 @@ def read_packets(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the packets of a piece of a capture, with the columns of PACKETS, texts as dictionaries.
 
-    A batch has the order of the capture or, if wanted, that of the interfaces and within each that of the
-    capture. A frame whose stamp is negative, or not before LATEST, has the time of the frame before it.
-    Raises OSError, and captures.formats.pcapng.CaptureError for a file that is no capture.
+    A batch is in capture order or, with `by_interface`, in order of interface and then of the capture. A
+    frame with a negative time, or a time from LATEST on, gets the time of the frame before it. Raises
+    OSError, and captures.formats.pcapng.CaptureError for a file that is no capture.
     """
     number = reading.piece.first
     for window, interfaces in read_piece(reading.piece, findings.damages, findings.key_logs):
@@ -138,7 +150,7 @@ def read_packets(
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with texts as plain strings, as Spark wants them."""
+    """Return a batch with texts as plain strings, as Spark requires."""
     return pa.RecordBatch.from_arrays(
         [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
@@ -199,7 +211,7 @@ def _batch(
 
 
 def _without(times: Ints, absurd: Ints) -> Ints:
-    """Return times in which those of some rows are those of the last other row before, else of the first."""
+    """Replace absurd times by the last good time before, else by the first good time."""
     place = np.arange(len(times))
     place[absurd] = -1
     first = int(times[place[place >= 0][0]]) if len(absurd) < len(times) else 0
@@ -223,13 +235,13 @@ def _count(counter: Counter[str], texts: pa.DictionaryArray) -> None:
 
 
 def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -> tuple[Ints, list[str]]:
-    """Return which of some interface names each record has, and the names."""
+    """Return the interface index of each record, and the interface names."""
     source = window.records.source
     names = [reading.name_of(interface) for interface in interfaces]
     cooked = np.array([interface.link_type == SLL2 for interface in interfaces] or [False])[source]
     if not cooked.any():
         return source, names
-    # A capture of all interfaces tells them apart by number.
+    # A capture of all interfaces separates them by number.
     index = (Octets(window.data).words(window.records.at) & np.uint64(0xFFFFFFFF)).view(np.int64)
     keys = source << 33 | np.where(cooked & (window.records.captured >= 8), index + 1, 0)
     distinct, place = np.unique(keys, return_inverse=True)
@@ -240,9 +252,9 @@ def _interfaces(reading: Reading, window: Window, interfaces: list[Interface]) -
 def _directions(
     reading: Reading, window: Window, interfaces: list[Interface], src: pa.Array, dst: pa.Array
 ) -> Ints:
-    """Return each frame's direction: as recorded, else as a cooked capture or the node's addresses tell.
+    """Return each frame's direction: as recorded, else from the cooked header or the node's addresses.
 
-    What a node sends to itself goes both ways, so it has none.
+    Traffic of a node with itself has no direction.
     """
     records = window.records
     direction = records.direction
@@ -271,7 +283,7 @@ def _directions(
 
 
 def _own(reading: Reading, interface: Interface) -> Iterator[str]:
-    """Yield the addresses of the node at an interface, as far as they are known."""
+    """Yield the known addresses of the node at an interface."""
     if interface.ipv4:
         yield interface.ipv4.partition("/")[0]
     name = reading.name_of(interface)
@@ -282,7 +294,7 @@ def _own(reading: Reading, interface: Interface) -> Iterator[str]:
 def _at_ends(
     address: str, window: Window, interface: Interface, src: pa.Array, dst: pa.Array
 ) -> tuple[Flags, Flags]:
-    """Return which frames an address has sent, and which are for it."""
+    """Return masks of the frames sent from, and to, an address."""
     if _MAC.fullmatch(address) is None:
         return among(src, address.__eq__), among(dst, address.__eq__)
     records = window.records
@@ -295,14 +307,14 @@ def _at_ends(
 
 
 def among(addresses: pa.Array, belongs: Callable[[str], bool]) -> Flags:
-    """Return which of some texts, given as a dictionary, are of some sort."""
+    """Return a mask of the dictionary texts that satisfy a predicate."""
     is_such = np.array([*map(belongs, addresses.dictionary.to_pylist()), False])
     chosen: Flags = is_such[addresses.indices.fill_null(-1).to_numpy()]
     return chosen
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether it is an address by which a node calls itself."""
+    """Return whether an address is a loopback address."""
     return address.startswith("127.") or address == "::1"
 
 
@@ -319,7 +331,7 @@ def _nodes(
     if reading.rule == "address":
         src, dst, kind = (columns[name].dictionary_decode() for name in ("src", "dst", "kind"))
         nodes = pc.if_else(pa.array(direction == Direction.IN), dst, src)
-        # There may be any number of strangers.
+        # The number of strangers is unbounded.
         nodes = pc.if_else(pc.equal(kind, "other"), pa.scalar(None, pa.string()), nodes)
         return nodes.fill_null("unknown").dictionary_encode()
     if reading.rule == "file":
@@ -336,7 +348,7 @@ def _nodes(
 def _keep_segments(
     reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: Findings
 ) -> None:
-    """Keep the TCP segments of a window for streams to be put together."""
+    """Keep the TCP segments of a window for stream reassembly."""
     records = window.records
     rows = np.flatnonzero(batch["tcp_seq"].is_valid().to_numpy(zero_copy_only=False))
     kept = batch.take(pa.array(rows)).select([name for name in SEGMENTS.names if name != "payload"])
@@ -347,8 +359,8 @@ def _keep_segments(
         if protocol != TCP_OTHER:
             at, size = int(records.at[row]), int(records.captured[row])
             frame = window.data[at : at + size].tobytes()
-            one = carried(frame, int(records.original[row]), links[int(records.source[row])])
-            assert isinstance(one, Carried)
+            one = frame_payload(frame, int(records.original[row]), links[int(records.source[row])])
+            assert isinstance(one, FramePayload)
             payload = frame[one.at : one.at + one.there]
         payloads.append(payload)
     plain_columns = [

@@ -1,12 +1,10 @@
-"""Frames to packets, one at a time: what each captured frame says, from the link layer to the application's
-bytes.
+"""Frames to packets, one at a time, from the link layer to the application's bytes: the reference decoder.
 
-This is the careful decoder: plain, slow, and right. analysis/decode/batch.py decodes whole windows, agrees
-with it, and leaves to it whatever is unusual. analysis/packet_schema.py says what the columns mean.
+It is plain, slow, and authoritative. analysis/decode/batch.py decodes whole windows, agrees with it, and
+delegates all unusual frames to it. analysis/packet_schema.py defines the columns.
 
-Nothing in a frame can end a job: NDN that cannot be parsed is kind "malformed", other traffic "other". Of a
-packet that NDNLPv2 has fragmented, or that the capture has cut, the name and fields are given as far as
-they are there.
+No frame can abort a job: NDN that cannot be parsed is kind "malformed", other traffic "other". Of NDNLPv2
+fragments and truncated frames, the name and fields are decoded as far as present.
 """
 
 from collections.abc import Iterator
@@ -17,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import PROTOCOLS, TCP_OTHER, protocol_of
 from base.units import MS
-from captures.layers.layers import CUT, ETHERNET, FRAGMENT, Ports, carried
-from captures.layers.old_format import OLD_FORMAT, is_old, modern
+from captures.layers.layers import CUT, ETHERNET, FRAGMENT, Ports, frame_payload
+from captures.layers.old_format import OLD_FORMAT, is_old, to_current_format
 from forwarder.wire.evidence import Evidence, encode_evidence
 from forwarder.wire.feed import KEY_BYTES, PAYLOAD, SSB_MESSAGE, split_item
 from forwarder.wire.hello import parse_hello
@@ -31,9 +29,9 @@ from forwarder.wire.tlv import MalformedPacket, element, read_number
 Value: TypeAlias = str | int | bool | bytes | None
 
 LARGEST = (1 << 63) - 1
-"""Spark's integers are signed: a larger number on the wire is given as this one."""
+"""Maximum of Spark's signed integers; larger numbers on the wire are clamped."""
 MALFORMED = "malformed NDN packet: "
-"""What a problem begins with; the reason follows, a few words that do not depend on places."""
+"""Prefix of a problem; a short reason without offsets follows."""
 NDN_PORTS = Ports()
 _FRAGMENT = 0x50
 _CONTENT = 21
@@ -41,7 +39,7 @@ _KEY_COMPONENT = 2 + KEY_BYTES
 
 
 class Network(NamedTuple):
-    """What the network layer says; the columns of PACKETS from `kind` on."""
+    """Columns of PACKETS from `kind` on (network layer)."""
 
     kind: str
     name: str | None = None
@@ -65,7 +63,7 @@ class Network(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What NDNLPv2 says; the columns of PACKETS from `lp_bytes` to `hello`."""
+    """Columns of PACKETS from `lp_bytes` to `hello` (NDNLPv2)."""
 
     lp_bytes: int = 0
     ndn_bytes: int = 0
@@ -86,20 +84,19 @@ _IDLE = Network("idle")
 _HELLO = Network("hello")
 _SEGMENT = Network("segment")
 _LATER_FRAGMENT = Network("fragment")
-_LONGEST_NAME = 200  # bytes, escaped; the column's name and the number of an interface take some more
+_LONGEST_NAME = 200  # bytes, escaped; the column's name and an interface number are added
 
 
 def node_of(interface: str) -> str:
-    """Return the node that an interface belongs to: `r1` for `r1-eth0`."""
+    """Return the node of an interface: `r1` for `r1-eth0`."""
     return interface.rpartition("-eth")[0] or interface
 
 
 def fitting(name: str) -> str:
-    """Return a name by which a directory can be called; a longer one is cut, and ends with a digest of the
-    whole.
+    """Return a name that fits a directory name; long names are cut and end with a digest.
 
-    Tables are kept in directories called after runs, nodes and interfaces. A file system takes 255 bytes,
-    and escaping makes up to three bytes of one; names of interfaces in captures have any length.
+    Tables are stored in directories named after runs, nodes and interfaces. A file system allows 255 bytes,
+    escaping up to triples the bytes, and interface names in captures have any length.
     """
     octets = name.encode(errors="surrogateescape")
     if len(octets) * 3 <= _LONGEST_NAME or _escaped(name) <= _LONGEST_NAME:
@@ -112,7 +109,7 @@ def fitting(name: str) -> str:
 
 
 def _escaped(name: str) -> int:
-    """Return how many bytes a name has at most when it is escaped for a directory."""
+    """Return the maximum size of a name after escaping, bytes."""
     plain = sum(letter.isascii() and letter.isalnum() for letter in name)
     special = sum(letter.isascii() for letter in name) - plain
     return len(name.encode(errors="surrogateescape")) + 2 * special
@@ -121,8 +118,8 @@ def _escaped(name: str) -> int:
 def decode_frame(
     frame: bytes, frame_bytes: int, link_type: int = ETHERNET, ports: Ports = NDN_PORTS
 ) -> tuple[Value, ...]:
-    """Return the columns of PACKETS from `protocol` on for one frame, of `frame_bytes` bytes on the wire."""
-    found = carried(frame, frame_bytes, link_type)
+    """Return the columns of PACKETS from `protocol` on for a frame of `frame_bytes` bytes on the wire."""
+    found = frame_payload(frame, frame_bytes, link_type)
     if isinstance(found, str):
         network = _OTHER._replace(problem=found or None)
         return (*(None,) * 7, frame_bytes, *(0,) * 3, *(None,) * 3, *Link(), *network)
@@ -161,9 +158,9 @@ def decode_frame(
 
 @lru_cache(maxsize=1 << 12)
 def decode_payload(payload: bytes) -> tuple[Value, ...]:
-    """Return the columns of Link and Network for what a UDP datagram carries.
+    """Return the columns of Link and Network for a UDP payload.
 
-    Kept, as each is captured at both ends of a link, and Data on every link alike.
+    Cached, as each payload is captured at both ends of a link, and Data on every link alike.
     """
     try:
         packet = parse_lp(payload)
@@ -196,7 +193,7 @@ def _malformed(reason: MalformedPacket) -> Network:
 
 
 def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
-    """Return the same for the beginning of a payload that had `length` bytes, as far as it goes."""
+    """Return the same columns for a truncated payload of `length` bytes on the wire."""
     try:
         packet, size = _cut_lp(payload)
         fragment = packet.fragment
@@ -211,9 +208,9 @@ def decode_cut(payload: bytes, length: int) -> tuple[Value, ...]:
 
 
 def _first_of_several(payload: bytes, length: int, whole: int) -> tuple[Value, ...]:
-    """Return the same for the first IP fragment, with `length` bytes, of a payload that has `whole`.
+    """Return the same columns for the first IP fragment, of `length` bytes, of a payload of `whole` bytes.
 
-    Bytes are those of this fragment, payload_bytes too.
+    Byte counts, payload_bytes included, are of this fragment.
     """
     said = decode_cut(payload, whole)
     link, network = Link._make(said[: len(Link._fields)]), Network._make(said[len(Link._fields) :])
@@ -226,7 +223,7 @@ def _first_of_several(payload: bytes, length: int, whole: int) -> tuple[Value, .
 
 
 def _cut_lp(payload: bytes) -> tuple[LpPacket, int]:
-    """Return the LpPacket that a payload cut short begins with, and the length of its Fragment."""
+    """Return the LpPacket of a truncated payload, and the length of its Fragment."""
     kind, at = read_number(payload, 0)
     length, at = read_number(payload, at)
     if kind in (INTEREST, DATA):
@@ -283,11 +280,11 @@ def _network(packet: bytes, is_first_fragment: bool) -> Network:
     if packet[0] == INTEREST:
         interest = _cut_interest(packet) if is_first_fragment else packet
         if is_old(interest):
-            return _interest(parse_interest(modern(interest)))._replace(problem=OLD_FORMAT)
+            return _interest(parse_interest(to_current_format(interest)))._replace(problem=OLD_FORMAT)
         return _interest(parse_interest(interest))
     if packet[0] != DATA:
         raise MalformedPacket("neither Interest, Data nor LpPacket")
-    about: tuple[int | None, ...] = (None, None, None)  # a fragment may lack them
+    about: tuple[int | None, ...] = (None, None, None)  # absent in a fragment
     if is_first_fragment:
         name, content, content_bytes = _cut_data(packet)
     else:
@@ -332,13 +329,13 @@ def _interest(interest: Interest) -> Network:
 
 @lru_cache(maxsize=1 << 14)
 def describe(name: bytes) -> tuple[str, str | None, int | None]:
-    """Return (URI, feed's URI, sequence number) of a name. The same few names come by at every hop."""
+    """Return (URI, feed's URI, sequence number) of a name; cached, as names repeat at every hop."""
     uri = to_uri(name)
     item = split_item(name)
     if item is None:
         return uri, None, None
     feed, seq = item
-    # split_item() looks at the end only: the key and the number must be components of this name.
+    # split_item() checks the end only: key and number must be components of this name.
     boundaries = {0, *prefix_ends(name)}
     if not {len(feed), len(feed) - _KEY_COMPONENT} <= boundaries:
         return uri, None, None
@@ -346,7 +343,7 @@ def describe(name: bytes) -> tuple[str, str | None, int | None]:
 
 
 def payload_bytes(content: bytes, length: int) -> int:
-    """Return the size of the message in an item's Content of `length` bytes, of which some may be missing."""
+    """Return the size of the message in an item's possibly truncated Content of `length` bytes."""
     at = 0
     try:
         while at < len(content):
@@ -361,7 +358,7 @@ def payload_bytes(content: bytes, length: int) -> int:
 
 
 def _elements_so_far(packet: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (type, start, value start, value end) of a packet's elements, the last one perhaps cut short."""
+    """Yield (type, start, value start, value end) of a packet's elements; the last one may be truncated."""
     _, at = read_number(packet, 0)
     length, at = read_number(packet, at)
     end = at + length
@@ -377,13 +374,13 @@ def _elements_so_far(packet: bytes) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _cut_interest(packet: bytes) -> bytes:
-    """Return the Interest that the complete elements of a first fragment make."""
+    """Return the Interest formed by the complete elements of a first fragment."""
     whole = [packet[start:end] for _, start, _, end in _elements_so_far(packet) if end <= len(packet)]
     return element(INTEREST, b"".join(whole))
 
 
 def _cut_data(packet: bytes) -> tuple[bytes, bytes, int]:
-    """Return (name, what there is of Content, length of Content) of a Data packet's first fragment."""
+    """Return (name, available Content, length of Content) from the first fragment of a Data packet."""
     name = None
     for kind, _, start, end in _elements_so_far(packet):
         if kind == NAME and name is None and end <= len(packet):

@@ -1,9 +1,9 @@
-"""TLV elements of many packets at once: walked side by side, one element of each packet a step.
+"""TLV elements of many packets, walked in parallel, one element of each packet per step.
 
-Theory of operation. `Octets.words` gathers the eight bytes at any places of a window in one go; type,
-length and short values of an element are in them. `walk` steps through the elements of all packets and
-enters where each known type's value begins and how long it is. A packet whose elements are not all known,
-in order, in shortest form and within bounds, is marked: it is not wrong, but it is for the careful decoder.
+Theory of operation. `Octets.words` gathers eight bytes at any places of a window at once; they hold type,
+length and short values of an element. `walk` steps through the elements of all packets and records offset and
+length of each known type's value. Packets with unknown, reordered, non-minimal or overlong elements lose
+their mark and go to the reference decoder.
 
 Source: NDN packet format 0.3, "Type-Length-Value (TLV) Encoding".
 """
@@ -23,7 +23,7 @@ _LONG, _LONGER = 253, 254
 
 
 class Octets:
-    """The bytes of a window, to be gathered from. Places must be at least 64 bytes from the end."""
+    """The bytes of a window, for gathering. Places must be at least 64 bytes from the end."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         self.data = data
@@ -34,18 +34,14 @@ class Octets:
         return self._words[at].byteswap()
 
     def rows(self, at: Ints, layout: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Return the bytes at each place as records of a layout, of at most 64 bytes."""
+        """Return the bytes at each place as records of a layout of at most 64 bytes."""
         size = layout.itemsize
         whole = np.ndarray(len(self.data) - size + 1, f"V{size}", self.data, 0, (1,))
         return whole[at].view(layout)
 
 
 class Headers(NamedTuple):
-    """An element at each place: its type, where its value begins, its length, and whether that is all in
-    order.
-
-    Types above 252 and lengths above 65535 are not.
-    """
+    """TLV headers: type, offset of the value, length, and validity (type up to 252, length up to 65535)."""
 
     kind: Ints
     start: Ints
@@ -54,7 +50,7 @@ class Headers(NamedTuple):
 
 
 def headers(octets: Octets, at: Ints) -> Headers:
-    """Read the header of the element at each place."""
+    """Read the TLV header at each place."""
     word = octets.words(at)
     kind = (word >> np.uint64(56)).view(np.int64)
     length = (word >> np.uint64(48)).view(np.int64) & 0xFF
@@ -71,7 +67,7 @@ def headers(octets: Octets, at: Ints) -> Headers:
 
 
 class Grammar:
-    """The types of a packet's elements in the order in which they may come, each with its slot, from 1."""
+    """The element types of a packet in their required order, each with its slot, from 1."""
 
     def __init__(self, *kinds: int) -> None:
         self.slots = {kind: slot for slot, kind in enumerate(kinds, 1)}
@@ -80,7 +76,7 @@ class Grammar:
             self._of_kind[kind] = slot
 
     def walk(self, octets: Octets, at: Ints, end: Ints) -> "Walked":
-        """Walk the elements that fill the bytes from `at` to `end` of each packet."""
+        """Walk the elements between `at` and `end` of each packet."""
         count, slots = len(at), len(self.slots) + 1
         starts, lengths = np.zeros(slots * count, np.int64), np.zeros(slots * count, np.int64)
         good = at <= end
@@ -104,7 +100,7 @@ class Grammar:
 
 
 class Walked(NamedTuple):
-    """The elements of packets by type: where each value begins, 0 if it is not there, and its length."""
+    """Elements by type: offset of each value (0 if absent), and length."""
 
     slots: Mapping[int, int]
     starts: npt.NDArray[np.int64]
@@ -112,21 +108,21 @@ class Walked(NamedTuple):
     good: Flags
 
     def start(self, kind: int) -> Ints:
-        """Return where the values begin."""
+        """Return the offsets of the values."""
         row: Ints = self.starts[self.slots[kind]]
         return row
 
     def length(self, kind: int) -> Ints:
-        """Return the lengths; 0 for an element that is not there."""
+        """Return the lengths; 0 for absent elements."""
         row: Ints = self.lengths[self.slots[kind]]
         return row
 
     def there(self, kind: int) -> Flags:
-        """Tell where the element is there."""
+        """Return a mask of the packets with the element."""
         return self.start(kind) > 0
 
     def require(self, good: Flags, kind: int, *lengths: int) -> None:
-        """Take the mark from packets in which the element is there with another length than these."""
+        """Clear the mark of packets whose element has none of the given lengths."""
         length = self.length(kind)
         fits = length == lengths[0]
         for each in lengths[1:]:
@@ -134,7 +130,7 @@ class Walked(NamedTuple):
         good &= fits | ~self.there(kind)
 
     def number(self, octets: Octets, kind: int, default: int = 0, unit: int = 1) -> Ints:
-        """Return the NonNegativeIntegers of a type times `unit`, at most LARGEST."""
+        """Return NonNegativeIntegers of a type times `unit`, at most LARGEST."""
         start = self.start(kind)
         if not start.any():
             return np.full(len(start), default, np.int64)
@@ -148,16 +144,16 @@ class Walked(NamedTuple):
 
 
 def numbers(octets: Octets, start: Ints, length: Ints) -> Words:
-    """Return big-endian numbers of 1 to 8 bytes; of others, anything."""
+    """Return big-endian numbers of 1 to 8 bytes; undefined for other lengths."""
     shift = (64 - 8 * np.clip(length, 1, 8)).astype(np.uint64)
     return octets.words(start) >> shift
 
 
 NNI = (1, 2, 4, 8)
-"""The lengths that a NonNegativeInteger may have."""
+"""Valid lengths of a NonNegativeInteger."""
 
 
 def is_nni(length: Ints) -> Flags:
-    """Tell which lengths a NonNegativeInteger may have."""
+    """Return a mask of valid NonNegativeInteger lengths."""
     fits: Flags = (length == 1) | (length == 2) | (length == 4) | (length == 8)
     return fits

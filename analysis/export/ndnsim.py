@@ -1,17 +1,16 @@
-"""A run as traces in ndnSIM's formats, for the scripts that people have for these.
+"""A run as traces in ndnSIM's formats, for existing scripts.
 
 Tab-separated, a header line, the columns and types of ndnSIM's L3RateTracer, AppDelayTracer and CsTracer
-(https://ndnsim.net/current/metric.html). What the words mean here:
+(https://ndnsim.net/current/metric.html). Semantics here:
 
-- A face is a node's interface, numbered from 256 as ndnSIM's network devices are; the application's face is
-  not in a capture, so there are no rows for it, and none of Satisfied and TimedOut Interests, which ndnSIM
-  asks its PIT for.
-- An LLI counts as an Interest, FeedState alone as nothing. Sizes are those of the network-layer packets.
-- FullDelay is from an item's publication, or the subscriber's joining if that is later, to its delivery:
-  ndnSIM's is from the first Interest, which a pushed item does not have, and which may wait for long before
-  there is an item. LastDelay is from the node's last Interest for the item, if that is later still. RetxCount
-  counts those Interests: 0 for an item that came unasked.
-- HopCount counts links of the way that the item took.
+- A face is a node's interface, numbered from 256 like ndnSIM's network devices. The application's face is not
+  captured, so it has no rows; nor have SatisfiedInterests and TimedOutInterests, which ndnSIM reads from its
+  PIT.
+- An LLI counts as an Interest; a bare FeedState does not count. Sizes are of network-layer packets.
+- FullDelay is from publication, or joining if later, to delivery. ndnSIM measures from the first Interest,
+  which pushed items lack, and which may precede the item. LastDelay is from the node's last Interest for the
+  item, if later still. RetxCount counts those Interests: 0 for a pushed item.
+- HopCount counts the links of the item's path.
 """
 
 from collections import defaultdict
@@ -36,7 +35,7 @@ PERIOD_S = 0.5
 """The averaging period, ndnSIM's own default."""
 
 _NEW = 0.8
-"""Weight of the newest period in the moving averages Packets and Kilobytes, as in ndnSIM."""
+"""Weight of the newest period in the moving averages of packets and kilobytes, as in ndnSIM."""
 _FIRST_FACE = 256
 _TYPES = {
     ("interest", "in"): "InInterests",
@@ -50,10 +49,10 @@ _MESSAGES = ("layering", "node", "interface", "direction", "time", "kind", "ndn_
 
 
 def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Path]:
-    """Write the traces of an analysed run into the new directory `target`, one for each layering; return
-    the files.
+    """Write the traces of an analysed run into the new directory `target`, one for each layering; return the
+    files.
 
-    Raises AnalysisError if the run has not been analysed, or `target` is there or cannot be written.
+    Raises AnalysisError if the run has not been analysed, or `target` exists or cannot be written.
     """
     run = Run(directory)
     messages, latencies = run.tables / "messages.parquet", run.tables / "latency.parquet"
@@ -87,7 +86,7 @@ def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Pa
 def rates(
     run: Run, layering: str, messages: Iterable[dict[str, Any]], period_s: float
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of rate-trace.txt: for each period, face and type of packet."""
+    """Yield the rows of rate-trace.txt: one for each period, face and packet type."""
     turn = run.manifest.runs[layering]
     period = round(period_s * 1e9)
     periods = -(-(turn.end_ns - turn.start_ns) // period)
@@ -96,7 +95,7 @@ def rates(
         kind = "interest" if row["kind"] == "lli" else row["kind"]
         what = _TYPES.get((kind, row["direction"]))
         if what is not None:
-            # A packet at the very end belongs to the last period.
+            # The last period includes its end.
             place = min((row["time"] - turn.start_ns) // period, periods - 1)
             count = counts[row["interface"], what, place]
             count[0] += 1
@@ -166,8 +165,7 @@ def delays(
 
 
 def _hops(came: dict[tuple[str, str, int], tuple[int, str]], node: str, feed: str, seq: int) -> int:
-    """Return how many links an item took to a node: back from each node to the one that it first came
-    from."""
+    """Return the hop count of an item to a node, following first arrivals back to the publisher."""
     seen = {node}
     while (node, feed, seq) in came:
         node = came[node, feed, seq][1]
@@ -178,7 +176,7 @@ def _hops(came: dict[tuple[str, str, int], tuple[int, str]], node: str, feed: st
 
 
 def cache(run: Run, layering: str, period_s: float) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of cs-trace.txt, from the forwarders' own counters; nothing if they do not count."""
+    """Yield the rows of cs-trace.txt from the forwarders' counters; nothing without counters."""
     import pyarrow.json
 
     path = run.counters(layering)
@@ -191,7 +189,7 @@ def cache(run: Run, layering: str, period_s: float) -> Iterator[tuple[Any, ...]]
     period = round(period_s * 1e9)
     by_node: defaultdict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
     for row in table.select(["time", "node", "cs_hits", "cs_misses"]).to_pylist():
-        # The last sample up to the end of a period stands for it.
+        # The last sample in a period represents it.
         place = -(-(row["time"] - start) // period)
         by_node[row["node"]][place] = (row["cs_hits"], row["cs_misses"])
     last = max((place for places in by_node.values() for place in places), default=0)
@@ -204,7 +202,7 @@ def cache(run: Run, layering: str, period_s: float) -> Iterator[tuple[Any, ...]]
     for before, place in pairwise(range(last + 1)):
         for node in by_node:
             (hits, misses), (old_hits, old_misses) = so_far[node, place], so_far[node, before]
-            # A node that starts anew counts from 0 again.
+            # A restarted node counts from 0 again.
             yield place * period_s, node, "CacheHits", hits - old_hits if hits >= old_hits else hits
             yield (
                 place * period_s,
@@ -215,7 +213,7 @@ def cache(run: Run, layering: str, period_s: float) -> Iterator[tuple[Any, ...]]
 
 
 def _faces(run: Run) -> list[tuple[str, int, str, str]]:
-    """Return (node, face's number, interface, peer) of every interface, by node."""
+    """Return (node, face number, interface, peer) of every interface, by node."""
     ends = [
         end
         for link in run.manifest.topology.links

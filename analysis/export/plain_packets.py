@@ -1,8 +1,8 @@
-"""What streams of a capture carry, without their encryption, as a pcapng that Wireshark reads.
+"""Decrypted stream packets of a capture, as a pcapng for Wireshark.
 
-Each packet of a protocol that has a dissector (Declaration.dissector) becomes an exported PDU, with the
-addresses, the time and the interface of the segment that completed it. A connection is read once, where most
-of it was captured, as in all of the analysis.
+Each packet of a protocol with a dissector (Declaration.dissector) becomes an exported PDU with the addresses,
+time and interface of the segment that completed it. A connection is read once, at its most complete place, as
+elsewhere in the analysis.
 """
 
 from collections import Counter
@@ -28,12 +28,12 @@ _DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
 
 @dataclass
 class Written:
-    """What was found and written.
+    """Export statistics.
 
     Attributes:
-        connections: of protocols that have a dissector.
+        connections: of protocols with a dissector.
         packets: written, by dissector.
-        unread: bytes of streams that are in none of these, ENCRYPTED or UNREAD.
+        unread: stream bytes in no packet, ENCRYPTED or UNREAD.
         damages: of the capture.
     """
 
@@ -44,9 +44,9 @@ class Written:
 
 
 def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> Written:
-    """Write the packets that streams of a capture carry into the pcapng file `out`.
+    """Write the decrypted stream packets of a capture into the pcapng file `out`.
 
-    Without a packet there is no file. Raises OSError, and CaptureError for a file that is no capture.
+    Without packets no file is created. Raises OSError, and CaptureError for a file that is no capture.
     """
     written = Written()
     pieces = list(cut(capture))
@@ -87,4 +87,4 @@ def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> Written:
 
 
 class _Nothing(Exception):
-    """There is nothing to be written."""
+    """There are no packets to write."""

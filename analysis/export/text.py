@@ -1,4 +1,4 @@
-"""Comparisons as plain text, aligned, so that two of them can be told apart by eye or by diff."""
+"""Comparisons as plain text in aligned columns, for reading and for diff."""
 
 from analysis.files import Rows
 from analysis.metrics.agreement import agreement, difference_text
@@ -6,12 +6,11 @@ from analysis.metrics.registry import METRICS, shown, why_unranked
 from analysis.metrics.study import Estimate, Point, Study, has_star, studied
 
 _DECIMALS = 9
-"""What is nearer to 0 than these can tell is 0: no metric is as small as that."""
+"""Decimals; smaller magnitudes than this resolution print as 0."""
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Write a number with that many significant digits at most, never with an exponent; a dash for an unknown
-    one."""
+    """Format a number with at most `digits` significant digits, without an exponent; a dash for None."""
     if value is None:
         return "-"
     if abs(value) >= 1000:
@@ -28,14 +27,13 @@ HEADLINES = {
     "state_entries_mean": ("state entries", "mean of a node"),
     "bytes_per_item": ("bytes", "per item"),
 }
-"""Five metrics that a run is told by in a terminal (PITs or state): the head of each column, in two lines."""
+"""Five headline metrics of a run in a terminal (PITs or state): column heads, in two lines."""
 
 
 def headlines(comparison: Rows) -> str:
-    """Write five figures of each layering, a line a layering, from the rows of
-    analysis.metrics.registry.compare.
+    """Format five metrics per layering, one line each, from the rows of analysis.metrics.registry.compare.
 
-    A latency that is not to be set beside others has a star, and the last line says why.
+    A star marks latencies that cannot be compared; the last line explains why.
     """
     values: dict[str, dict[str, float | None]] = {}
     for row in comparison:
@@ -55,8 +53,9 @@ def headlines(comparison: Rows) -> str:
 
 
 def study_text(study: Study) -> str:
-    """Write a study: for each metric a line a layering and group, and a column for each value of what
-    differs, mean and half the interval's width. A time that is not to be set beside others has a star."""
+    """Format a study: for each metric a line per layering and group, and a column for each value of the
+    varied key, as mean and half the interval's width. A star marks times that cannot be compared.
+    """
     heads = [x if isinstance(x, str) else f"{number(x)} {study.words.unit}".rstrip() for x in study.xs]
     blocks = []
     for metric in studied(study):
@@ -86,7 +85,7 @@ _OF_LATENESS = "hint      nodes share processors: --dilation 8 gives them eight 
 
 
 def agreement_text(study: Study) -> str:
-    """Write how the emulator and Mininet compare, a line a layering and metric; "" if nobody asked that."""
+    """Format the agreement of emulator and Mininet, a line per layering and metric; "" if not applicable."""
     judged = agreement(study)
     if not judged:
         return ""
@@ -118,7 +117,7 @@ def agreement_text(study: Study) -> str:
 
 
 def aligned(lines: list[list[str]], left: int) -> str:
-    """Write lines in columns; the first `left` of them begin at the left, the others end at the right."""
+    """Align lines in columns; the first `left` columns are left-aligned, the others right-aligned."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "".join(
         "  ".join(

@@ -1,1 +1,1 @@
-"""Captures that still grow: their counts, PITs and feeds so far."""
+"""Growing captures: counts, PITs and feeds so far."""

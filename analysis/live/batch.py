@@ -1,4 +1,4 @@
-"""A batch of a stream of packets, reduced by Spark to what a LiveCapture takes in."""
+"""Spark's reduction of a streamed batch of packets for LiveCapture."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
@@ -9,7 +9,8 @@ from analysis.packet_schema import MESSAGES, NOTICES
 
 def counts(packets: DataFrame) -> DataFrame:
     """Return layering, interface, direction, kind, slice (time in SLICE_NS), frames, bytes, first and last
-    (ns): a row a group with frames."""
+    (ns); a row for each group with frames.
+    """
     where = ("layering", "interface", "direction", "kind")
     return packets.groupBy(*where, F.floor(F.col("time") / SLICE_NS).alias("slice")).agg(
         F.count("*").alias("frames"),
@@ -20,7 +21,7 @@ def counts(packets: DataFrame) -> DataFrame:
 
 
 def messages(packets: DataFrame) -> DataFrame:
-    """Return what LiveCapture.follow() needs of whole messages and fragments; it wants them in order."""
+    """Return the columns of whole messages and fragments that LiveCapture.follow() needs, in order."""
     is_notice = F.col("kind").isin(*NOTICES) & (F.col("feed").isNotNull() | F.col("hello").isNotNull())
     is_told = (F.col("kind").isin("fragment", *MESSAGES) | is_notice) & F.col("frag_count").isNotNull()
     return packets.where(is_told).select(*MESSAGE_FIELDS)

@@ -1,9 +1,9 @@
-"""What is known of captures while they grow: frames by time, the PIT of every node, the progress of feeds.
+"""State of growing captures: frames over time, the PIT of every node, the progress of feeds.
 
-Batches of a stream (analysis.spark.stream_source) are reduced by analysis.live.batch to counts and fields of
-messages; a LiveCapture, one a capture, adds them up in the driver. What it keeps by time it keeps for
-MOST_SLICES slices: when they are used up, two become one. A message is followed once its frames are there;
-packets of TCP streams are not put together.
+Batches of a stream (analysis.spark.stream_source) are reduced by analysis.live.batch to counts and message
+fields; a LiveCapture per capture accumulates them in the driver. It keeps at most MOST_SLICES time slices,
+and doubles their width on overflow. Fragmented messages are followed once complete; TCP streams are not
+reassembled.
 """
 
 from bisect import bisect_right
@@ -22,7 +22,7 @@ from captures.layers.reassembly import Reassembler
 SLICE_NS = 50_000_000
 MOST_SLICES = 240
 MOST_PAIRS = 4000
-"""Pairs of node and feed whose progress is followed."""
+"""Maximum number of (node, feed) pairs with progress."""
 
 NOTHING = State(0, 0, 0, 0)
 
@@ -30,7 +30,7 @@ _SENDER = ("node", "interface", "direction", "src", "dst", "src_port", "dst_port
 _FRAGMENT = ("lp_sequence", "frag_index", "frag_count")
 MESSAGE_FIELDS = tuple(dict.fromkeys(("layering", "frame", *Message._fields, *_SENDER, *_FRAGMENT)))
 NEEDED = (*MESSAGE_FIELDS, "frame_bytes")
-"""The columns of packets that analysis.live.batch looks at."""
+"""Columns of packets that analysis.live.batch needs."""
 
 _MOST_JOINING = 4096
 
@@ -38,7 +38,7 @@ Row = Mapping[str, Any]
 
 
 class Break(NamedTuple):
-    """A row of analysis.run.context.BREAKS, less its layering."""
+    """A row of analysis.run.context.BREAKS, without its layering."""
 
     time: int
     node: str
@@ -47,8 +47,7 @@ class Break(NamedTuple):
 
 
 class Progress:
-    """Which items of a feed a node has seen. `missing`: items between the first that was seen and `newest`
-    that were not."""
+    """Items of a feed seen at a node. `missing`: unseen items between the first seen and `newest`."""
 
     def __init__(self, first: int) -> None:
         self.first = self.newest = first
@@ -56,7 +55,7 @@ class Progress:
         self._gaps: list[tuple[int, int]] = []
 
     def see(self, seq: int) -> None:
-        """Take note of an item."""
+        """Add an item."""
         if seq > self.newest:
             if seq > self.newest + 1:
                 self._gaps.append((self.newest + 1, seq - 1))
@@ -73,7 +72,7 @@ class Progress:
 
 
 class Slices:
-    """The time of a capture, cut into at most MOST_SLICES slices of one width, from its first frame on."""
+    """Time slices of one width, at most MOST_SLICES, from the capture's first frame on."""
 
     def __init__(self) -> None:
         self.origin = 0
@@ -81,16 +80,16 @@ class Slices:
         self.known = False
 
     def begin(self, time: int) -> None:
-        """Set the origin, unless it is set."""
+        """Set the origin, if unset."""
         if not self.known:
             self.origin, self.known = time // SLICE_NS * SLICE_NS, True
 
     def place(self, time: int) -> int:
-        """Return the slice of a time, which may be too large; one from before the origin is in the first."""
+        """Return the slice of a time, possibly out of range; 0 before the origin."""
         return max(0, time - self.origin) // self.width
 
     def reach(self, time: int) -> bool:
-        """Widen slices until a time has its place; return whether they have become wider."""
+        """Widen slices until a time fits; return whether the width changed."""
         before = self.width
         while self.place(time) >= MOST_SLICES:
             self.width *= 2
@@ -98,21 +97,21 @@ class Slices:
 
 
 class LiveCapture:
-    """A capture that is being followed.
+    """A growing capture.
 
     Args:
         name: its own.
-        breaks: what happened to nodes and links, in order of time, on the capture's clock.
+        breaks: events of nodes and links, in order of time, on the capture's clock.
 
     Attributes:
-        slices: how time is cut.
+        slices: time slices.
         frames, bytes: captured so far. first, last: times of frames, ns; None before the first.
         loads: frames and bytes by (interface, direction, kind, slice).
-        pit: by node, ALL among them, for each slice with a change: the most of everything, and the state
+        pit: by node, ALL among them, for each slice with a change: the maximum of every field, and the state
             at its end.
-        peaks: the most of everything by node.
+        peaks: maximum of every field by node.
         progress: by (node, feed); `newest`: for these by slice.
-        left_out: messages that could not be followed, as the capture has cut them.
+        left_out: truncated messages that could not be followed.
     """
 
     def __init__(self, name: str, breaks: Iterable[Break] = ()) -> None:
@@ -129,7 +128,7 @@ class LiveCapture:
         self.left_out = 0
         self._breaks = list(breaks)
         self._models: dict[str, PitModel] = {}
-        self._held: list[tuple[int, str, State]] = []  # changes of the last moment: more may come
+        self._held: list[tuple[int, str, State]] = []  # changes of the latest moment, possibly incomplete
         self._state: dict[str, State] = {}
         self._joining: Reassembler[Row] = Reassembler(_MOST_JOINING, once=True)
 
@@ -172,7 +171,7 @@ class LiveCapture:
         self._settle(rows[-1]["time"])
 
     def finish(self) -> None:
-        """Take note of what happened last: nothing more comes of that moment."""
+        """Record the changes of the latest moment, which is complete."""
         if self._held:
             self._settle(self._held[-1][0] + 1)
 
@@ -198,8 +197,7 @@ class LiveCapture:
         self.newest[node, feed][self.slices.place(now)] = known.newest
 
     def _join(self, row: Row) -> Row | None:
-        """Take a fragment; return its message if that is whole now, as analysis.tables.reassembly makes
-        it."""
+        """Add a fragment; return its message if complete, as analysis.tables.reassembly builds it."""
         past = sum(each.interface == row["interface"] for each in self._breaks)
         link = *map(row.__getitem__, _SENDER), past
         sequence, index, count = map(row.__getitem__, _FRAGMENT)
@@ -210,7 +208,7 @@ class LiveCapture:
         return whole if whole["kind"] in MESSAGES else None
 
     def _settle(self, now: int) -> None:
-        """Take note of what has changed in every table up to a time."""
+        """Record the changes of all tables up to a time."""
         streams = []
         for node, model in self._models.items():
             model.advance(now)
@@ -226,14 +224,14 @@ class LiveCapture:
                 at = time
             for name in (node, ALL):
                 before = self._state.get(name, NOTHING)
-                # A slice begins with what was there before it.
+                # A slice begins with the state before it.
                 self.pit.setdefault(name, {}).setdefault(self.slices.place(time), (before, before))
                 self._state[name] = State(*map(add, before, change))
                 changed.add(name)
         self._note(at, changed)
 
     def _note(self, time: int, changed: set[str]) -> None:
-        """Take note of the state after all that happened at a time."""
+        """Record the state after all changes of one time."""
         for name in changed:
             place = self.slices.place(time)
             state = self._state[name]
@@ -267,7 +265,7 @@ def _most(one: State, other: State) -> State:
 
 
 def _can_follow(row: Row) -> bool:
-    """Tell whether the model can follow a message: what a capture has cut may lack fields."""
+    """Return whether a message has all fields that the model needs; truncated ones may not."""
     if row["kind"] in NOTICES:
         return True
     needed = ["name", "name_length"]

@@ -1,8 +1,8 @@
-"""The streaming query behind `feednet watch`: batches of growing captures, added up in this process.
+"""The streaming query behind `feednet watch`: batches of growing captures, accumulated in this process.
 
-Lag is measured, not guessed: whoever runs the query looks at the captures' sizes all the while, so it is
-known when a byte was not there yet. From then until the batch with it has been shown is that byte's lag, and
-the lag of a batch is that of its first byte. It is too long by the time between two looks.
+Lag is measured: polling the captures' sizes gives for each byte a time when it was not there yet. The lag of
+a byte is from then until its batch is shown, the lag of a batch that of its first byte. It is overestimated
+by at most one polling interval.
 """
 
 import json
@@ -25,25 +25,25 @@ from analysis.errors import AnalysisError, reason
 from analysis.live.batch import counts, messages
 from analysis.live.capture import NEEDED, Break, LiveCapture
 from analysis.spark.stream_source import Offset, follow_captures
-from captures.formats.growing import START, Growing
+from captures.formats.growing import START, GrowingCapture
 from captures.formats.pcapng import CaptureError, Direction, Interface, Writer
 
 BATCH_BYTES = 8 << 20
-"""Bytes of captures in a batch, so that the page goes on while a large one is caught up with, in bounded
-memory. Batches then follow each other at once, whatever the time between them is otherwise."""
+"""Capture bytes per batch: bounds memory, and keeps the page updating while a large backlog is read. Batches
+then follow each other without a pause.
+"""
 
 TRIGGER_S = 0.1
-"""Between two looks of Spark's at the captures; the source keeps the time between batches."""
+"""Spark's polling interval; the source spaces the batches."""
 
-_CHUNK = 20_000  # messages that are Python objects at a time
+_CHUNK = 20_000  # messages converted to Python objects at a time
 _MOST_LOOKS = 100_000
 _IN_ORDER = [("time", "ascending"), ("frame", "ascending")]
 
 
 class Growth:
-    """How a file has grown: its size at each look at which it had changed, and the time of the look before.
-
-    Times in seconds.
+    """Growth of a file: its size at each poll that found a change, and the time of the previous poll. Times
+    in seconds.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Growth:
         self._last: float | None = None
 
     def look(self, now: float, size: int) -> None:
-        """Take note of the size."""
+        """Record the size."""
         if size > self.size:
             self._sizes.append(size)
             self._before.append(now if self._last is None else self._last)
@@ -63,25 +63,26 @@ class Growth:
         self._last = now
 
     def written_after(self, at: int) -> float | None:
-        """Return a time at which byte `at` (counted from 0) was not there yet; of what was there at the first
-        look, the time of that. None if it is not there now."""
+        """Return a time when byte `at` (from 0) was absent, or the first poll's time if it was present then;
+        None if still absent.
+        """
         place = bisect_right(self._sizes, at)
         return self._before[place] if place < len(self._sizes) else None
 
 
 class LiveQuery:
-    """Follows captures, by Spark.
+    """Follows captures by Spark.
 
     Args:
-        captures: the paths of each by its name, as analysis.spark.stream_source has them.
-        breaks: what happens to nodes and links, by capture.
-        every: seconds between batches, as analysis.spark.stream_source has it.
+        captures: the paths of each by its name, as in analysis.spark.stream_source.
+        breaks: events of nodes and links, by capture.
+        every: seconds between batches, as in analysis.spark.stream_source.
 
     Attributes:
-        captures: the counts and PITs of each capture, by its name. Use it inside `lock`.
-        places: the byte up to which each capture has been read.
-        batches: how many have been added up.
-        lags: of the batches that were shown, seconds.
+        captures: counts and PITs of each capture, by name. Guarded by `lock`.
+        places: end of the bytes read, by capture.
+        batches: number of batches accumulated.
+        lags: of the batches shown, seconds.
     """
 
     def __init__(
@@ -110,27 +111,29 @@ class LiveQuery:
 
     @property
     def behind(self) -> int:
-        """The bytes that are written and not read yet."""
+        """Bytes written and not read yet."""
         return sum(max(0, growth.size - self.places[name]) for name, growth in self._growth.items())
 
     @property
     def changed(self) -> float | None:
-        """When a capture was last seen to have grown."""
+        """Time of the last growth of a capture."""
         return max((each.changed for each in self._growth.values() if each.changed is not None), default=None)
 
     def is_read(self) -> bool:
-        """Tell whether all records that are whole have been read and shown; raise AnalysisError."""
+        """Return whether all whole records have been read and shown; raise AnalysisError."""
         sizes = {name: growth.size for name, growth in self._growth.items()}
         if self._ends is None or self._ends[0] != sizes:
             try:
-                ends = {name: Growing(paths).pieces(START)[1].at for name, paths in self._captures.items()}
+                ends = {
+                    name: GrowingCapture(paths).pieces(START)[1].at for name, paths in self._captures.items()
+                }
             except CaptureError as error:
                 raise AnalysisError(str(error)) from error
             self._ends = sizes, ends
         return all(self.places[name] >= end for name, end in self._ends[1].items())
 
     def look(self, now: float) -> None:
-        """Look at the captures' sizes and at the query; raise AnalysisError if that has ended."""
+        """Poll the captures' sizes and the query; raise AnalysisError if the query has ended."""
         for name, paths in self._captures.items():
             for path in paths:
                 try:
@@ -145,7 +148,7 @@ class LiveQuery:
             self._read_progress()
 
     def shown(self, batches: int, now: float) -> None:
-        """Take note that so many batches have been shown."""
+        """Record the number of batches shown."""
         for number in range(max(self._shown, default=-1) + 1, batches):
             self._shown[number] = now
 
@@ -154,13 +157,13 @@ class LiveQuery:
         try:
             self._query.stop()
         except (PySparkException, Py4JError):
-            pass  # it has ended already, and look() says why, or has been interrupted
+            pass  # already ended, as look() reports, or interrupted
         finally:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def _take(self, batch: DataFrame, number: int) -> None:
-        """Add a batch up; called by Spark, in a thread of its own."""
-        kept = batch.select(*NEEDED).persist()  # decoded once, whatever it takes to look at it twice
+        """Accumulate a batch; called in a thread of Spark's."""
+        kept = batch.select(*NEEDED).persist()  # decoded once for two uses
         try:
             counted = counts(kept).toArrow().to_pylist()
             told = messages(kept).toArrow().sort_by(_IN_ORDER)
@@ -176,7 +179,7 @@ class LiveQuery:
             self.batches = number + 1
 
     def _read_progress(self) -> None:
-        """Learn which bytes were in the batches that have been shown."""
+        """Read the offsets of the shown batches from progress reports."""
         for number, start, end in reported_batches(self._query.recentProgress):
             if number <= self._reported or number not in self._shown:
                 continue
@@ -193,7 +196,7 @@ class LiveQuery:
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Follow a capture of one frame: what Spark loads once is then there for the first batch that counts."""
+    """Follow a capture of one frame, so that Spark's one-time loading does not delay the first real batch."""
     with tempfile.TemporaryDirectory(prefix="feednet-warm-") as directory:
         path = os.path.join(directory, "capture")
         with open(path, "wb") as file:
@@ -208,9 +211,9 @@ def warm_up(spark: SparkSession) -> None:
 
 
 def reported_batches(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offset]]:
-    """Yield the number of each batch in a query's reports of progress, and the offsets that it lies between.
+    """Yield number and offsets of each batch in a query's progress reports.
 
-    Spark also reports, every 10 s, that nothing happens: under the number of the batch that comes next.
+    Spark also reports idleness every 10 s, under the number of the next batch.
     """
     for report in reports:
         told = report if isinstance(report, dict) else json.loads(report.json)

@@ -1,1 +1,1 @@
-"""Metrics of a run, of several runs, or of captures, computed from their tables."""
+"""Metrics of one run, of several runs, or of captures, computed from their tables."""

@@ -1,7 +1,7 @@
-"""Aggregates: totals of a layering's tables, for the comparison.
+"""Totals per layering for the comparison, aggregated from collected tables.
 
-What comes here has been collected: a few rows for each node, link or subscriber. So this is plain Python; to
-Spark each of these steps would be a job that costs more than all rows together.
+Inputs are a few rows per node, link or subscriber. Plain Python handles them: as Spark jobs each step would
+cost more than all rows together.
 """
 
 from collections import defaultdict
@@ -20,11 +20,11 @@ from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.files import Rows
 
 Totals: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""By layering: what each name comes to; None, or not there, where it is not defined."""
+"""Metrics by layering and name; None, or absent, where undefined."""
 
 
 def ratio(value: float | None, of: float | None, scale: int = 1) -> float | None:
-    """Return value * scale / of; None if either is unknown or there is nothing to divide by."""
+    """Return value * scale / of; None if either is unknown or `of` is 0."""
     return None if value is None or not of else value * scale / of
 
 
@@ -37,16 +37,15 @@ def by_layering(table: pa.Table) -> dict[str, Rows]:
 
 
 def single(table: pa.Table) -> Totals:
-    """Return a table of one row a layering as totals."""
+    """Return a table of one row per layering as totals."""
     return {row["layering"]: row for row in table.to_pylist()}
 
 
 def events_totals(events: pa.Table, feeds: pa.Table, faults: pa.Table) -> Totals:
     """Return published, twice, out_of_order, forked, errors.
 
-    `events` is the events of the applications: layering, event, feed, seq; `feeds` is
-    analysis.run.context.FEEDS, of which cross traffic does not count; `faults` is
-    analysis.metrics.run.delivery.faults.
+    `events` has the applications' events: layering, event, feed, seq; `feeds` is analysis.run.context.FEEDS,
+    without counting cross traffic; `faults` is analysis.metrics.run.delivery.faults.
     """
     own = {(row["layering"], row["feed"]) for row in feeds.to_pylist() if not row["cross"]}
     published = events.filter(pc.equal(events["event"], "published"))
@@ -63,8 +62,9 @@ def events_totals(events: pa.Table, feeds: pa.Table, faults: pa.Table) -> Totals
 
 
 def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Table) -> Totals:
-    """Return deliveries and the metrics of latency, tails only of enough samples, from
-    analysis.tables.latency.quantiles, analysis.metrics.run.delivery.first_items and .recovery."""
+    """Return deliveries and the metrics of latency, with tails only of enough samples, from
+    analysis.tables.latency.quantiles, analysis.metrics.run.delivery.first_items and .recovery.
+    """
     totals: dict[str, dict[str, Any]] = defaultdict(dict)
     for row in quantiles.to_pylist():
         if row["node"] == ALL:
@@ -78,7 +78,7 @@ def latency_totals(quantiles: pa.Table, first_items: pa.Table, recovery: pa.Tabl
 
 
 def keeping_up_totals(subscribers: pa.Table) -> Totals:
-    """Return fell_behind and cut_off, how many subscribers of saturation.KEEPING_UP did or were."""
+    """Return fell_behind and cut_off: numbers of subscribers in saturation.KEEPING_UP."""
     return {
         layering: {name: sum(row[name] for row in rows) for name in ("fell_behind", "cut_off")}
         for layering, rows in by_layering(subscribers).items()
@@ -86,8 +86,9 @@ def keeping_up_totals(subscribers: pa.Table) -> Totals:
 
 
 def held_totals(name: str, summary: pa.Table) -> Totals:
-    """Return what nodes and the network hold as the metrics `<name>_entries_mean` and so on, from
-    analysis.pit.windows.levels.SUMMARY."""
+    """Return the state of nodes and of the network as metrics `<name>_entries_mean` and so on, from
+    analysis.pit.windows.levels.SUMMARY.
+    """
     totals: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(summary).items():
         nodes = [row for row in rows if row["node"] != ALL]
@@ -104,8 +105,9 @@ def held_totals(name: str, summary: pa.Table) -> Totals:
 
 
 def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
-    """Return the other metrics of PITs, from analysis.pit.windows.levels.SUMMARY and
-    analysis.metrics.run.lower_bounds.feeds_at."""
+    """Return the other PIT metrics, from analysis.pit.windows.levels.SUMMARY and
+    analysis.metrics.run.lower_bounds.feeds_at.
+    """
     feeds = {(row["layering"], row["node"]): row["feeds"] for row in feeds_there.to_pylist()}
     totals: dict[str, dict[str, Any]] = {}
     for layering, rows in by_layering(pit_summary).items():
@@ -119,8 +121,9 @@ def pit_totals(pit_summary: pa.Table, feeds_there: pa.Table) -> Totals:
 
 
 def lives_totals(lives: pa.Table) -> Totals:
-    """Return renewals and the metrics of entries' lives, from analysis.pit.outcomes.lives: of those of all
-    nodes that have ended."""
+    """Return renewals and lifetime metrics of the ended entries of all nodes, from
+    analysis.pit.outcomes.lives.
+    """
     totals: dict[str, dict[str, Any]] = {}
     for row in lives.to_pylist():
         if row["node"] == ALL:
@@ -140,7 +143,7 @@ def lives_totals(lives: pa.Table) -> Totals:
 
 
 def wire_totals(sent: pa.Table, nodes: pa.Table) -> Totals:
-    """Return wire_frames, wire_bytes, interests, asked (those of subscribers' nodes).
+    """Return wire_frames, wire_bytes, interests, asked (by subscribers' nodes).
 
     `sent` is analysis.tables.overhead.traffic, `nodes` analysis.run.context.NODES.
     """
@@ -162,9 +165,9 @@ def wire_totals(sent: pa.Table, nodes: pa.Table) -> Totals:
 
 
 def control_totals(sent: pa.Table, messages: pa.Table) -> Totals:
-    """Return control: messages sent over links that are about items and bring none, as protocols declare.
+    """Return control: messages over links that concern items and carry none, as protocols declare.
 
-    `sent` is analysis.tables.overhead.traffic, where NDN's are; `messages`
+    `sent` is analysis.tables.overhead.traffic (NDN's messages); `messages` is
     analysis.tables.protocol_messages.sent.
     """
     totals: dict[str, dict[str, int]] = defaultdict(lambda: {"control": 0})
@@ -177,7 +180,7 @@ def control_totals(sent: pa.Table, messages: pa.Table) -> Totals:
 
 
 def connection_totals(connections: pa.Table, runs: pa.Table) -> Totals:
-    """Return connections: those that nodes have opened, if the layering's protocol has any.
+    """Return connections: the number opened by nodes, if the layering's protocol has any.
 
     `connections` is analysis.tables.schema.CONNECTIONS, `runs` analysis.run.context.RUNS.
     """
@@ -195,8 +198,7 @@ def connection_totals(connections: pa.Table, runs: pa.Table) -> Totals:
 
 
 LINK_USE = pa.schema([("layering", pa.string()), ("interface", pa.string()), ("link_use", pa.float64())])
-"""What was sent of what a link's rate could have taken, in %, by the interface that sends. More than 100 %
-was not sent: the queue has dropped it."""
+"""Utilisation of a link's rate in %, by sending interface. Frames beyond 100 % were dropped by the queue."""
 
 
 def link_use(sent: pa.Table, links: pa.Table) -> pa.Table:
@@ -227,10 +229,9 @@ def busiest(uses: pa.Table) -> Totals:
 
 
 def fairness(flows: pa.Table) -> Totals:
-    """Return throughput (mean of its flows, kbit/s) and fairness: Jain's index, 1 if all are equal.
+    """Return throughput (mean of the flows, kbit/s) and fairness (Jain's index).
 
-    `flows` is analysis.metrics.run.bottleneck.flows. Of a layering with fewer than two flows both are
-    undefined.
+    `flows` is analysis.metrics.run.bottleneck.flows. Both are undefined for fewer than two flows.
     """
     totals = {}
     for layering, rows in by_layering(flows).items():
@@ -241,14 +242,16 @@ def fairness(flows: pa.Table) -> Totals:
 
 
 def jain(values: Sequence[float]) -> float | None:
-    """Return Jain's fairness index: 1 if all values are equal, 1/n if all but one are 0; None if there are
-    none, or all are 0. R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984."""
+    """Return Jain's fairness index: 1 if all values are equal, 1/n if all but one are 0; None without a
+    positive value. R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
+    """
     return ratio(fsum(values) ** 2, len(values) * fsum(value * value for value in values))
 
 
 def queue_totals(samples: pa.Table) -> Totals:
-    """Return queue_p50, queue_p99, queue_max (bytes): over time, of the longest of some queues of
-    analysis.metrics.run.bottleneck.QUEUE."""
+    """Return queue_p50, queue_p99, queue_max (bytes) over time of the longest queue in
+    analysis.metrics.run.bottleneck.QUEUE.
+    """
     totals = {}
     for layering, rows in by_layering(samples).items():
         queues: defaultdict[str, Rows] = defaultdict(list)

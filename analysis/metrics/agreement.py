@@ -1,9 +1,8 @@
-"""Whether the emulator and Mininet tell the same of one scenario: items delivered, latency, bytes.
+"""Agreement of the emulator and Mininet on one scenario: items delivered, latency, bytes.
 
-Over Mininet all nodes share the processors of one machine, and every socket, process and relay on the way
-takes some time that virtual time does not have. So latencies agree if they differ by no more than a share and
-a constant. Items are the same ones. Bytes differ by what is repeated at another moment, and over TCP by
-acknowledgements, which Linux sends by the machine's clock.
+Over Mininet all nodes share one machine's processors, and sockets, processes and relays take time that
+virtual time lacks. So latencies agree within a share plus a constant. Items must be equal. Bytes differ by
+retransmissions at other moments and, over TCP, by acknowledgements that Linux times by the machine's clock.
 """
 
 from collections.abc import Callable
@@ -23,19 +22,19 @@ _BOUNDS: dict[str, tuple[Callable[[float], float], str]] = {
     "latency_p50": (lambda value: LATENCY_SHARE * value + LATENCY_MS, "within 5 % and 0.3 ms"),
     "bytes_per_item": (lambda value: BYTES_SHARE * value, "within 1 %"),
 }
-"""Metric's key -> how far from what the emulator says, and in words."""
+"""Tolerance by metric: from the emulator's value, and in words."""
 
 
 class Judged(NamedTuple):
-    """A metric of a layering, as the emulator and a real network have it (means over runs).
+    """A metric of a layering in the emulator and in a real network (means over runs).
 
     Attributes:
-        layering, group: see analysis.metrics.study.Study; `group` is what else is set.
+        layering, group: see analysis.metrics.study.Study; `group` lists other settings.
         network: the real one.
         metric: the metric.
         emulated, real: its values.
-        bound: how far apart they may be, in words, and
-        agrees: whether they are not further.
+        bound: the tolerance, in words.
+        agrees: whether the values agree within it.
     """
 
     layering: str
@@ -49,8 +48,9 @@ class Judged(NamedTuple):
 
 
 def agreement(study: Study) -> list[Judged]:
-    """Return the judgement of each layering; nothing if a study is not about networks, or has no emulated
-    runs."""
+    """Return the comparison for each layering; empty unless the study varies the network and includes the
+    emulator.
+    """
     if study.key != NET or EMULATOR not in study.xs:
         return []
     metrics = {metric.key: metric for metric in METRICS}
@@ -80,7 +80,7 @@ def agreement(study: Study) -> list[Judged]:
 
 
 def difference_text(judged: Judged) -> str:
-    """Write by how much of the emulator's value the real one differs."""
+    """Format the difference relative to the emulator's value."""
     if not judged.emulated:
         return "-"
     return f"{(judged.real - judged.emulated) / judged.emulated:+.1%}"

@@ -1,4 +1,4 @@
-"""The registry of metrics: title, unit, direction of each; and the table that compares layerings by them."""
+"""The registry of metrics (title, unit, direction of each), and the comparison of layerings by them."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,8 +13,7 @@ from analysis.metrics.aggregates import Totals, ratio
 class Metric(NamedTuple):
     """A row of the comparison.
 
-    `better` is "lower", "higher" or "" where neither is; `axis` names it in a few words if it is one that
-    layerings are ranked on.
+    `better` is "lower", "higher", or "" for neither; `axis` is a short name if layerings are ranked on it.
     """
 
     group: str
@@ -38,7 +37,7 @@ _DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARI
 )
 
 _OVER_NDN = (_PIT, _UPSTREAM)
-"""Groups of metrics that only a layering over NDN has: there is no PIT elsewhere."""
+"""Groups of metrics only for layerings over NDN: others have no PIT."""
 
 METRICS = (
     Metric(_DELIVERY, "published", "Items published", "items", ""),
@@ -204,29 +203,29 @@ METRICS = (
     Metric("Processor", "cpu_per_item", "CPU per delivered item, all nodes", "ms", "lower", "CPU"),
     Metric("Measurement", "capture_drops", "Frames that the capture dropped", "frames", "lower"),
 )
-"""Every metric of the comparison, in its order. An Interest is a classic one or an LLI; "PIT entries" are
-classic entries and feeds; "a node" is the mean, or the highest, of all nodes of the topology. State is what
-docs/architecture.md says; over NDN it is the PIT, and shown() leaves one of the two out. Lifetimes are
-those of entries that have lasted and ended, shares those of entries that have ended, at all nodes; an LLI
-that renews is counted at both ends of its link. Control messages are what a protocol declares so
-(analysis/decode/protocols): of NDN, Interests, LLIs, Nacks, Hellos, and frames with FeedStates or
-acknowledgements alone; what TCP itself adds is in frames and bytes. What finds feeds is explained in
-analysis/metrics/run/moves.py. What has no meaning in a run (recovery, where nothing
-failed) is null for all of its layerings."""
+"""Every metric of the comparison, in order. An Interest is a classic one or an LLI; "PIT entries" are classic
+entries and feeds; "a node" is the mean, or maximum, over all nodes of the topology. State is defined in
+docs/architecture.md; over NDN it is the PIT, and shown() omits one of the two. Lifetimes are of entries that
+have lasted and ended, shares of ended entries, at all nodes; an LLI that renews counts at both ends of its
+link. Protocols declare their control messages (analysis/decode/protocols): of NDN, Interests, LLIs, Nacks,
+Hellos, and frames with only FeedStates or acknowledgements; TCP's own overhead is in frames and bytes.
+analysis/metrics/run/moves.py explains the metrics of finding feeds. Undefined metrics (recovery without a
+failure) are null for all layerings of a run.
+"""
 
 
 _TWINS = {
     metric.key: f"pit_{metric.key.removeprefix('state_')}" for metric in METRICS if metric.group == _STATE
 }
-"""Metrics of state, and those of PITs that say the same where there are PITs."""
+"""Metrics of state, and their PIT equivalents."""
 
 
 def shown(
     metrics: Iterable[Metric], known: Collection[tuple[str, str]], layerings: Iterable[str]
 ) -> list[Metric]:
-    """Return some metrics without one of each of _TWINS: that of PITs if a layering has none.
+    """Return metrics without one of each of _TWINS: the PIT metric if a layering has no PIT.
 
-    `known`: each metric's key and layering that there is a value for.
+    `known`: each (metric key, layering) with a value.
     """
     chosen = [*layerings]
     hidden = {key if all((pit, x) in known for x in chosen) else pit for key, pit in _TWINS.items()}
@@ -244,7 +243,7 @@ _COUNTS = (
     "renewals",
     "control",
 )
-"""What is 0, not unknown, where nothing was counted."""
+"""Metrics that are 0, not unknown, without counts."""
 
 MEASURES = pa.schema(
     [
@@ -253,7 +252,7 @@ MEASURES = pa.schema(
         *((metric.key, pa.float64()) for metric in METRICS),
     ]
 )
-"""A row a layering: its place in the run, and each of METRICS; null where it is not defined."""
+"""A row per layering: its position in the run, and each of METRICS; null where undefined."""
 
 COMPARISON = pa.schema(
     [
@@ -264,20 +263,21 @@ COMPARISON = pa.schema(
         ("ratio", pa.float64()),
     ]
 )
-"""A row a metric and layering. row: place in METRICS; position: the layering's; ratio: value / the first
-layering's value, null for the first layering and where that value is 0 or unknown, and of times if
-why_unranked() one of the two."""
+"""A row per metric and layering. row: index in METRICS; position: the layering's; ratio: value / the first
+layering's value, null for the first layering, for an unknown or zero base, and for times that why_unranked()
+excludes.
+"""
 
 
 WHOLE = 99.5
-"""A layering that delivered a smaller share of what was expected, in %, is short of it."""
+"""Minimum share of expected deliveries, in %, for a complete run."""
 
 
 def why_unranked(values: Mapping[str, float | None]) -> str:
-    """Say in a few words why times of a layering are not to be set beside those of others, "" if they are.
+    """Return in a few words why a layering's times are not comparable, "" if they are.
 
-    `values` are its metrics by key. A queue that grows makes latency a measure of the run's length, and what
-    has not arrived has no latency: to leave out the slowest items makes nothing faster.
+    `values` are its metrics by key. A growing queue makes latency a measure of the run's length, and missing
+    items have no latency: leaving out the slowest items makes nothing faster.
     """
     said = []
     if values.get("fell_behind"):
@@ -291,13 +291,14 @@ def why_unranked(values: Mapping[str, float | None]) -> str:
 
 
 def is_time(metric: Metric) -> bool:
-    """Tell whether a metric is one that why_unranked() is about."""
+    """Return whether why_unranked() applies to a metric."""
     return metric.group == _LATENCY and metric.better != ""
 
 
 def measure(runs: pa.Table, totals: Sequence[Totals]) -> pa.Table:
-    """Return MEASURES from what each layering comes to: its row of analysis.run.context.RUNS, and the totals
-    of analysis.metrics.aggregates, together."""
+    """Return MEASURES from each layering's row of analysis.run.context.RUNS and totals of
+    analysis.metrics.aggregates, merged.
+    """
     rows = []
     for run in runs.to_pylist():
         known: defaultdict[str, Any] = defaultdict(lambda: None, dict.fromkeys(_COUNTS, 0))
@@ -326,7 +327,7 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
         "bytes_per_item": ratio(known["wire_bytes"], known["carried"]),
         "bound_bytes_per_item": ratio(known["bound_bytes"], known["carried"]),
         "wire_ratio": ratio(known["wire_bytes"], known["bound_bytes"]),
-        # What carries items in other packets than their own is not known to be useful, or not.
+        # Usefulness is unknown where other packets carry the items.
         "useful_share": None
         if known["bound_bytes"] is None
         else ratio(known["useful_bytes"], known["wire_bytes"], 100),
@@ -345,13 +346,13 @@ def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
 
 
 def _sum(*counts: int | None) -> int | None:
-    """Add up what is known; None if nothing is."""
+    """Sum the known values; None if there are none."""
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 
 def compare(measures: pa.Table) -> pa.Table:
-    """Return the COMPARISON of some MEASURES."""
+    """Return the COMPARISON of MEASURES."""
     layerings = measures.sort_by("position").to_pylist()
     unranked = {layering["layering"] for layering in layerings if why_unranked(layering)}
 

@@ -1,9 +1,9 @@
-"""Several runs of one scenario beside each other: what differs between them, and how far does chance.
+"""Studies: runs of one scenario compared, with their differences and the influence of chance.
 
-Runs that differ in their seed only are repetitions: their values become a mean and a confidence interval. So
-are runs over Mininet that do not even differ in that; in the emulator those are one and the same run. What
-else differs (the network, the loss, a layering's parameter, any key of the scenario) is what the study is
-about.
+Runs that differ only in their seed are repetitions: their values become a mean and a confidence interval.
+Runs over Mininet with equal seeds are repetitions, too; in the emulator those are one and the same run. Any
+other difference (the network, the loss, a layering's parameter, a key of the scenario) is the study's
+subject.
 """
 
 import json
@@ -17,8 +17,9 @@ from analysis.metrics.registry import METRICS, Metric, is_time, shown, why_unran
 from analysis.run.keys import LOSS, NET, Words, value_words, words
 
 EXTRA = "extra_frames"
-"""Frames per delivered item beyond those of the same layering and seed where links lose nothing: what repair
-takes, of every kind. Unknown if there are no such runs."""
+"""Frames per delivered item beyond those of the same layering and seed on lossless links: the cost of all
+repair. Unknown without such runs.
+"""
 
 CONFIDENCE = 0.95
 
@@ -44,16 +45,18 @@ STUDIED = (
     *(_BY_KEY[key] for key in _KEYS),
     Metric("", EXTRA, "Packets spent on repair, per delivered item", "frames", "lower"),
 )
-"""What is drawn, as far as studied() has it. All of METRICS is in the table of runs that differ in nothing
-but their seeds."""
+"""Metrics with plots, as far as studied() has them. The table of runs that differ only in seeds has all of
+METRICS.
+"""
 
 _NOISE = 9
-"""Decimals that a difference is rounded to: what is left of two equal sums of floats is 0."""
+"""Decimals of a difference: rounds the residue of equal float sums to 0."""
 
 
 class Point(NamedTuple):
-    """Where runs stand that differ by chance only: their value of what the study is about, `x`, a number or
-    words; and in words what else differs, "" if nothing does."""
+    """A group of repetitions: `x`, their value of the study's subject, a number or words; and their other
+    settings in words, "" if there are none.
+    """
 
     x: float | str
     group: str = ""
@@ -69,7 +72,7 @@ class Estimate(NamedTuple):
 
     @property
     def opposite(self) -> "Estimate":
-        """The estimate of what is so much below 0 as this is above."""
+        """The estimate of the negated quantity."""
         if self.low is None or self.high is None:
             return self._replace(mean=-self.mean)
         return Estimate(-self.mean, -self.high, -self.low, self.n)
@@ -81,10 +84,10 @@ class Estimate(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What one run of one layering came to: what was set (key -> value, without the seed), and its measures.
+    """One layering in one run: its settings (key -> value, without the seed), and its measures.
 
-    `began_ns` tells apart the runs over Mininet that have one seed; it is 0 in virtual time. `source` is
-    where the run is, as the user wrote it.
+    `began_ns` separates runs over Mininet with one seed; it is 0 in virtual time. `source` is the run's path
+    as the user wrote it.
     """
 
     settings: dict[str, Any]
@@ -96,8 +99,9 @@ class Record(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """How runs came about: the command, and when, in ISO 8601, each "" if not known; and the versions of
-    the software by its name, the engine of the analysis included, with the processor."""
+    """Provenance of runs: the command, and its time in ISO 8601, each "" if unknown; and the software
+    versions by name, including the engine of the analysis and the processor.
+    """
 
     command: str
     created: str
@@ -105,16 +109,16 @@ class Origin(NamedTuple):
 
 
 Sample = tuple[int, int]
-"""A run among those at one point: its seed, and how many with that seed came before it."""
+"""A run at one point: its seed, and the number of earlier runs with that seed."""
 
 
 class Study(NamedTuple):
-    """`values` by (metric's key, layering, point); what is unknown is not there.
+    """A study: `values` by (metric's key, layering, point); unknown ones are absent.
 
-    `samples` has the values that an estimate is of: layerings that ran with the same seed had the same
-    workload, so their difference is told seed by seed. `key` is what the study is about, "" if nothing but
-    seeds differs; `points` are in the order of its values, one group after the other. `shared` is what was
-    set alike in all runs. `runs` and `seeds` are how many there are.
+    `samples` has the values of each estimate: layerings with the same seed had the same workload, so their
+    difference is computed seed by seed. `key` is the study's subject, "" if only seeds differ; `points` are
+    ordered by group, and by value in it. `shared` are the settings common to all runs. `runs` and `seeds` are
+    counts.
     """
 
     scenario: str
@@ -131,7 +135,7 @@ class Study(NamedTuple):
 
     @property
     def words(self) -> Words:
-        """What the study is about, and its unit."""
+        """The study's subject, and its unit."""
         return words(self.key)
 
     @property
@@ -141,47 +145,46 @@ class Study(NamedTuple):
 
     @property
     def xs(self) -> list[float | str]:
-        """The values of what the study is about, in order."""
+        """The values of the study's subject, in order."""
         return sorted(dict.fromkeys(point.x for point in self.points), key=_order)
 
     @property
     def has_repetitions(self) -> bool:
-        """Whether runs have the same seed, too."""
+        """Whether runs with equal seeds exist."""
         return any(number for values in self.samples.values() for _, number in values)
 
     def difference(self, metric: str, a: str, b: str, point: Point) -> Estimate | None:
-        """Return the estimate of a's value less b's over the samples that both have, None without two of
-        them."""
+        """Return the estimate of a's value less b's over their common samples; None for fewer than two."""
         mine, other = (self.samples.get((metric, x, point), {}) for x in (a, b))
         both = [round(mine[sample] - other[sample], _NOISE) for sample in mine if sample in other]
         return estimate(both) if len(both) > 1 else None
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the points are numbers, at their places on an axis."""
+        """Whether the points are numbers on an axis."""
         return all(isinstance(point.x, int | float) for point in self.points)
 
 
 def studied(study: Study, metrics: Iterable[Metric] = STUDIED) -> list[Metric]:
-    """Return those of some metrics that a study has, of state and PITs one."""
+    """Return the metrics with values in a study, and one of each pair of state and PIT metrics."""
     known = {(key, layering) for key, layering, _ in study.values}
     keys = {key for key, _ in known}
     return [metric for metric in shown(metrics, known, study.layerings) if metric.key in keys]
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of some values and Student's t interval for it."""
+    """Return the mean of the values and Student's t interval for it."""
     mean, n = round(fmean(values), _NOISE) + 0.0, len(values)  # no -0
     if n < 2:
         return Estimate(mean, None, None, n)
-    from scipy.stats import t  # a second to import, which a single run need not wait for
+    from scipy.stats import t  # slow to import, unneeded for a single run
 
     half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * stdev(values) / sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
 
 
 def study(scenario: str, title: str, records: Iterable[Record], origins: Iterable[Origin] = ()) -> Study:
-    """Set what runs of one scenario came to beside each other. A run that is there twice counts once."""
+    """Combine the runs of one scenario into a study. Repeated runs count once."""
     every = list(records)
     places = _Places(every)
     begun: dict[tuple[Point, int, str], set[int]] = {}
@@ -202,7 +205,7 @@ def study(scenario: str, title: str, records: Iterable[Record], origins: Iterabl
             frames = seen.get(("frames_per_item", layering, point))
             least = lossless and seen.get(("frames_per_item", layering, lossless))
             if least and frames:
-                mean = fmean(least.values())  # where a seed has no run without loss
+                mean = fmean(least.values())  # where a seed has no lossless run
                 extra = {run: round(value - least.get(run, mean), _NOISE) for run, value in frames.items()}
                 seen[EXTRA, layering, point] = extra
     return Study(
@@ -221,17 +224,17 @@ def study(scenario: str, title: str, records: Iterable[Record], origins: Iterabl
 
 
 class _Places:
-    """What differs between runs, and where each of them stands.
+    """Differences between runs, and the point of each.
 
     Attributes:
-        differing: keys, what the study is about first.
+        differing: keys, the study's subject first.
         points: all, in order.
     """
 
     def __init__(self, records: list[Record]) -> None:
         found: dict[str, dict[Any, None]] = {}
         for key in dict.fromkeys(key for record in records for key in record.settings):
-            # A parameter of a layering that did not run differs from nothing.
+            # A parameter of a layering that did not run counts as equal.
             counted = (record for record in records if key in record.settings or not _is_parameter(key))
             found[key] = dict.fromkeys(_comparable(record.settings.get(key)) for record in counted)
         several = {key: values for key, values in found.items() if len(values) > 1}
@@ -247,16 +250,17 @@ class _Places:
 
     @property
     def key(self) -> str:
-        """What the study is about."""
+        """The study's subject."""
         return self.differing[0] if self.differing else ""
 
     def of(self, record: Record) -> Point:
-        """Return where a run stands."""
+        """Return a run's point."""
         return self._points[self._raw(record)]
 
     def lossless(self, point: Point) -> Point | None:
-        """Return where the runs stand that differ from those at a point by losing nothing; None if there are
-        none, or no run differs in its loss."""
+        """Return the point of the lossless runs that otherwise equal a point's; None if there are none, or no
+        run differs in its loss.
+        """
         values = self._values[point]
         if LOSS not in self.differing:
             return None
@@ -283,18 +287,18 @@ def _is_parameter(key: str) -> bool:
 
 
 def _comparable(value: Any) -> Any:
-    """Return a value of scenario.json as one that can be a key, and differs where it does."""
+    """Return a value of scenario.json in hashable form, with distinct values kept distinct."""
     return json.dumps(value) if isinstance(value, list | dict | bool) else value
 
 
 def _aptness(key: str, values: list[Any]) -> tuple[bool, bool, int]:
-    """Tell how apt a key is to be what a study is about, the lowest first: numbers, and many of them."""
+    """Return a sort key for candidate subjects, best first: numbers with many values."""
     is_number = all(isinstance(value, int | float) for value in values)
     return not is_number, key == NET, -len(values)
 
 
 def _labels(key: str, values: Iterable[Any]) -> dict[Any, str]:
-    """Return what values of a key are called, different ones differently."""
+    """Return distinct labels for the values of a key."""
     labels: dict[Any, str] = {}
     for value in values:
         label = value_words(key, value)
@@ -304,7 +308,7 @@ def _labels(key: str, values: Iterable[Any]) -> dict[Any, str]:
 
 
 def _order(value: Any) -> tuple[bool, float, list[tuple[int, str]]]:
-    """Return what to sort values by: numbers as numbers, then words, in which numbers count as such, too."""
+    """Return a sort key: numbers as numbers, then words with their numbers in numeric order."""
     if isinstance(value, int | float):
         return False, value, []
     parts = re.split(r"(\d+)", "" if value is None else value.casefold())
@@ -312,7 +316,7 @@ def _order(value: Any) -> tuple[bool, float, list[tuple[int, str]]]:
 
 
 def unranked(study: Study, layering: str, point: Point) -> str:
-    """Say why times of a layering at a point are not to be set beside others, "" if they are."""
+    """Return why a layering's times at a point are not comparable, "" if they are."""
     known = {
         key: value.mean
         for key in ("delivered_share", "fell_behind", "cut_off")
@@ -322,6 +326,6 @@ def unranked(study: Study, layering: str, point: Point) -> str:
 
 
 def has_star(study: Study, metric: Metric, layering: str, point: Point) -> bool:
-    """Tell whether a value is a time that is not to be set beside others."""
+    """Return whether a value is a time that is not comparable."""
     is_known = (metric.key, layering, point) in study.values
     return is_known and is_time(metric) and unranked(study, layering, point) != ""

@@ -1,4 +1,4 @@
-"""The page of `feednet analyze`: rows computed by Spark from the tables of all stages, and shown.
+"""The page of `feednet analyze`: rows computed by Spark from the tables of all stages.
 
 write_capture_report(Path("tables"), Path("tables/report.html"), spark)
 """
@@ -34,19 +34,19 @@ from base.files import write_whole
 
 MOST_PREFIXES = 20
 DEEPEST = 8
-"""Components of the longest prefix that names are told apart by."""
+"""Maximum components of prefixes that group names."""
 
 MOST_NAMES = 200
-"""Names whose sequence is in the page, of all runs together, and as many again that are in trouble."""
+"""Names with a sequence chart, of all runs together, and as many troubled names."""
 
 POINTS = 60_000
-"""Points of PIT curves in the page, about."""
+"""Approximate number of points in the page's PIT curves."""
 
 
 def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[Figures]:
-    """Write the page of the tables that `feednet analyze` has left in a directory; return its figures.
+    """Write the page of the tables of `feednet analyze` in a directory; return its figures.
 
-    The old page stays until the new one is whole. Raises AnalysisError, with one line.
+    The old page stays until the new one is complete. Raises AnalysisError, with one line.
     """
     try:
         given = gather(tables, spark)
@@ -59,9 +59,9 @@ def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[
 
 
 def gather(tables: Path, spark: SparkSession) -> Contents:
-    """Compute everything that the page shows. Raises AnalysisError if there are no tables of packets.
+    """Compute the contents of the page. Raises AnalysisError if there are no tables of packets.
 
-    A run of which the reports tell but no packet has lasted no time.
+    A reported run without packets has a duration of 0.
     """
     reports = _reports(tables / "summary.json")
     packets = _read(spark, tables, schema.PACKETS)
@@ -110,7 +110,7 @@ class _Inputs(NamedTuple):
 
 
 def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
-    """What crossed the wire, and how long Interests waited for an answer."""
+    """Return wire traffic, and response times of Interests."""
     ways = _rows(
         capture_aggregates.ways(given.seen), "layering", "node", "interface", "direction", "src", "dst"
     )
@@ -155,7 +155,7 @@ def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
 
 
 def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
-    """Answers and round trips by the prefixes that tell most: the longest of which there are few enough."""
+    """Return answers and round trips by prefix, at the deepest level with few enough prefixes."""
     depths = _rows(capture_names.depths(tallies, DEEPEST), "depth")
     fitting = [row["depth"] for row in depths if row["prefixes"] <= MOST_PREFIXES]
     depth = max(fitting, default=1)
@@ -173,7 +173,7 @@ def _by_prefix(tallies: DataFrame) -> dict[str, Rows]:
 
 
 def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
-    """What the nodes' PITs held."""
+    """Return the state of the nodes' PITs."""
     by_node = ("layering", "node")
     bins = max(40, min(300, POINTS // (6 * lines)))
     found = levels.scan(
@@ -191,7 +191,7 @@ def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
 
 
 def _service(given: _Inputs) -> dict[str, Rows]:
-    """What came of it: feeds, latencies, and what went wrong."""
+    """Return feeds, latencies, and faults."""
     told = given.read(schema.FEED_PROGRESS)
     feeds = _rows(capture_aggregates.feeds(told, MOST_FEEDS), "layering", "feed")
     progress: Rows = []
@@ -210,7 +210,7 @@ def _service(given: _Inputs) -> dict[str, Rows]:
 
 
 def _followed(given: _Inputs, most: int) -> dict[str, Rows]:
-    """The frames of some names, for their sequence charts."""
+    """Return the frames of selected names, for their sequence charts."""
     asked, told = given.read(schema.TRANSACTIONS), given.read(schema.FEED_PROGRESS)
     subjects = capture_names.subjects(asked, told, most).toArrow()
     if not len(subjects):
@@ -242,7 +242,7 @@ def _reports(path: Path) -> dict[str, Any]:
 
 
 def _read(spark: SparkSession, tables: Path, table: Table) -> DataFrame | None:
-    """Read a table; None if it is not there."""
+    """Read a table; None if it does not exist."""
     path = tables / table.name
     if next(path.rglob("*.parquet"), None) is None:
         return None
@@ -250,7 +250,7 @@ def _read(spark: SparkSession, tables: Path, table: Table) -> DataFrame | None:
 
 
 def _frame(spark: SparkSession, rows: Rows, *columns: str) -> DataFrame:
-    """Return rows for Spark; if there are none, with `columns`, texts."""
+    """Return rows as a DataFrame; an empty one has text `columns`."""
     if rows:
         return frame(spark, pa.Table.from_pylist(rows))
     return frame(spark, pa.schema([(name, pa.string()) for name in columns]).empty_table())

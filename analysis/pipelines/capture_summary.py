@@ -1,4 +1,4 @@
-"""What was found in captures, for programs: summary.json beside the tables."""
+"""Summary of captures for programs: summary.json beside the tables."""
 
 import json
 import os
@@ -14,7 +14,7 @@ _SUMS = ("frames", "gaps", "skipped", "connections")
 
 
 def copies_among(reports: Sequence[Report]) -> dict[str, str]:
-    """Return of each capture that is as good as equal to one before it, that one."""
+    """Return for each near-identical capture the earlier capture that it copies."""
     found: dict[str, str] = {}
     alike = Counter(report.frames for report in reports)
     known: dict[tuple[int, bytes], str] = {}
@@ -33,7 +33,7 @@ def summarise(
     copies: Mapping[str, str],
     figures: Sequence[Figures] = (),
 ) -> None:
-    """Write what was found in each run: in all its captures together, and in each of them."""
+    """Write the summary of each run: of all its captures together, and of each."""
     of = {each.run: each._asdict() for each in figures}
     summary = []
     for run in dict.fromkeys(report.run for report in reports):
@@ -62,7 +62,7 @@ def summarise(
 
 
 def _common(paths: Sequence[str]) -> str:
-    """Return the directory that some paths share, of which some may be relative."""
+    """Return the common directory of absolute and relative paths."""
     if len(set(map(os.path.isabs, paths))) > 1:
         paths = [*map(os.path.abspath, paths)]
     return os.path.commonpath(paths)

@@ -1,7 +1,7 @@
-"""Captures that feednet did not make: every table of analysis.tables.schema, computed from the packets alone.
+"""Third-party captures: every table of analysis.tables.schema, computed from the packets alone.
 
-Packets are in directories by run, node and interface, as analysis.spark.to_parquet has written them; the
-other tables are written beside them, by run. Each is computed once, by Spark, and never held in one place.
+analysis.spark.to_parquet has written packets in directories by run, node and interface; the other tables are
+written beside them, by run. Spark computes each once, without holding it in one place.
 """
 
 import shutil
@@ -27,7 +27,7 @@ from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES
 
 FEW_BYTES = 4 << 20
-"""Parquet of packets, of which this process follows the PITs itself."""
+"""Maximum Parquet bytes of packets for PIT reconstruction in this process."""
 
 _MESSAGES = ".messages"
 
@@ -35,13 +35,12 @@ _MESSAGES = ".messages"
 def write_tables(
     out: Path, runs: Collection[str], spark: SparkSession, *, fragments: bool, here: bool
 ) -> None:
-    """Write every table but those that analysis.spark.to_parquet has written there already, into directories
-    of `out`/NAME.
+    """Write every table that analysis.spark.to_parquet has not written, into directories `out`/NAME.
 
-    `fragments`: whether there are any of NDNLPv2, which have to be put together; `here`: whether packets
-    are so few that tables are collected and written by this process.
+    `fragments`: whether NDNLPv2 fragments need reassembly; `here`: whether tables are small enough to be
+    collected and written by this process.
     """
-    out = out.resolve()  # tasks work in directories of their own
+    out = out.resolve()  # tasks have working directories of their own
     packets = read_packets(spark, out / "packets", PACKETS.spark)
     size = sum(path.stat().st_size for path in (out / "packets").rglob("*.parquet"))
     messages = packets.where(F.col("kind").isin(*MESSAGES))
@@ -60,7 +59,7 @@ def write_tables(
         return settle(table, out / name, here=here)
 
     in_parallel(
-        # Spark's Python processes take longer to start than to follow so few.
+        # For few packets, starting Spark's Python processes takes longer than the work.
         lambda: files.scan(whole, out, None if here or size <= FEW_BYTES else spark),
         lambda: tell(messages, whole, lambda name: out / name, keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
@@ -68,7 +67,7 @@ def write_tables(
     )
     shutil.rmtree(out / _MESSAGES, ignore_errors=True)
     shutil.rmtree(out / STREAM_LAYERS_TABLE)
-    for path in out.rglob(".*.crc"):  # Hadoop's sums, at which polars takes offence
+    for path in out.rglob(".*.crc"):  # Hadoop's checksum files break polars
         path.unlink()
     for table in TABLES:
         if table is not PACKETS:

@@ -1,4 +1,4 @@
-"""Captures that feednet need not have made: from their bytes to tables, a summary and a page."""
+"""Third-party captures: from bytes to tables, a summary and a page."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ SUMMARY = "summary.json"
 
 
 class Capture(NamedTuple):
-    """A capture: its run, the file, what that is called, and whether the user named it, not a directory."""
+    """A capture: its run, path and name, and whether the user named it (not its directory)."""
 
     run: str
     path: Path
@@ -39,16 +39,15 @@ class Capture(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """How captures are read and analysed.
+    """Options for reading and analysing captures.
 
     Attributes:
-        rule: what names the nodes.
+        rule: how nodes are named.
         ports: of NDN.
-        local: addresses of the nodes that captured, each with the interface, node or file that it belongs to,
-            "" for all.
-        packets_only: make no tables but packets.
-        engine, master: analysis.spark.engine.choose's.
-        secrets: by which encrypted streams are read, besides those in the captures.
+        local: addresses of the capturing nodes, each with its interface, node or file, "" for all.
+        packets_only: write no tables except packets.
+        engine, master: see analysis.spark.engine.choose.
+        secrets: decryption keys, besides those in the captures.
     """
 
     rule: NodeRule
@@ -61,12 +60,12 @@ class Choices(NamedTuple):
 
 
 class Analysis(NamedTuple):
-    """What was found.
+    """Results of an analysis of captures.
 
     Attributes:
         reports: of each capture.
-        inferred: by path, the addresses of the nodes that captured, as far as they could be told.
-        copies: by path, the capture before it that it is a copy of.
+        inferred: by path, the inferred addresses of the capturing nodes.
+        copies: by path, the earlier capture that it copies.
         spark: the session that made the tables; None if there are only packets.
     """
 
@@ -77,7 +76,7 @@ class Analysis(NamedTuple):
 
 
 class UnknownPlace(AnalysisError):
-    """An address belongs to an interface, node or file that is not there; `names` are those that are."""
+    """An address is assigned to an unknown interface, node or file; `names` are the known ones."""
 
     def __init__(self, where: str, address: str, names: list[str]) -> None:
         super().__init__(f"no interface, node or file is called {where}")
@@ -87,7 +86,7 @@ class UnknownPlace(AnalysisError):
 def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analysis:
     """Write the tables of captures, and their summary, into the new directory `place`.
 
-    Raises AnalysisError, CaptureError or OSError, and leaves no directory then.
+    Raises AnalysisError, CaptureError or OSError, and then leaves no directory.
     """
     size = sum(capture.path.stat().st_size for capture in captures)
     is_small = size <= SMALL_BYTES and choices.master is None
@@ -122,9 +121,9 @@ def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analy
 
 
 def show(analysis: Analysis, place: Path) -> list[Figures]:
-    """Write the page of an analysis with tables, and its headline figures into the summary; return these.
+    """Write the page of analysed tables, and its headline figures into the summary; return these.
 
-    Raises AnalysisError, and leaves the tables.
+    Raises AnalysisError, and keeps the tables.
     """
     assert analysis.spark is not None
     with one_line_errors():
@@ -134,14 +133,14 @@ def show(analysis: Analysis, place: Path) -> list[Figures]:
 
 
 def _readings(captures: Sequence[Capture], choices: Choices) -> tuple[list[Reading], list[Report]]:
-    """Cut captures into pieces; return these, and reports of the captures that cannot be read."""
+    """Cut captures into pieces; return these, and reports of the unreadable captures."""
     readings: list[Reading] = []
     unread: list[Report] = []
     for capture in captures:
         try:
             pieces = list(cut(capture.path))
         except CaptureError as error:
-            # What nobody named, or nothing was written to, is no reason to read nothing else.
+            # Empty or unreadable files in a directory do not stop the others.
             if len(captures) == 1 or (capture.is_named and error.reason != EMPTY_FILE):
                 raise
             damage = (error.offset, capture.path.stat().st_size, error.reason)
@@ -162,7 +161,9 @@ def _why(unread: Sequence[Report]) -> str:
 
 
 def _check_places(own: Sequence[tuple[str, str]], readings: Sequence[Reading], packets: Path) -> None:
-    """Raise UnknownPlace if an address belongs to none that is there: packets tell which interfaces are."""
+    """Raise UnknownPlace if an address is assigned to an interface without packets, or an unknown node or
+    file.
+    """
     found = (directories(path).get("interface") for path in packets.rglob("*.parquet"))
     names = {reading.called for reading in readings} | {name for name in found if name}
     for where, address in own:

@@ -1,4 +1,4 @@
-"""Compares runs and sweeps: reads their results, analyses runs that have none, and writes the page."""
+"""Comparison of runs and sweeps: reads results, analyses unanalysed runs, and writes the page."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,12 +23,13 @@ from base.files import whole_file, write_whole
 
 SWEEP = "sweep.json"
 MEASURES = "measures.parquet"
-"""Files of a sweep's directory: its description, and a row of measures for each run and layering."""
+"""Files in a sweep's directory: its description, and a row of measures for each run and layering."""
 
 
 def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = "") -> Origin:
-    """Return how a run came about, and its figures, the table `measured`; `command` and `created` where its
-    manifest does not tell."""
+    """Return the provenance of a run and of its `measured` table; `command` and `created` fill gaps of the
+    manifest.
+    """
     manifest = run.manifest
     software = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
     said = (
@@ -107,9 +108,9 @@ def compare_runs(
     progress: Callable[[str], None] = lambda _: None,
     engine: str = "auto",
 ) -> Study:
-    """Analyse the runs that have not been, and write the page that compares them; raise AnalysisError.
+    """Analyse unanalysed runs, and write the page that compares all; raise AnalysisError.
 
-    A directory is that of a run, or of a sweep. `progress` is told the name of each run that is analysed.
+    A directory is that of a run, or of a sweep. `progress` receives the name of each run before its analysis.
     """
     records: list[Record] = []
     origins: list[Origin] = []
@@ -145,8 +146,7 @@ def compare_runs(
 
 
 def _disagree(records: list[Record]) -> bool:
-    """Tell whether runs that should be one and the same came to different values: something differs between
-    them that settings do not tell, such as the code."""
+    """Return whether equal runs have different values: an unrecorded setting, such as the code, differs."""
     first: dict[tuple[str, int, str, int], dict[str, float]] = {}
     for record in records:
         same = (json.dumps(record.settings, sort_keys=True), record.seed, record.layering, record.began_ns)

@@ -1,8 +1,8 @@
-"""Analyse runs: every table, then the report.
+"""Analysis of runs: every table, then the report.
 
-Tables are settled as Parquet and read back, so each is computed once and stays for pandas, DuckDB or polars.
-Large ones are written by Spark, a directory for each layering; small ones are collected and written as
-one file each. All layerings go through every step together: to Spark a job costs more than the rows in it.
+Tables are written as Parquet and read back, so each is computed once and is available to pandas, DuckDB or
+polars. Spark writes large ones, a directory for each layering; small ones are collected and written as one
+file each. All layerings go through every step together: a Spark job costs more than its rows.
 """
 
 import os
@@ -62,18 +62,18 @@ from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import CONNECTIONS, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
 
 IN_FLIGHT_NS = 1_000_000
-"""Where clocks are real: how long a packet may be under way between the wire and the table it changes."""
+"""Slack for real clocks: time between a packet on the wire and its effect on the table."""
 
 _MESSAGES = "messages.parquet"
 
 CURVE_BINS = 300
-"""Parts of a run, of each of which a curve over time keeps the extremes."""
+"""Parts of a run for which a curve keeps the extremes."""
 
 QUEUE_SAMPLES = 400
 """Samples of a queue, over the longest run."""
 
 MOST_JOURNEYS = 120_000
-"""Transits of links that the report holds so that an item's journey can be drawn in the page."""
+"""Maximum link transits in the report for drawing journeys of items."""
 
 _EVENTS = pa.schema(
     [
@@ -105,9 +105,9 @@ def analyze(
 ) -> Path:
     """Analyse a run directory: write its tables and its report; return the report's path.
 
-    `master` is Spark's, all cores of this machine if None; `progress` is told what is done next; `engine` is
-    what analysis.spark.engine.choose takes; `all_tables`: also those of analysis.tables.schema that the
-    report does not show. Raises AnalysisError, with one line.
+    `master` is Spark's, all cores of this machine if None; `progress` receives the next step's description;
+    `engine` is as in analysis.spark.engine.choose; `all_tables` adds tables of analysis.tables.schema that
+    the report does not show. Raises AnalysisError, with one line.
     """
     run = Run(Path(run_dir))
     cases = {layering: Case(run, layering) for layering in run.manifest.layerings}
@@ -127,14 +127,13 @@ def analyze(
 
 
 def read_comparison(run_dir: Path | str) -> Rows:
-    """Return the rows of the comparison (analysis.metrics.registry.COMPARISON) of a run that has been
-    analysed."""
+    """Return the comparison rows (analysis.metrics.registry.COMPARISON) of an analysed run."""
     rows: Rows = pq.read_table(Run(Path(run_dir)).comparison).to_pylist()
     return rows
 
 
 def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine: str = "auto") -> pa.Table:
-    """Measure layerings of one run or of several together, with their tables under `tables`.
+    """Measure layerings of one or several runs, with their tables under `tables`.
 
     Returns the rows of analysis.metrics.registry.measure, signed by the engine. Raises AnalysisError.
     """
@@ -143,9 +142,9 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine:
 
 
 class Prepared(NamedTuple):
-    """What everything else is computed from: the setting, the application events, and the packets.
+    """Inputs of all metrics: the setting, application events, and packets.
 
-    `collected` has the small tables that were computed so far, by name.
+    `collected` has the small tables computed so far, by name.
     """
 
     cases: Cases
@@ -172,12 +171,12 @@ class Prepared(NamedTuple):
     collected: dict[str, pa.Table]
 
     def held(self, what: str) -> Rows:
-        """Return rows of what nodes have held: PITs as packets tell, and what is sampled elsewhere."""
+        """Return state rows: PITs derived from packets, and sampled state elsewhere."""
         return self.pit_held[what] + self.sampled[what]
 
     @property
     def cases_over_ndn(self) -> Cases:
-        """The cases whose nodes have PITs."""
+        """The cases with PITs."""
         return {name: case for name, case in self.cases.items() if case.protocol == NDN}
 
     @property
@@ -186,25 +185,25 @@ class Prepared(NamedTuple):
         return self.runs.where(F.col("protocol") == NDN)
 
     def keep(self, name: str, table: DataFrame, *order: str) -> pa.Table:
-        """Collect a small table in the order of some columns, and write it."""
+        """Collect a small table sorted by columns, and write it."""
         return self.sorted(name, table.toArrow(), *order)
 
     def sorted(self, name: str, rows: pa.Table, *order: str) -> pa.Table:
-        """Write a table that has been collected in the order of some columns; return it."""
+        """Sort a collected table by columns, write it, and return it."""
         return self.write(name, rows.sort_by([(column, "ascending") for column in order]))
 
     def write(self, name: str, rows: pa.Table) -> pa.Table:
-        """Write a table that has been collected; return it."""
+        """Write a collected table; return it."""
         pq.write_table(rows, self.tables / f"{name}.parquet")
         self.collected[name] = rows
         return rows
 
     def signed(self, rows: pa.Table) -> pa.Table:
-        """Return a table that says which engine made it: analysis.spark.engine.made_by()."""
+        """Return a table with its engine in the metadata: analysis.spark.engine.made_by()."""
         return rows.replace_schema_metadata({ENGINE: self.engine})
 
     def settle(self, name: str, table: DataFrame) -> DataFrame:
-        """Write a table that may be large; return it as it is read from there."""
+        """Write a possibly large table; return it as read back."""
         return settle(table, self.tables / f"{name}.parquet", here=self.here)
 
     def of_pits(self, name: str, schema: StructType) -> DataFrame:
@@ -212,7 +211,7 @@ class Prepared(NamedTuple):
         return read_parquet(self.packets.sparkSession, self.pit / name, schema)
 
     def frame(self, table: pa.Table) -> DataFrame:
-        """Return a collected table for Spark."""
+        """Return a collected table as a DataFrame."""
         return frame(self.packets.sparkSession, table)
 
 
@@ -225,7 +224,7 @@ def _decoded(
     small: bool,
     quick: bool,
 ) -> SparkSession:
-    """Write the tables of packets, `wire` and those beside it; return the engine's session."""
+    """Write `wire`, the table of packets, and the tables beside it; return the engine's session."""
     for old in (wire, *(beside(wire, name) for name in tables_beside())):
         shutil.rmtree(old, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
@@ -302,9 +301,9 @@ def _prepared(
 
 
 def _joined(packets: DataFrame, breaks: DataFrame, path: Path, *, here: bool) -> DataFrame:
-    """Write the messages that packets are, or are parts of; return those of NDN."""
+    """Write the packets with fragments reassembled; return those of NDN."""
     whole = reassemble(packets, breaks, here=here)
-    # What many cores follow is in files by node.
+    # On many cores, files are split by node.
     write_by_time(whole, path, BY[:1] if here else BY[:2], here=here)
     return read_parquet(packets.sparkSession, path, whole.schema).where(F.col("kind").isin(*MESSAGES))
 
@@ -317,14 +316,14 @@ def _item_sizes(messages: DataFrame, seen: DataFrame, cases: Cases) -> DataFrame
 
 
 def _sampled(cases: Cases, known: Setting) -> dict[str, Rows]:
-    """Return what nodes without PITs held, as state.held() tells it."""
+    """Return the sampled state of nodes without PITs, from state.held_levels()."""
     elsewhere = {name: case for name, case in cases.items() if case.protocol != NDN}
     spans, over = _spans(row for row in known.runs.to_pylist() if row["layering"] in elsewhere)
     return state.held(state.read_samples(elsewhere), spans, over, CURVE_BINS)
 
 
 def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, Span]]:
-    """Return when runs began and ended, and what means are over, by layering."""
+    """Return the spans of runs, and the averaging intervals, by layering."""
     every = list(runs)
     return (
         {row["layering"]: Span(row["start_ns"], row["end_ns"]) for row in every},
@@ -333,11 +332,11 @@ def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, S
 
 
 def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None) -> dict[str, Rows]:
-    """Write the tables of PITs; return what every node of the runs held, as levels.scan() tells it."""
+    """Write the tables of PITs; return the state of every node, from levels.scan()."""
     turns = {row["layering"]: row for row in known.runs.to_pylist() if row["protocol"] == NDN}
     ends = {name: turn["end_ns"] for name, turn in turns.items()}
     files.scan(messages, out, spark, ends=ends, breaks=known.breaks, keep_steps=True)
-    # Also if there was not a packet of NDN.
+    # Also without any NDN packet.
     for name in (PIT_INTERVALS.name, PIT_OCCUPANCY.name, "pit_steps"):
         (out / name).mkdir(parents=True, exist_ok=True)
     spans, over = _spans(turns.values())
@@ -349,7 +348,7 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
 
 
 def _measure(given: Prepared) -> pa.Table:
-    """Compute all tables that metrics are added up from; return the measures of all cases."""
+    """Compute all tables behind the metrics; return the measures of all cases."""
     in_parallel(
         *(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams, _moves))
     )
@@ -441,7 +440,7 @@ def _moves(given: Prepared) -> None:
 
 def _tiny(given: Prepared) -> None:
     runs = given.setting.runs.to_pylist()
-    is_there = any(run["protocol"] == TINY.name for run in runs)  # else no job for it
+    is_there = any(run["protocol"] == TINY.name for run in runs)  # else it would cost a job for nothing
     counted = tiny.sizes(given.packets).toArrow().to_pylist() if is_there else []
     given.write("tiny_sent", tiny.sent(counted, given.cases))
     given.write("tiny_stored", tiny.stored(given.collected["counters"], given.cases))
@@ -473,7 +472,7 @@ def _queue_step(given: Prepared) -> int:
 
 
 def _report_tables(given: Prepared) -> Tables:
-    """Measure the layerings of one run, and all else that its report shows."""
+    """Measure the layerings of one run, and compute the other tables of its report."""
     for name in ("curves", "heat"):
         given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
         given.collected[f"state_{name}"] = pa.Table.from_pylist(given.held(name))
@@ -501,7 +500,7 @@ def _logs(given: Prepared) -> None:
 
 def _replication(given: Prepared) -> None:
     opened = _connections(given)
-    if opened.isEmpty():  # nothing was replicated over streams: no jobs for that
+    if opened.isEmpty():  # no replication over streams: save the jobs
         for name, schema in replication.TABLES.items():
             given.write(name, schema.empty_table())
         return
@@ -554,7 +553,7 @@ def _links(given: Prepared) -> None:
 
 
 def _tell(given: Prepared) -> None:
-    """Write the tables that are there for others, and not shown by the report."""
+    """Write the tables for other programs, which the report does not show."""
     reported = run_events(given.events, given.timeline)
     tell(
         given.messages,
@@ -569,8 +568,9 @@ def _tell(given: Prepared) -> None:
 
 
 def _read_lines(cases: Cases, schema: pa.Schema, path_of: Callable[[Run, str], Path]) -> pa.Table:
-    """Read a file of JSON lines of every case, in order: to the columns of `schema`, those that it lacks
-    null, are added layering and line, the number of the line from 0."""
+    """Read a JSON lines file of every case, in order, with the columns of `schema` (null if missing),
+    layering and line, the line number from 0.
+    """
     options = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     whole = schema.append(pa.field("layering", pa.string())).append(pa.field("line", pa.int64()))
     tables = [whole.empty_table()]

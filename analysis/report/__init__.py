@@ -1,1 +1,1 @@
-"""Pages: rows in, HTML out. No DataFrame comes here."""
+"""Pages: rows in, HTML out, without DataFrames."""

@@ -1,4 +1,4 @@
-"""The page of the study of costs: a paper's formulas beside what the real protocols cost."""
+"""The page of the study of costs: a paper's formulas, compared with costs of the real protocols."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import log
@@ -18,8 +18,8 @@ def write_costs(path: Path, study: Mapping[str, Any], command: str) -> None:
     """Write the page. Raises OSError.
 
     The study has axes (name -> title), base (name -> value), confidence, seeds, phases and measures (name ->
-    title), connections and factor of the hub's part, unchanged (how many feeds); and as rows the points,
-    slopes, talks and ratios of testbed.ladder.run.Costs, of which some may be empty.
+    title), connections and factor of the hub's part, unchanged (a number of feeds); and the rows of
+    testbed.ladder.run.Costs: points, slopes, talks and ratios, some possibly empty.
     """
     drawn = {axis: axis_figures(study, axis) for axis in dict.fromkeys(p["axis"] for p in study["points"])}
     ratios = ratio_figures(study)
@@ -55,7 +55,7 @@ def write_costs(path: Path, study: Mapping[str, Any], command: str) -> None:
 
 
 def _fixed(base: Mapping[str, int], axis: str) -> str:
-    """Return what is not varied, in words."""
+    """Return the fixed parameters, in words."""
     names = {"history": "messages of a feed at the start", "news": "more that are published"}
     return ", ".join(
         f"{pretty(value)} {names.get(name, name)}" for name, value in base.items() if name != axis
@@ -63,13 +63,13 @@ def _fixed(base: Mapping[str, int], axis: str) -> str:
 
 
 def _formulas(slopes: Sequence[Row]) -> Iterator[Row]:
-    """Yield each formula once, though each axis has it."""
+    """Yield each formula once, though each axis repeats it."""
     first = slopes[0]["axis"] if slopes else None
     yield from (slope for slope in slopes if slope["axis"] == first)
 
 
 def _ratio_rows(ratios: Sequence[Row]) -> Iterator[tuple[str, str, dict[int, Row]]]:
-    """Yield phase, measure, and the ratio at each size; at 0, the slope."""
+    """Yield phase, measure, and the ratio at each size; the slope at 0."""
     by_row: dict[tuple[str, str], dict[int, Row]] = {}
     for ratio in ratios:
         by_row.setdefault((ratio["phase"], ratio["measure"]), {})[ratio["peers"]] = ratio
@@ -78,7 +78,7 @@ def _ratio_rows(ratios: Sequence[Row]) -> Iterator[tuple[str, str, dict[int, Row
 
 
 def _verdict(study: Mapping[str, Any]) -> str:
-    """Return what EBT costs over the hub, in words."""
+    """Return EBT's cost relative to the hub, in words."""
     known = {(row["phase"], row["measure"], row["peers"]): row for row in study["ratios"]}
     sizes = sorted({row["peers"] for row in study["ratios"]} - {0})
     if not sizes:

@@ -1,4 +1,4 @@
-"""The page of the ladder's models: tables of a paper beside the same ones made again."""
+"""The page of the ladder's models: a paper's tables, and their reproductions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,8 +15,7 @@ def write_ladder(path: Path, tables: Sequence[Mapping[str, Any]], command: str) 
     """Write the page. Raises OSError.
 
     A table has name, title, rule, row, columns (name -> title), peers, confidence, real (whether the real
-    protocols have given the same figures), and cells: row, column, mean, error, low, high, runs, paper and
-    holds.
+    protocols gave the same figures), and cells: row, column, mean, error, low, high, runs, paper and holds.
     """
     drawn = {table["name"]: figures(table) for table in tables}
     text = render_page(
@@ -38,7 +37,7 @@ def write_ladder(path: Path, tables: Sequence[Mapping[str, Any]], command: str) 
 
 
 def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any] | None]]]:
-    """Yield each row's name, and its cells; None where there is none."""
+    """Yield each row's name and cells; None for missing ones."""
     known = {(cell["row"], cell["column"]): cell for cell in table["cells"]}
     for row in dict.fromkeys(row for row, _ in known):
         yield row, [known.get((row, column)) for column in table["columns"]]
@@ -46,7 +45,8 @@ def _rows(table: Mapping[str, Any]) -> Iterator[tuple[str, list[Mapping[str, Any
 
 def _verdict(table: Mapping[str, Any]) -> str:
     """Return in words whether protocols and model agree, and how many of the paper's figures are in our
-    intervals."""
+    intervals.
+    """
     text = ""
     if table["real"]:
         runs = max(cell["runs"] for cell in table["cells"])

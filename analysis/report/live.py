@@ -1,8 +1,8 @@
-"""The page of `feednet watch`: what a run, or any growing capture, has come to by now.
+"""The page of `feednet watch`: the current state of a run, or of growing captures.
 
-The page is written once, and a script beside it, much smaller, each time there is news; the page loads
-that script again and again. This works for a page that was opened as a file too, where a browser would
-fetch nothing else, and leaves the reader where he is. The last page holds its news itself.
+The page is written once; a much smaller script beside it is rewritten for each update, and the page reloads
+that script periodically. Unlike fetch, this works for pages opened as files, and keeps the reader's scroll
+position. The final page contains its update.
 """
 
 import json
@@ -20,19 +20,19 @@ from analysis.report.page import page
 from analysis.report.words.numbers import pretty
 
 MOST_ROWS = 40
-"""Interfaces in the map of loads; of more, those that carried most."""
+"""Maximum number of interfaces in the map of loads, the busiest ones."""
 
 MOST_COLUMNS = 80
 SCRIPTS = ("plots.js", "live.js")
 CALL = "feednetLive"
-"""The function of the page that the script calls with the news."""
+"""The page's function that the update script calls."""
 
 
 class Presentation(NamedTuple):
-    """How a page presents captures.
+    """Presentation of captures.
 
-    nodes: in the order of the page; others follow. links: what an interface sends to, by its name. sent:
-    whether loads are what was sent, as every frame of the network is captured at both ends.
+    nodes: in page order; others follow. links: an interface's link, by its name. sent: whether loads count
+    sent frames only, as every frame is captured at both ends.
     """
 
     nodes: Sequence[str] = ()
@@ -40,7 +40,7 @@ class Presentation(NamedTuple):
     sent: bool = False
 
     def ordered(self, names: Sequence[str]) -> list[str]:
-        """Return nodes in the order of the page."""
+        """Return nodes in page order."""
         place = {name: at for at, name in enumerate(self.nodes)}
         return sorted(names, key=lambda name: (place.get(name, len(place)), name))
 
@@ -51,7 +51,7 @@ def figures(capture: LiveCapture, shown: Presentation) -> list[Figure]:
 
 
 def node_rows(capture: LiveCapture, shown: Presentation) -> list[list[str]]:
-    """Return the table of nodes: node, feeds, newest, missing, and PIT entries and bytes at their peak."""
+    """Return the table of nodes: node, feeds, newest, missing, and peak PIT entries and bytes."""
     newest, missing, feeds = _feeds_by_node(capture)
     rows = []
     for name in [*_nodes(capture, shown), *([ALL] if ALL in capture.peaks else [])]:
@@ -65,7 +65,7 @@ NODE_COLUMNS = ("Node", "Feeds", "Newest item", "Missing", "PIT peak, entries", 
 
 
 def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown: Presentation) -> str:
-    """Return the page with the state that it shows at first; `feed` is the address of the script of news."""
+    """Return the page with its initial state; `feed` is the address of the update script."""
     empty = figures(LiveCapture(""), shown)
     return page(
         "live.html",
@@ -83,7 +83,7 @@ def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown:
 
 
 def news(state: Mapping[str, Any]) -> str:
-    """Return the script of news."""
+    """Return the update script."""
     return f"{CALL}({json.dumps(state, separators=(',', ':'), allow_nan=False)});\n"
 
 
@@ -92,7 +92,7 @@ def _seconds(capture: LiveCapture, place: int) -> float:
 
 
 def _end(capture: LiveCapture) -> int:
-    """Return the last slice that has anything."""
+    """Return the last non-empty slice."""
     return 0 if capture.last is None else capture.slices.place(capture.last)
 
 
@@ -146,7 +146,7 @@ def _pit(capture: LiveCapture, shown: Presentation) -> Figure:
     places = range(_end(capture) + 1)
 
     def most(name: str, column: int) -> list[int]:
-        """Return the most that a node held in each slice."""
+        """Return a node's maximum in each slice."""
         kept = capture.pit.get(name, {})
         amounts, state = [], 0
         for place in places:
@@ -180,7 +180,7 @@ def _pit(capture: LiveCapture, shown: Presentation) -> Figure:
 
 
 def _nodes(capture: LiveCapture, shown: Presentation) -> list[str]:
-    """Return all nodes: those of the run, and whatever else has been seen."""
+    """Return all nodes: those of the run, and others seen."""
     seen = {node for node, _ in capture.progress}
     return shown.ordered([*({*shown.nodes, *capture.peaks, *seen} - {ALL})])
 
@@ -191,7 +191,7 @@ def _map(
     merged: Callable[[Sequence[float]], float],
     what: str,
 ) -> tuple[list[Spec], Spec]:
-    """Return the map of values by slice, a row for each name; `merged` makes one of those of a column."""
+    """Return the heat map of rows by slice; `merged` combines the values of a column."""
     slices = _end(capture) + 1
     each = -(-slices // MOST_COLUMNS)
     begins = range(0, slices, each)
@@ -253,7 +253,7 @@ def _loads(capture: LiveCapture, shown: Presentation) -> Figure:
 
 
 def _feeds_by_node(capture: LiveCapture) -> tuple[Counter[str], Counter[str], Counter[str]]:
-    """Return for each node the sum of its feeds' newest items, the items missing, and the feeds."""
+    """Return for each node the sum of its feeds' newest items, of missing items, and the number of feeds."""
     newest: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     feeds: Counter[str] = Counter()

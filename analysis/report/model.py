@@ -1,4 +1,4 @@
-"""The page of a model: sections of plots and tables, whatever is modelled."""
+"""The page of a model: sections of plots and tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from base.files import write_whole
 
 
 class Table(NamedTuple):
-    """A table, ready to be read. `name`: of its CSV. The first cell of a row is its name."""
+    """A table with formatted cells. `name`: of its CSV. The first cell of a row is its name."""
 
     name: str
     title: str
@@ -41,8 +41,8 @@ def write_model(
 ) -> None:
     """Write the page; raise OSError.
 
-    `name` is that of saved files, `facts` are paragraphs at its top. `series` are what its figures compare,
-    whose colours are those of their places (analysis.report.figures.plot.places).
+    `name` is that of saved files, `facts` are paragraphs at its top. `series` are the compared items of its
+    figures, coloured by index (analysis.report.figures.plot.places).
     """
     figures = [figure for section in sections for figure in section.figures]
     text = render_page(
@@ -61,7 +61,7 @@ def write_model(
 
 
 def estimated(estimate: Estimate | None) -> str:
-    """Write an estimate, "0.613 ± 0.021"; a dash if there is none."""
+    """Format an estimate, "0.613 ± 0.021"; a dash for None."""
     if estimate is None:
         return pretty(None)
     half = estimate.half

@@ -1,5 +1,6 @@
-"""The frame of every page. A page holds all it shows, Plotly included; it opens without a network, and the
-same rows make the same page."""
+"""The frame of every page. A page is self-contained, Plotly included; it opens without a network, and equal
+rows make equal pages.
+"""
 
 import gzip
 import json
@@ -25,7 +26,7 @@ STROKES = {
     "longdash": "8 3",
     "longdashdot": "8 2 1.6 2",
 }
-"""Plotly's dashes as SVG draws them in the legend, 24 wide."""
+"""Plotly's dashes as SVG dash arrays in the legend, 24 wide."""
 
 
 SCRIPTS = ("plots.js", "network.js", "sequence.js", "journey.js", "names.js", "page.js")
@@ -40,10 +41,9 @@ def page(
     scripts: Sequence[str] = SCRIPTS,
     **context: Any,
 ) -> str:
-    """Return a page of a template of `static`, with figures and whatever else its scripts draw as `data`.
+    """Return a page from a template of `static`, with figures and other `data` for its scripts.
 
-    Plotly and the data are compressed: together they are most of a page's bytes, and four times as many
-    otherwise.
+    Plotly and the data are compressed: together they are most of a page's bytes, at a quarter of their size.
     """
     return (
         environment()
@@ -75,17 +75,17 @@ def _packed_plotly() -> str:
 
 
 def packed(text: str) -> str:
-    """Return a text as gzip in base64, the same each time."""
+    """Return a text as gzip in base64, deterministic."""
     return b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
 def unpacked(text: str) -> str:
-    """Return what packed() was given."""
+    """Return the text of packed()."""
     return gzip.decompress(b64decode(text)).decode()
 
 
 def environment() -> Environment:
-    """Return what renders the templates of `static`."""
+    """Return the Jinja environment of the templates in `static`."""
     made = Environment(
         loader=PackageLoader("analysis.report", "static"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""The report of a run: its numbers; its text is in static/run.html."""
+"""The report of a run: its numbers; the text is in static/run.html."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,11 +28,11 @@ from base.files import write_whole
 from topologies.link import LINK_PARAMETERS
 
 FAULTS = ("twice", "out_of_order", "forked", "errors")
-"""Faults that the page counts for each subscriber."""
+"""Faults counted for each subscriber."""
 
 
 class Tables:
-    """The tables that the report shows, by the names that analysis.pipelines.run gives them.
+    """The tables of the report, by their names in analysis.pipelines.run.
 
     Args:
         collected: tables, or their rows.
@@ -51,16 +51,16 @@ class Tables:
         return found
 
     def table(self, name: str) -> pa.Table:
-        """Return a table that is too large for rows."""
+        """Return a table too large for rows."""
         return self._collected[name]
 
 
 MOST_RATIOS = 3
-"""Layerings up to which the table has room for ratios."""
+"""Maximum number of layerings with ratios in the table."""
 
 
 class Cell(NamedTuple):
-    """A value of the table, whether it is the best of its row, and why it is no better one, if so."""
+    """A value of the table, whether it is the best of its row, and why it is unranked, if so."""
 
     text: str
     is_best: bool
@@ -68,7 +68,7 @@ class Cell(NamedTuple):
 
 
 class ComparedRow(NamedTuple):
-    """A row of the table: a value a layering, and ratios to the first layering."""
+    """A row of the table: a value per layering, and ratios to the first layering."""
 
     group: str
     title: str
@@ -78,14 +78,15 @@ class ComparedRow(NamedTuple):
 
 
 def write_report(run: Run, tables: Tables) -> None:
-    """Write a run's report; the old one stays until the new one is whole."""
+    """Write a run's report; the old one stays until the new one is complete."""
     write_whole(run.report, render(run.manifest, tables))
 
 
 class _Given:
-    """What several parts of the page are made of: `with_pits` is the manifest with the layerings alone whose
-    nodes have PITs, `held` a word for what nodes hold, and `ended` has rows of the PIT entries that have
-    ended, of all nodes of a layering."""
+    """Shared inputs of the page's parts: `with_pits` is the manifest with only the layerings whose nodes have
+    PITs, `held` a word for the nodes' state, and `ended` has rows of the ended PIT entries of all nodes of a
+    layering.
+    """
 
     def __init__(self, manifest: Manifest, tables: Tables) -> None:
         self.manifest, self.tables = manifest, tables
@@ -153,7 +154,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
 
 
 def _plots(given: _Given) -> tuple[dict[str, list[Figure]], int]:
-    """Return the figures, by section, and how many nodes those of state leave out."""
+    """Return the figures by section, and the number of nodes omitted from those of state."""
     manifest, tables = given.manifest, given.tables
     of_state, hidden = _state_plots(given)
     sections: dict[str, list[Figure | None]] = {
@@ -216,7 +217,7 @@ def _wire_plots(given: _Given) -> list[Figure | None]:
 
 
 def _counts_of(given: _Given) -> dict[str, dict[str, int]]:
-    """Return how many samples figures are made of, by layering."""
+    """Return the number of samples of figures, by layering."""
     manifest, tables = given.manifest, given.tables
     return {
         "deliveries": {
@@ -230,7 +231,7 @@ def _counts_of(given: _Given) -> dict[str, dict[str, int]]:
 
 
 def _at_most(manifest: Manifest) -> Iterator[str]:
-    """Yield in words the most of what links do to frames besides losing them."""
+    """Yield in words the maxima of link impairments besides loss."""
     for name in ("loss_burst", "loss_good_percent", "reorder_percent", "duplicate_percent"):
         if values := [value for link in manifest.topology.links if (value := getattr(link, name))]:
             yield LINK_PARAMETERS[name].words.format(max(values))
@@ -240,8 +241,9 @@ def _at_most(manifest: Manifest) -> Iterator[str]:
 
 
 class LinkRow(NamedTuple):
-    """What a link did to frames under a layering, of all links if `way` is empty: of each measure its value
-    and what was set, None where there is nothing that it could be told of."""
+    """Impairments of a link under a layering, of all links if `way` is empty: each measure's value and its
+    setting, None where unknown.
+    """
 
     layering: str
     way: str
@@ -250,7 +252,7 @@ class LinkRow(NamedTuple):
 
 
 def _link_row(row: dict[str, Any]) -> LinkRow:
-    """Return a row of analysis.tables["link_frames"].LINK_FRAMES as shares in %, and losses in a row."""
+    """Return a row of analysis.tables["link_frames"].LINK_FRAMES as shares in %, and loss bursts."""
     lost, *others = (
         (ratio(row[what], row[of], 100), ratio(row[f"set_{what}"], row[of], 100))
         for what, of in (("lost", "frames"), ("overtook", "arrived"), ("twice", "arrived"))
@@ -298,7 +300,7 @@ def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow
 def _carried(
     overhead: Rows, values: dict[tuple[str, str], float | None], manifest: Manifest
 ) -> dict[str, float]:
-    """Return what the comparison divides the wire's costs by: deliveries, those of cross traffic too."""
+    """Return the divisor of the wire's costs: deliveries, including cross traffic."""
     totals = dict.fromkeys(manifest.layerings, 0)
     for row in overhead:
         totals[row["layering"]] += row["bytes"]
@@ -312,7 +314,7 @@ def _carried(
 def _why(
     metric: Metric, layering: str, values: dict[tuple[str, str], float | None], left_out: dict[str, str]
 ) -> str:
-    """Say why a value is not there, or is not set beside others, "" if it is."""
+    """Return why a value is missing or not comparable, "" if neither."""
     prefix, _, quantile = metric.key.rpartition("_")
     is_known = values[metric.key, layering] is not None
     if quantile in TAILS and not is_known and values.get((f"{prefix}_p50", layering)) is not None:
@@ -321,8 +323,9 @@ def _why(
 
 
 class MessagesRow(NamedTuple):
-    """Messages of a kind that a layering sent over links: how many, whether they are control messages, and
-    how many for each delivered item."""
+    """Messages of a kind that a layering sent over links: their number, whether they are control messages,
+    and the number per delivered item.
+    """
 
     layering: str
     kind: str
@@ -332,7 +335,7 @@ class MessagesRow(NamedTuple):
 
 
 def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list[MessagesRow]:
-    """Return the messages of layerings over TCP, in the order in which protocols name them."""
+    """Return the messages of layerings over TCP, in the protocols' order of kinds."""
     sent: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         sent[row["layering"], row["protocol"], row["kind"]] += row["messages"]
@@ -346,8 +349,9 @@ def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list
 
 
 class ConnectionsRow(NamedTuple):
-    """The TCP connections of a node: opened by it, accepted, how they ended; the median round trip of their
-    handshakes, ms; what it sent."""
+    """The TCP connections of a node: opened, accepted, and by ending; median round trip of handshakes, ms;
+    bytes sent.
+    """
 
     layering: str
     node: str
@@ -378,7 +382,7 @@ def _connections(rows: Rows) -> list[ConnectionsRow]:
 
 
 def _times(manifest: Manifest) -> str:
-    """Say how long a layering ran, and with what."""
+    """Return the duration and environment of layerings' runs, in words."""
     turn = next(iter(manifest.runs.values()))
     publishing, settling, draining = (
         duration(time)
@@ -395,7 +399,7 @@ def _times(manifest: Manifest) -> str:
 
 
 def _replaced(manifest: Manifest) -> str:
-    """Say what of links is not as the network's file has it; "" if all is."""
+    """Return the link parameters that differ from the network's file, in words; "" if none."""
     said = []
     for name, value in manifest.topology.replaced.items():
         what, unit = words(f"topology.link.{name}")
@@ -404,7 +408,7 @@ def _replaced(manifest: Manifest) -> str:
 
 
 def _strategy(manifest: Manifest) -> str:
-    """Say how nodes forwarded."""
+    """Return the forwarding strategies, in words."""
     chosen = [f"{name} for {prefix}" for prefix, name in manifest.strategies.items()]
     ndn = ", ".join(chosen) or "best-route, as NFD has it"
     by_ip = [layering for layering in manifest.layerings if layering not in manifest.over_ndn]
@@ -415,9 +419,9 @@ def _strategy(manifest: Manifest) -> str:
 
 
 def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[tuple[str, float | None]]]]:
-    """Return (node, seconds into the run, (layering, ms waited)) for each time that a node joined feeds late.
+    """Return (node, seconds into the run, (layering, ms waited)) for each late joining of a node.
 
-    Of the feeds that it joined at once, the longest wait. Empty if nobody joined after the run began.
+    Of several feeds joined at once, the longest wait. Empty if nobody joined after the run began.
     """
     waits: dict[tuple[float, str], dict[str, float | None]] = {}
     for row in rows:
@@ -433,13 +437,13 @@ def _first_items(rows: Rows, manifest: Manifest) -> list[tuple[str, float, list[
 
 
 def _counts(rows: Rows, value: str, layerings: list[str]) -> dict[str, int]:
-    """Return how many rows of each layering have a value."""
+    """Return the number of rows of each layering with a value."""
     found = Counter(row["layering"] for row in rows if row[value] is not None)
     return {layering: found[layering] for layering in layerings}
 
 
 def _versions(manifest: Manifest, engine: str) -> dict[str, str]:
-    """Return what ran and what analysed it."""
+    """Return the versions of the software that ran and analysed the run."""
     known = {name: text for name, text in manifest.software.items() if isinstance(text, str)}
     own = f"{manifest.feednet} (commit {manifest.commit})" if manifest.commit else manifest.feednet
     name, _, number = engine.partition(" ")

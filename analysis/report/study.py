@@ -1,4 +1,4 @@
-"""The page of a study: what was found, each metric against what differs between runs, and all as tables."""
+"""The page of a study: findings, each metric against the study's subject, and all values as tables."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from analysis.report.words.study import caveats, estimate_text, findings, point_
 from analysis.run.keys import NET, VERSION, value_words, words
 
 _ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")
-"""Metrics that have a table, too, though no layering is ranked on them."""
+"""Metrics with a table, though layerings are not ranked on them."""
 
 _NETWORKS = {
     "emulator": "emulated: virtual time",
@@ -23,13 +23,13 @@ _NETWORKS = {
 
 
 _TOLD_ELSEWHERE = (NET, VERSION, "publisher")
-"""Settings that the page has among its facts; the publisher is the first of the publishers."""
+"""Settings shown among the page's facts; the publisher is the first of the publishers."""
 
 
 def render_study(study: Study) -> str:
     """Return the page."""
     shown, every = studied(study), studied(study, METRICS)
-    # The share delivered, which is the first metric, is hardly ever what one wants to see of each layering.
+    # The first metric, the share delivered, rarely interests by layering.
     apart = sorted(shown, key=lambda metric: metric.key != "latency_p50")
     figures, alone = [overview(study, metric) for metric in shown], panels(study, apart)
     return render_page(
@@ -70,7 +70,7 @@ def _subject(study: Study) -> str:
 
 
 def _facts(study: Study) -> Iterator[tuple[str, str]]:
-    """Yield what was run: the names of facts, and the facts."""
+    """Yield the facts of the runs: names and values."""
     yield "Scenario", study.scenario
     seeds = "one seed" if study.seeds == 1 else f"{pretty(study.seeds)} seeds"
     yield "Runs", f"{pretty(study.runs)}, with {seeds}"
@@ -100,7 +100,7 @@ def _moment(created: str) -> str:
 
 
 def _shared(study: Study) -> Iterator[tuple[str, str]]:
-    """Yield what was set alike in all runs: names of settings, and what was set."""
+    """Yield the settings common to all runs: names and values."""
     for key, value in study.shared.items():
         if key not in _TOLD_ELSEWHERE and value not in (None, []):
             yield words(key).what, _setting(key, value)
@@ -112,8 +112,9 @@ def _setting(key: str, value: Any) -> str:
 
 
 def _rows(study: Study, metric: Metric) -> Iterator[tuple[str, str, list[tuple[str, bool]]]]:
-    """Yield the rows of a metric's table: layering, group, and a cell for each value of what differs, with
-    whether that is not ranked."""
+    """Yield the rows of a metric's table: layering, group, and a cell for each value of the subject, with a
+    mark if unranked.
+    """
     for layering in study.layerings:
         for group in study.groups:
             points = [Point(x, group) for x in study.xs]

@@ -1,1 +1,1 @@
-"""What is known of a run besides its packets: manifest, settings, paths."""
+"""Metadata of a run: manifest, settings, paths."""

@@ -1,7 +1,6 @@
-"""The context of runs: what is known besides packets and events, as Arrow tables.
+"""Context of runs as Arrow tables: everything besides packets and events.
 
-Every table has the column `layering`, so that layerings of one run, or of several, are measured alike and
-at once.
+Every table has the column `layering`, so that layerings of one or several runs are measured together.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from analysis.run.paths import delivery_paths
 
 
 class Span(NamedTuple):
-    """When a run began and ended, ns."""
+    """Begin and end of a run, ns."""
 
     start_ns: int
     end_ns: int
@@ -33,12 +32,12 @@ class Case(NamedTuple):
 
     @property
     def protocol(self) -> str:
-        """What carries feeds between nodes."""
+        """The protocol that carries feeds between nodes."""
         return self.manifest.protocol(self.layering)
 
 
 Cases = Mapping[str, Case]
-"""What is analysed together: each case under the name that the tables know it by as `layering`."""
+"""The cases analysed together, by their names in the tables' column `layering`."""
 
 RUNS = pa.schema(
     [
@@ -55,19 +54,19 @@ RUNS = pa.schema(
         ("cpu_ns", pa.int64()),
     ]
 )
-"""A row a case: its place in the run, the protocol between nodes (analysis/decode/protocols), times, frames
-that the capture dropped, deliveries expected, and the credit of its LLIs (null if it has none that is fixed).
-from_ns, until_ns: what means over time are taken over, from the first publication to the last one, to the
-end if there is but one. cpu_ns: processor time of all nodes, null in the emulator."""
+"""A row per case: its position in the run, the protocol between nodes (analysis/decode/protocols), times,
+frames dropped by the capture, deliveries expected, and the credit of its LLIs (null if not fixed). from_ns,
+until_ns: averaging interval, from the first publication to the last one, or to the end if there is but one.
+cpu_ns: processor time of all nodes, null in the emulator.
+"""
 
 NODES = pa.schema([("layering", pa.string()), ("node", pa.string()), ("role", pa.string())])
-"""A row a node: its role is "publisher", "subscriber", "peer" for one that is both, "archive", "gateway" or
-"forwarder"."""
+"""A row per node; role: "publisher", "subscriber", "peer" for both, "archive", "gateway" or "forwarder"."""
 
 FEEDS = pa.schema(
     [("layering", pa.string()), ("feed", pa.string()), ("cross", pa.bool_()), ("last", pa.int64())]
 )
-"""A row a feed; cross: whether it is cross traffic; last: the last item before its fork, if any."""
+"""A row per feed; cross: whether it is cross traffic; last: the last item before its fork, if any."""
 
 HOPS = pa.schema(
     [
@@ -80,12 +79,12 @@ HOPS = pa.schema(
         ("ns_per_byte", pa.float64()),
     ]
 )
-"""A row a hop: the fields of analysis.run.paths.Hop."""
+"""A row per hop: the fields of analysis.run.paths.Hop."""
 
 TIMELINE = pa.schema(
     [("layering", pa.string()), ("time", pa.int64()), ("event", pa.string()), ("place", pa.string())]
 )
-"""A row for each thing that the scenario did: its time on the run's clock, and the link or node."""
+"""A row per scenario event: its time on the run's clock, and the link or node."""
 
 BREAKS = pa.schema(
     [
@@ -96,8 +95,9 @@ BREAKS = pa.schema(
         ("event", pa.string()),
     ]
 )
-"""A row for each interface and event that breaks into what it receives: `event` is "restart" (of its node),
-"peer-restart", "link-down" or "link-up" (where the ends notice)."""
+"""A row per interface and event that interrupts its reception: `event` is "restart" (of its node),
+"peer-restart", "link-down" or "link-up" (where the ends notice).
+"""
 
 LINKS = pa.schema(
     [
@@ -109,7 +109,7 @@ LINKS = pa.schema(
         ("end_ns", pa.int64()),
     ]
 )
-"""A row for each interface that sends into a link with a rate; max_queue_size in frames."""
+"""A row per interface that sends into a link with a rate; max_queue_size in frames."""
 
 
 class Setting(NamedTuple):
@@ -154,7 +154,7 @@ def _runs(case: Case) -> Iterator[dict[str, Any]]:
         "end_ns": turn.end_ns,
         "dropped": turn.capture.dropped,
         "expected": case.manifest.expected_deliveries,
-        "credit": credit if isinstance(credit, int) and credit else None,  # 0: it adapts
+        "credit": credit if isinstance(credit, int) and credit else None,  # 0: adaptive
         "from_ns": turn.first_ns,
         "until_ns": turn.last_ns if turn.last_ns > turn.first_ns else turn.end_ns,
         "cpu_ns": sum(turn.cpu_ns.values()) if turn.cpu_ns else None,

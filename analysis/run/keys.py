@@ -1,4 +1,4 @@
-"""What can be set in a run, in people's words: key paths of scenarios, and the values found there."""
+"""Names and values of a run's settings in people's words: key paths of scenarios."""
 
 import json
 from typing import Any, NamedTuple
@@ -9,8 +9,9 @@ from topologies.radio import RADIO_PARAMETERS
 NET = "net"
 VERSION = "feednet"
 SOURCE = "directory"
-"""Keys that no scenario has: the network that a run was on, the version that made it, and where it is, which
-counts only where nothing else tells runs apart."""
+"""Keys outside of scenarios: a run's network, its version, and its path, which counts only if nothing else
+differs.
+"""
 
 LOSS = "topology.link.loss_percent"
 ITEMS = "workload.items"
@@ -18,7 +19,7 @@ STRATEGY = "strategies./"
 
 
 class Words(NamedTuple):
-    """What a key is called, and the unit of its values, "" if they have none."""
+    """A key's name, and the unit of its values, "" if none."""
 
     what: str
     unit: str = ""
@@ -178,13 +179,13 @@ _UNSET = {
     "routing.converge_ms": "never",
     STRATEGY: "best-route",
 }
-"""What a key that is not set comes to."""
+"""Meanings of unset keys."""
 
 _LONGEST = 40
 
 
 def words(key: str) -> Words:
-    """Return what a key is called; of one that is not known, what can be read off the key."""
+    """Return a key's name; of an unknown key, the name derived from it."""
     if (known := WORDS.get(key)) is not None:
         return known
     first, _, rest = key.partition(".")
@@ -209,7 +210,7 @@ def _read(name: str) -> Words:
 
 
 def value_words(key: str, value: Any) -> str:
-    """Write a value of a key, without its unit; a long one loses its middle."""
+    """Format a value of a key, without its unit; long ones lose their middle."""
     if value is None:
         return _UNSET.get(key, "none")
     if isinstance(value, bool):

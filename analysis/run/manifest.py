@@ -1,9 +1,9 @@
-"""A run directory as the analysis finds it: the manifest, and where everything else is.
+"""A run directory as read by the analysis: the manifest, and the paths of all files.
 
 RUN/manifest.json, scenario.json, feed.jsonl
-RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     what was measured
-RUN/<layering>/keys.log                                         if the layering encrypts: what reads it
-RUN/tables/, RUN/report.html                                    what the analysis adds
+RUN/<layering>/capture.pcapng, events.jsonl, counters.jsonl     measurements
+RUN/<layering>/keys.log                                         decryption keys, if the layering encrypts
+RUN/tables/, RUN/report.html                                    added by the analysis
 """
 
 import hashlib
@@ -22,14 +22,15 @@ from topologies.radio import Radio
 
 MANIFEST = "manifest.json"
 FORMAT = 2
-"""The manifest's format that is read here."""
+"""The supported manifest format."""
 
 _OF_A_LAYERING = ("capture.pcapng", "events.jsonl", "counters.jsonl")
 
 
 class Node(BaseModel):
-    """A node of the topology; role is "publisher", "subscriber", "peer" for one that is both, "archive",
-    "gateway" or "forwarder"."""
+    """A node of the topology; role is "publisher", "subscriber", "peer" for both, "archive", "gateway" or
+    "forwarder".
+    """
 
     name: str
     role: str
@@ -46,11 +47,11 @@ class Link(LinkParameters):
     cost: float | None = None
     cost_back: float | None = None
     least_ns: int | None = None
-    """The least delay of a frame during the run, if the link has changed meanwhile."""
+    """Minimum delay of a frame during the run, if the link has changed."""
 
     @property
     def least_delay_ns(self) -> int:
-        """How long a frame propagates at least, in nanoseconds."""
+        """Minimum propagation delay of a frame, ns."""
         return super().least_delay_ns if self.least_ns is None else self.least_ns
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "ignore"}
@@ -58,10 +59,10 @@ class Link(LinkParameters):
 
 @dataclass(frozen=True, kw_only=True)
 class Medium(LinkParameters):
-    """A broadcast medium: its members, the interface of each, the loss_percent of those with another, and the
-    radio that makes it a cell, if it is one.
+    """A broadcast medium: its members, the interface of each, the loss_percent of those that differ, and the
+    radio of a radio cell.
 
-    `words`: what it is like, if it is a radio cell, too.
+    `words`: description, including the radio.
     """
 
     name: str
@@ -79,8 +80,9 @@ class Medium(LinkParameters):
 
 
 class Topology(BaseModel):
-    """The network of the run: `source` describes it, if the scenario does not, and `replaced` are the
-    parameters of all links that replace what that says, by name."""
+    """The network of the run: `source` is its description outside the scenario; `replaced` are parameters of
+    all links that override it, by name.
+    """
 
     nodes: list[Node] = Field(min_length=1)
     links: list[Link]
@@ -91,7 +93,7 @@ class Topology(BaseModel):
 
     @property
     def neighbours(self) -> Iterator[tuple[str, str, LinkParameters]]:
-        """All pairs (sender, receiver) that a link or a medium joins, and what it is like."""
+        """All pairs (sender, receiver) joined by a link or medium, with its properties."""
         for link in self.links:
             yield link.a, link.b, link
             yield link.b, link.a, link
@@ -101,8 +103,7 @@ class Topology(BaseModel):
 
 
 class Feed(BaseModel):
-    """A feed: its URI as analysis.decode.reference writes it, the node that publishes it, and its number of
-    items."""
+    """A feed: its URI as analysis.decode.reference formats it, its publisher, and its number of items."""
 
     feed: str
     publisher: str
@@ -110,7 +111,7 @@ class Feed(BaseModel):
 
 
 class CrossTraffic(BaseModel):
-    """Items that one node fetches from another besides what is compared, under every layering alike."""
+    """Items that one node fetches from another besides the compared workload, under every layering alike."""
 
     feed: str
     sender: str = Field(alias="from")
@@ -118,10 +119,10 @@ class CrossTraffic(BaseModel):
 
 
 class Workload(BaseModel):
-    """What was published, and to how many.
+    """The workload.
 
-    `expected`: how many items each subscriber should get in all; `paced`: nodes whose application takes items
-    at a pace of its own, or pauses.
+    `expected`: items that each subscriber should receive in all; `paced`: nodes whose application consumes
+    items at its own pace, or pauses.
     """
 
     source: str
@@ -134,10 +135,10 @@ class Workload(BaseModel):
 
 
 class ScenarioEvent(BaseModel):
-    """What the scenario does to a link ("a--b") or a node, `time_ns` after a layering's start.
+    """A scenario event of a link ("a--b") or a node, `time_ns` after a layering's start.
 
-    `signalled`: whether a link's ends notice that it went down or up. `strategy`: by which nodes forward from
-    then on, all if there is no `node`. `layering`: in whose run it happened; "" for all.
+    `signalled`: whether a link's ends notice its going down or up. `strategy`: the new forwarding strategy,
+    of all nodes if there is no `node`. `layering`: the affected run; "" for all.
     """
 
     time_ns: int
@@ -150,7 +151,7 @@ class ScenarioEvent(BaseModel):
 
     @property
     def words(self) -> str:
-        """What happened, and where, and under which layering if not under all."""
+        """Description of the event, with its layering if not all."""
         text = " ".join(filter(None, (self.event, self.strategy, self.place)))
         return f"{text} ({self.layering})" if self.layering else text
 
@@ -161,7 +162,7 @@ class ScenarioEvent(BaseModel):
 
 
 class Fork(BaseModel):
-    """A second device, node `publisher`, signs another item `after` + 1; only those before count."""
+    """A second device, node `publisher`, signs another item `after` + 1; only earlier items count."""
 
     feed: str
     publisher: str
@@ -169,21 +170,21 @@ class Fork(BaseModel):
 
 
 class CaptureCounts(BaseModel):
-    """Frames that the recorder saw, and those of them that it lost."""
+    """Frames seen by the recorder, and frames it lost."""
 
     frames: int = 0
     dropped: int = 0
 
 
 class Sealed(BaseModel):
-    """A file of the run as it was when the run ended."""
+    """A file of the run, as sealed at its end."""
 
     bytes: int
     sha256: str
 
 
 class Program(BaseModel):
-    """A program of the user's own, and its exit status; None if it ran until the end."""
+    """A user's program, and its exit status; None if it ran until the end."""
 
     node: str
     run: list[str]
@@ -191,12 +192,11 @@ class Program(BaseModel):
 
 
 class LayeringRun(BaseModel):
-    """One layering's turn; times in ns.
+    """One layering's run; times in ns.
 
-    It starts; the first and the last item are published; when all that the scenario names has happened, what
-    is under way has time to settle; subscriptions stop; what they leave drains, until the end. cpu_ns: what
-    each node's process took of a processor, where nodes are processes. cells: what each member of each radio
-    cell did, as topologies.radio counts it.
+    Sequence: start; first and last publication; settling after the last scenario event; end of subscriptions;
+    draining; end. cpu_ns: processor time of each node's process, where nodes are processes. cells: statistics
+    of each member of each radio cell, as topologies.radio counts them.
     """
 
     start_ns: int
@@ -213,7 +213,7 @@ class LayeringRun(BaseModel):
 
 
 class _Head(BaseModel):
-    """What every feednet writes into a manifest: the first had no format."""
+    """Fields in the manifest of every feednet version: the first had no format."""
 
     feednet: str
     format: int = 1
@@ -222,11 +222,10 @@ class _Head(BaseModel):
 class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
-    `command` repeats the run; `about` says what to look at; `titles` say what layerings are, `protocols` what
-    they use; `strategies` are by name prefix, where they are not the usual one; `forwarders` are those that
-    are not feednet's own, by node; `files` are by path in the run's directory. `scripted`: whether a script
-    has changed the network, `held`: whether somebody has said
-    when the run ends.
+    `command` repeats the run; `about` is a hint for readers; `titles` describe layerings, `protocols` are
+    theirs; `strategies` are by name prefix, if not the default; `forwarders` are third-party ones, by node;
+    `files` are by path in the run's directory. `scripted`: a script changed the network; `held`: the run's
+    end was decided interactively.
     """
 
     feednet: str
@@ -261,7 +260,7 @@ class Manifest(BaseModel):
 
     @property
     def expected_deliveries(self) -> int:
-        """How many deliveries there should be in all."""
+        """Total number of expected deliveries."""
         return sum(self.workload.expected.values())
 
     @property
@@ -271,20 +270,20 @@ class Manifest(BaseModel):
 
     @property
     def takers(self) -> list[str]:
-        """The names of the nodes that may subscribe: those that items are expected at, and archives."""
+        """Names of possible subscribers: nodes with expected items, and archives."""
         return list(dict.fromkeys([*self.workload.expected, *self.nodes("archive")]))
 
     def protocol(self, layering: str) -> str:
-        """Return what carries a layering's feeds between nodes."""
+        """Return the protocol that carries a layering's feeds between nodes."""
         return self.protocols.get(layering, NDN)
 
     @property
     def over_ndn(self) -> list[str]:
-        """The layerings whose nodes have PITs."""
+        """The layerings with PITs."""
         return [layering for layering in self.layerings if self.protocol(layering) == NDN]
 
     def happenings(self, layering: str) -> list[ScenarioEvent]:
-        """Return what the scenario has done to the network in a layering's run."""
+        """Return the scenario's events in a layering's run."""
         return [event for event in self.timeline if event.layering in ("", layering)]
 
     def nodes(self, role: str) -> list[str]:
@@ -293,8 +292,9 @@ class Manifest(BaseModel):
 
 
 class Run:
-    """A run directory. Raises AnalysisError if it cannot be what it should be: if a file of it is missing, or
-    of another size than when the run ended."""
+    """A run directory. Raises AnalysisError for a missing file, or one whose size has changed since the run
+    ended.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -316,7 +316,7 @@ class Run:
                 )
 
     def verify(self) -> None:
-        """Read every file of the run; raise AnalysisError if one is not what it was when the run ended."""
+        """Verify every file of the run; raise AnalysisError if one has changed since the run ended."""
         for name, seal in self.manifest.files.items():
             with (self.directory / name).open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != seal.sha256:
@@ -344,7 +344,7 @@ class Run:
 
     @property
     def comparison(self) -> Path:
-        """The path of the table that the report's comparison comes from."""
+        """Path of the comparison's table."""
         return self.tables / "comparison.parquet"
 
     @property

@@ -1,8 +1,7 @@
-"""The paths that items ought to take: from each feed's publisher to each subscriber, by the run's metric.
+"""Expected paths of items: from each feed's publisher to each subscriber, by the run's metric.
 
-The topology is the manifest's, as it was before anything in it failed. Between paths that are equally good
-the one of fewer hops counts, then the one whose nodes' names sort first: a run's own routes are chosen like
-that. For hyperbolic routing, which has no best paths, delay stands in.
+The topology is the manifest's, before any failure. Ties go to fewer hops, then to node names in order, as in
+a run's own routes. Hyperbolic routing has no best paths; delay substitutes.
 """
 
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from topologies.link import LinkParameters
 class Hop(NamedTuple):
     """One link, from `sender` to `receiver`, of the path from `feed`'s publisher to a `subscriber`.
 
-    `delay_ns`, and `ns_per_byte` that a frame takes for each of its bytes (0: no limit).
+    `delay_ns`, and `ns_per_byte` of a frame (0: no limit).
     """
 
     feed: str
@@ -28,8 +27,9 @@ class Hop(NamedTuple):
 
 
 def delivery_paths(manifest: Manifest) -> list[Hop]:
-    """Return the hops of every path from a feed's publisher to another node that may subscribe, and those
-    of cross traffic."""
+    """Return the hops of every path from a feed's publisher to another possible subscriber, and those of
+    cross traffic.
+    """
     takers, fork = manifest.takers, manifest.fork
     wanted: list[tuple[str, tuple[str, ...], list[str]]]
     wanted = [(feed.feed, (feed.publisher,), takers) for feed in manifest.workload.feeds]
@@ -49,7 +49,7 @@ def delivery_paths(manifest: Manifest) -> list[Hop]:
 
 
 def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, LinkParameters]]:
-    """Return for each other node the one before it on the path from the nearest root, and the link."""
+    """Return for each other node its predecessor on the path from the nearest root, and the link."""
     neighbours: dict[str, list[tuple[str, LinkParameters]]] = {
         node.name: [] for node in manifest.topology.nodes
     }
@@ -78,7 +78,7 @@ def _tree(manifest: Manifest, roots: tuple[str, ...]) -> dict[str, tuple[str, Li
 
 
 def _weight(metric: str, sender: str, link: LinkParameters) -> float:
-    """Return what a link counts for who sends over it to a root, as topologies.routing does."""
+    """Return a link's cost for a sender towards a root, as topologies.routing computes it."""
     if metric == "hops":
         return 0
     if metric != "cost":
@@ -92,7 +92,7 @@ def _weight(metric: str, sender: str, link: LinkParameters) -> float:
 def _path(
     before: dict[str, tuple[str, LinkParameters]], end: str
 ) -> Iterator[tuple[str, str, LinkParameters]]:
-    """Yield (sender, receiver, link) from `end` back to the root; nothing if there is no way."""
+    """Yield (sender, receiver, link) from `end` back to the root; nothing if unreachable."""
     while end in before:
         sender, link = before[end]
         yield sender, end, link

@@ -1,4 +1,4 @@
-"""What was set in a run, as one level of keys: analysis.run.keys has people's words for them."""
+"""Settings of a run as one level of keys: analysis.run.keys has their names."""
 
 import json
 from typing import Any
@@ -22,8 +22,9 @@ def flattened(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Return what was set in a run, without its seed: the network, the version, the layerings' parameters,
-    and the rest of its scenario.json, or the loss of its links if it has none."""
+    """Return a run's settings without the seed: the network, the version, the layerings' parameters, and the
+    rest of its scenario.json, or the loss of its links if it has none.
+    """
     manifest = run.manifest
     settings = {
         NET: network_of(manifest),
@@ -41,7 +42,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def version_of(manifest: Manifest) -> str:
-    """Return the version of feednet that made a run, and its commit if known."""
+    """Return the feednet version of a run, and its commit if known."""
     return " ".join(filter(None, (manifest.feednet, manifest.commit)))
 
 

@@ -1,13 +1,12 @@
-"""A Spark data source for captures of any format: one row a frame, decoded, read in parallel byte ranges.
+"""A Spark data source for captures of any format: one row per frame, decoded, read in parallel byte ranges.
 
     packets = read_captures(spark, {"poll": "run/poll/capture.pcapng", "lli": "run/lli/capture.pcapng"})
 
 A capture is cut between records (captures.formats.files.cut), and each piece is decoded by one task into
-Arrow record batches (analysis.decode.reader). Spark takes signed integers only; nanoseconds are a bigint. All
-captures are one source, as Spark starts a Python process to plan each. It does not tell a Python source which
-columns are
-wanted: whoever asks more than once writes Parquet first (analysis.spark.to_parquet), and faster than through
-here.
+Arrow record batches (analysis.decode.reader). Spark has signed integers only; nanoseconds are a bigint. All
+captures are one source, as Spark plans each source in a Python process. Spark does not push column selections
+down to Python sources: for several queries, write Parquet first (analysis.spark.to_parquet), which is also
+faster.
 """
 
 import json
@@ -28,9 +27,9 @@ SMALLEST_PIECE = 1 << 20
 
 
 def read_captures(spark: SparkSession, captures: Mapping[str, str | os.PathLike[str]]) -> DataFrame:
-    """Return the packets of some captures, with the columns of PACKETS; `captures` maps names to paths.
+    """Return the packets of captures, with the columns of PACKETS; `captures` maps names to paths.
 
-    Damage ends the job with a CaptureError. Of a TCP stream there are only the frames, of kind "segment".
+    Damage ends the job with a CaptureError. TCP streams yield only frames, of kind "segment".
     """
     spark.dataSource.register(CaptureSource)
     paths = {name: os.fspath(path) for name, path in captures.items()}
@@ -43,7 +42,7 @@ def read_captures(spark: SparkSession, captures: Mapping[str, str | os.PathLike[
 
 
 def readings(paths: Mapping[str, str], parallelism: int, rule: NodeRule = "interface") -> list[Reading]:
-    """Cut captures into pieces, of like size as far as that makes sense, for so many tasks."""
+    """Cut captures into pieces of similar size for `parallelism` tasks."""
     share = sum(map(os.path.getsize, paths.values())) // parallelism + 1
     size = max(SMALLEST_PIECE, min(share, PIECE_BYTES))
     return [Reading(name, piece, rule) for name, path in paths.items() for piece in cut(path, size)]
@@ -51,8 +50,8 @@ def readings(paths: Mapping[str, str], parallelism: int, rule: NodeRule = "inter
 
 class CaptureSource(DataSource):
     """`spark.read.format("ndn-capture")`: option `captures`, a JSON object of paths by name; `parallelism`,
-    the tasks to aim for, 1 if not given; `node`, an analysis.decode.reader.NodeRule, by interface if not
-    given."""
+    the target number of tasks, default 1; `node`, an analysis.decode.reader.NodeRule, default by interface.
+    """
 
     @classmethod
     def name(cls) -> str:

@@ -1,13 +1,12 @@
-"""A class-data archive for Spark's JVM: classes as they were loaded once, mapped into memory the next time.
+"""A class-data archive for Spark's JVM: loaded classes, memory-mapped by later runs.
 
-Loading and checking Spark's classes is a good part of its cold start. The first run that may leaves an
-archive of them when its JVM ends (some 190 MB, in the background, a few seconds); later ones use it. It is
-a cache: whoever deletes it loses time only. It stands in FEEDNET_CACHE, by default feednet/ in
-XDG_CACHE_HOME; empty FEEDNET_CACHE means none. There is one archive at a time: of another Java, or another
-place of Spark's, the last that was left stays.
+Loading and checking Spark's classes takes much of its cold start. The first run leaves an archive of them
+when its JVM ends (some 190 MB, in the background, a few seconds); later runs use it. It is a cache and may be
+deleted. It is stored in FEEDNET_CACHE, by default feednet/ in XDG_CACHE_HOME; empty FEEDNET_CACHE disables
+it. There is one archive at a time: of several Java versions or Spark locations, the latest.
 
-The JVM itself checks that an archive is of its own version and class path, and goes on without it if not.
-Source: JEP 350, "Dynamic CDS Archives"; the options are those of java(1).
+The JVM itself checks an archive's version and class path, and otherwise ignores it. Source: JEP 350, "Dynamic
+CDS Archives"; the options are those of java(1).
 """
 
 import hashlib
@@ -18,15 +17,16 @@ from pathlib import Path
 import pyspark
 
 _MAGIC = (0xF00BABA8).to_bytes(4, "little")
-"""Begins a dynamic archive (CDS_DYNAMIC_ARCHIVE_MAGIC in the JVM's cds.h). The JVM writes the head last, so
-a file without it is being made, or will never be."""
+"""Magic number of a dynamic archive (CDS_DYNAMIC_ARCHIVE_MAGIC in the JVM's cds.h). The JVM writes the header
+last, so a file without it is incomplete.
+"""
 _GIVEN_UP_S = 3600
-"""After so long nobody makes it any more."""
+"""Age from which an incomplete archive is abandoned."""
 _QUIET = "-Xlog:disable"
 
 
 def cache_directory() -> Path | None:
-    """Return where the archive is kept; None if it is not wanted."""
+    """Return the archive's directory; None if disabled."""
     chosen = os.environ.get("FEEDNET_CACHE")
     if chosen is not None:
         return Path(chosen) if chosen else None
@@ -35,9 +35,9 @@ def cache_directory() -> Path | None:
 
 
 def java_options(java_version: str, now_s: float | None = None) -> list[str]:
-    """Return the options with which a JVM uses an archive, or leaves one; none where that is not possible.
+    """Return the JVM options to use or create an archive; none where impossible.
 
-    `java_version` is what `java -version` says; `now_s`, seconds since 1970, is the time.
+    `java_version` is the output of `java -version`; `now_s`, seconds since 1970, is the time.
     """
     directory = cache_directory()
     if directory is None:
@@ -53,15 +53,15 @@ def java_options(java_version: str, now_s: float | None = None) -> list[str]:
         if archive.exists():
             return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", _QUIET]
         if any(directory.glob("*.new")):
-            return []  # somebody's JVM is about to leave it
+            return []  # another JVM is creating it
         new.touch()
     except OSError:
-        return []  # a cache that cannot be written is none
+        return []  # the cache is optional
     return [f"-XX:ArchiveClassesAtExit={new}", _QUIET]
 
 
 def _tidy(directory: Path, now_s: float) -> None:
-    """Keep the newest archive that is whole, and what may become one."""
+    """Keep the newest complete archive, and incomplete ones in progress."""
     for new in directory.glob("*.new"):
         with new.open("rb") as file:
             is_whole = file.read(len(_MAGIC)) == _MAGIC

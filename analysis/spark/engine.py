@@ -1,12 +1,11 @@
-"""Which engine does the work of an analysis: Spark on the JVM, or Sail. What differs between them is here.
+"""The engines of an analysis: Spark on the JVM, or Sail; their differences are here.
 
-Both take the same PySpark transformations and make the same tables. Spark takes captures of any size,
-streams, and clusters; a start costs ten seconds and more. Sail (https://github.com/lakehq/sail, the extra
-`sail`) is a server for PySpark's other protocol, Spark Connect, written in Rust: it runs in a thread
-of this process and starts in half a second, but holds in memory what it works on.
+Both take the same PySpark transformations and make the same tables. Spark handles captures of any size,
+streams, and clusters; its start takes ten seconds and more. Sail (https://github.com/lakehq/sail, the extra
+`sail`) is a server for Spark Connect written in Rust: it runs in a thread of this process and starts in half
+a second, but holds its data in memory.
 
-PySpark makes columns for the one protocol or for the other, as a variable of the environment says: there is
-one engine at a time, that of the latest session().
+An environment variable selects PySpark's column type: only the engine of the latest session() is usable.
 """
 
 import os
@@ -31,20 +30,20 @@ from analysis.errors import AnalysisError, install_command
 from analysis.spark.session import CONNECT, check_java, check_master, spark_session
 
 SMALL_BYTES = 256 << 20
-"""Captures up to this size in all are small: decoded in this process, and analysed by Sail if it is there."""
+"""Captures up to this total size are small: decoded in this process, and analysed by Sail if installed."""
 
 QUICK_BYTES = 1 << 30
-"""Captures up to this size in all are analysed before a JVM's second compiler has paid for itself."""
+"""Captures up to this total size are analysed before a JVM's second compiler pays off."""
 
 _LONGEST_SILENCE_S = 365 * 86_400
 _CLIENTS = "4.2."
-"""The versions of PySpark whose Spark Connect the tested Sail takes; it refuses newer ones."""
+"""PySpark versions whose Spark Connect the tested Sail supports; it refuses newer ones."""
 
 _NEEDED = ("pysail", "grpc", "grpc_status", "google.rpc", "zstandard")
 
 
 ENGINE = "engine"
-"""Under which name the metadata of a table say what has made it."""
+"""Key of the engine in a table's metadata."""
 
 
 class EngineChoice(NamedTuple):
@@ -58,7 +57,7 @@ class EngineChoice(NamedTuple):
 
 
 def made_by(table: pa.Table) -> dict[str, str]:
-    """Return name and version of the engine that a table says has made it; nothing if it does not say."""
+    """Return name and version of the engine in a table's metadata; empty if absent."""
     said = (table.schema.metadata or {}).get(ENGINE.encode(), b"").decode()
     name, _, version = said.partition(" ")
     return {name: version} if version else {}
@@ -70,7 +69,7 @@ def named(spark: SparkSession) -> str:
 
 
 def choose(asked: str, master: str | None, size: int) -> EngineChoice:
-    """Return the engine for captures of `size` bytes in all. Raises AnalysisError if it cannot be had."""
+    """Return the engine for captures of `size` bytes in all. Raises AnalysisError if unavailable."""
     if asked == "auto":
         asked = "sail" if master is None and size <= SMALL_BYTES and _lacking() is None else "spark"
     check(asked, master)
@@ -78,7 +77,7 @@ def choose(asked: str, master: str | None, size: int) -> EngineChoice:
 
 
 def check(asked: str, master: str | None) -> None:
-    """Raise AnalysisError if an engine cannot be had; before work of minutes that it is needed after."""
+    """Raise AnalysisError if an engine is unavailable; call it before lengthy work."""
     if asked == "sail":
         if master is not None:
             raise AnalysisError("--engine sail works in this process alone: leave --master out")
@@ -90,7 +89,7 @@ def check(asked: str, master: str | None) -> None:
 
 
 def session(chosen: EngineChoice, *, small: bool = False, quick: bool = False) -> SparkSession:
-    """Return this process's session of an engine, started if need be; it is the one that counts from now on.
+    """Return this process's session of an engine, started if needed; it is current from now on.
 
     `small` and `quick` are analysis.spark.session's. Raises AnalysisError if it does not start.
     """
@@ -101,15 +100,15 @@ def session(chosen: EngineChoice, *, small: bool = False, quick: bool = False) -
 
 
 def is_sail(spark: SparkSession) -> bool:
-    """Tell whether a session is Sail's."""
+    """Return whether a session is Sail's."""
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return a table in memory for an engine.
+    """Return a table in memory as a DataFrame.
 
-    Spark takes an empty record batch for the end of a table, and what follows it is lost; so there is one
-    batch. Sail takes a null list for an empty one, and no table of megabytes, unless it reads them.
+    Spark takes an empty record batch for the end of a table and loses the rest, so there is one batch. Sail
+    takes a null list for an empty one, and reads tables of megabytes only from files.
     """
     whole = table.combine_chunks()
     if is_sail(spark):
@@ -121,9 +120,9 @@ def frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None
 
 @contextmanager
 def cached(table: DataFrame) -> Iterator[DataFrame]:
-    """Keep a table at hand that is used more than once.
+    """Cache a table for repeated use.
 
-    In Spark, left behind, it would answer for the same run analysed again later. Sail does not keep tables.
+    In Spark, a cached table would also answer for the same run analysed again later. Sail does not cache.
     """
     if is_sail(table.sparkSession):
         path = _kept(table.toArrow())
@@ -141,7 +140,7 @@ def cached(table: DataFrame) -> Iterator[DataFrame]:
 
 def _kept(table: pa.Table) -> Path:
     path = _scratch() / f"{next(_numbers)}.parquet"
-    # What pandas or Spark have written of columns into their metadata is not for Sail.
+    # Sail rejects column metadata written by pandas or Spark.
     pq.write_table(table.replace_schema_metadata(None), path, store_schema=False)
     return path
 
@@ -160,7 +159,7 @@ _held: list[Any] = []
 
 
 def _lacking() -> str | None:
-    """Say what is missing for Sail; None if nothing is."""
+    """Return what Sail lacks; None if complete."""
     if not all(map(_is_found, _NEEDED)):
         return f"it is not installed: {install_command('sail')}"
     found = metadata.version("pyspark")
@@ -172,16 +171,16 @@ def _lacking() -> str | None:
 def _is_found(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # a package above it
+    except ModuleNotFoundError:  # a missing parent package
         return False
 
 
 @cache
 def _sail() -> SparkSession:
-    os.environ.setdefault("RUST_LOG", "off")  # what goes wrong comes as an exception
-    # gRPC would say in a process forked from this one (a JVM to be, too) that its sockets are gone.
+    os.environ.setdefault("RUST_LOG", "off")  # errors arrive as exceptions
+    # gRPC would complain about closed sockets in a process forked from this one (such as a JVM).
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    # Else it ends the session of a notebook after a quarter of an hour of silence.
+    # Otherwise it ends a notebook's session after a quarter of an hour of inactivity.
     os.environ.setdefault("SAIL_SPARK__SESSION_TIMEOUT_SECS", str(_LONGEST_SILENCE_S))
     from pysail.spark import SparkConnectServer
     from pyspark.sql.connect.session import SparkSession as Client

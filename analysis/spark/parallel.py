@@ -1,4 +1,4 @@
-"""Work handed out: to Spark's tasks, to threads."""
+"""Parallel work: Spark tasks, and threads."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 OfGroup = Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]
-"""Takes the values that a group's rows agree in, and the rows."""
+"""Takes the values common to a group's rows, and the rows."""
 
 
 _GRACE_S = 5.0
@@ -32,16 +32,16 @@ _stopping = Event()
 
 
 def stop() -> None:
-    """Have all that this process has begun end soon, of Spark and in threads: the process is about to end.
+    """End all work of this process soon, in Spark and in threads, because the process is about to end.
 
-    Spark has ended when this returns, unless that takes it more than 5 s.
+    Spark has ended when this returns, unless that takes more than 5 s.
     """
     _stopping.set()
-    logging.disable(logging.CRITICAL)  # py4j would tell of each connection that it has lost
+    logging.disable(logging.CRITICAL)  # py4j would log each lost connection
     accumulators = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
-    if accumulators is not None:  # and so would the server that tasks send their counts to
+    if accumulators is not None:  # as would the accumulator server
         accumulators.handle_error = lambda *_: None
-    # Spark may just be starting; left alone it would miss what PySpark has removed, and never end.
+    # Spark may be starting; without PySpark's connection file it would never end.
     for place in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):  # of a thread that has just ended
             for child in place.read_text(encoding="ascii").split():
@@ -54,14 +54,15 @@ def stop() -> None:
 
 
 def go_on() -> None:
-    """Raise an exception if the process is about to end: to be called now and then by what takes long."""
+    """Raise an exception if the process is about to end; long computations call it periodically."""
     if _stopping.is_set():
         raise InterruptedError("interrupted")
 
 
 def each(spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int) -> Rows:
-    """Do a task for each number below `count`, each a Spark task of its own if there is Spark on the JVM;
-    return what they return, in that order: what JSON can say."""
+    """Run a task for each number below `count`, as Spark tasks if there is Spark on the JVM; return their
+    JSON-serialisable results in order.
+    """
     if spark is None or is_sail(spark) or not count:
         reports = []
         for number in range(count):
@@ -79,12 +80,12 @@ def each(spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], co
 
 
 def at_once(spark: "SparkSession | None") -> int:
-    """Return how many tasks each() does at once, as far as this machine goes."""
+    """Return the number of tasks that run in parallel on this machine."""
     return 1 if spark is None or is_sail(spark) else os.cpu_count() or 1
 
 
 def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
-    """Return the tasks' results. Small jobs leave cores idle; another thread's job takes them."""
+    """Return the results of tasks, run in threads: small Spark jobs leave cores idle for other jobs."""
     with ThreadPoolExecutor() as pool:
         return [future.result() for future in [pool.submit(task) for task in tasks]]
 
@@ -92,10 +93,9 @@ def in_parallel(*tasks: Callable[[], Any]) -> list[Any]:
 def by_group(
     table: "DataFrame", keys: Sequence[str], function: OfGroup, schema: "StructType", *, here: bool
 ) -> "DataFrame":
-    """Return what a function makes of each group of rows that agree in some columns, as applyInArrow does.
+    """Apply a function to each group of rows with equal keys, like applyInArrow.
 
-    `here`: the groups are few and small, and come to this process, which takes less time than starting
-    another one for them.
+    `here`: groups are few and small, and processed in this process, which is faster than starting another.
     """
     if not here:
         return table.groupBy(*keys).applyInArrow(function, schema)

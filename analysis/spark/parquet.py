@@ -1,8 +1,8 @@
-"""Tables as Parquet in directories: what those are called, who reads and writes them, files whole or not.
+"""Tables as Parquet in directories: naming, reading, writing, and atomic files.
 
-A directory is called after a column and its value, as in layering=lli. Values are escaped as in URLs, by
-Spark and by partition(), though not in the same letters; whoever reads them unescapes all. Letters beyond
-ASCII stand for themselves: Spark would take each byte of an escaped one for a letter of its own.
+A directory is named after a column and its value, as in layering=lli. Values are URL-escaped by Spark and by
+partition(), though not for the same letters; readers unescape all. Non-ASCII letters stand for themselves:
+Spark would decode each escaped byte to a letter of its own.
 """
 
 import re
@@ -23,42 +23,42 @@ from analysis.spark.engine import is_sail
 from base.files import whole_file
 
 By = Sequence[str]
-"""The columns that directories stand for."""
+"""The partition columns."""
 
 BY = ("layering", "node", "interface")
-"""Those of packets."""
+"""The partition columns of packets."""
 
 _SPECIAL = re.compile(r"[\0-\x7f](?<![A-Za-z0-9_.~ -])")
 _PATTERN = re.compile(r"[][{}*?\\]")
 _ROW_GROUP = 16 << 20
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""The value of a directory that stands for none."""
+"""Directory value for null."""
 
 
 def partition(key: str, value: str) -> str:
-    """Return the name of the directory of the rows that have a value."""
+    """Return the directory name for rows with a value."""
     escaped = _SPECIAL.sub(lambda found: f"%{ord(found[0]):02X}", value) or NO_VALUE
-    # A value that is called like that which stands for none.
+    # A value equal to the name for null.
     return f"{key}={'%5F' + escaped[1:] if value == NO_VALUE else escaped}"
 
 
 def directories(path: Path) -> dict[str, str | None]:
-    """Return what the directories stand for in which a file is, given its path in the table's."""
+    """Return the partition values of a file from its path in the table."""
     parts = (part.partition("=") for part in path.parts[:-1])
     return {key: None if value == NO_VALUE else unquote(value) for key, sign, value in parts if sign}
 
 
 def read_packets(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
-    """Read packets of this schema that are in directories of BY; node and interface are null nowhere."""
-    # A directory for nothing reads as null.
+    """Read packets of this schema from directories of BY; node and interface are never null."""
+    # The directory for null reads as null.
     return read_parquet(spark, path, schema).na.fill("", ["node", "interface"])
 
 
 def settle(table: DataFrame, path: Path, *, here: bool) -> DataFrame:
-    """Write a table anew, a directory for each layering; return it as it is read from there.
+    """Write a table anew, a directory for each layering; return it as read back.
 
-    `here`: it is small enough to be collected, which takes less time than to have Spark write it.
+    `here`: it is small enough to be collected, which is faster than writing by Spark.
     """
     if here:
         shutil.rmtree(path, ignore_errors=True)
@@ -82,7 +82,7 @@ def write_rows(rows: pa.Table, path: Path, by: By) -> None:
 
 
 def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By) -> None:
-    """Write a file without rows for each run that has none, so that whoever reads it finds the columns."""
+    """Write an empty file for each run without rows, so that readers find the columns."""
     there = {directories(file.relative_to(path))["layering"] for file in path.rglob("*.parquet")}
     kept = pa.schema([field for field in schema if field.name not in by])
     for run in runs:
@@ -92,14 +92,16 @@ def at_least_empty(path: Path, schema: pa.Schema, runs: Collection[str], by: By)
 
 
 def write_by_time(packets: DataFrame, path: Path, by: By = BY, *, here: bool) -> None:
-    """Write packets anew in directories of `by` so that few row groups of a node overlap in time:
-    whoever reads them by time (analysis.pit.windows.files) holds no more than these. `here` is settle()'s."""
+    """Rewrite packets in directories of `by` so that few row groups of a node overlap in time.
+
+    Readers in order of time (analysis.pit.windows.files) hold only these. `here` is settle()'s.
+    """
     if here:
         shutil.rmtree(path, ignore_errors=True)
         in_order = packets.toArrow().sort_by([("time", "ascending"), ("frame", "ascending")])
         write_rows(in_order, path, by)
         return
-    # In Spark's own order of directories: it would sort anew by any other, whatever the order was.
+    # Spark's own order of directories: any other order would make it sort again.
     ordered = packets.repartitionByRange("layering", "node", "time")
     ordered = ordered.sortWithinPartitions(*by, "time", "frame")
     writer = ordered.write.mode("overwrite").partitionBy(*by).option("parquet.block.size", _ROW_GROUP)
@@ -107,23 +109,25 @@ def write_by_time(packets: DataFrame, path: Path, by: By = BY, *, here: bool) ->
 
 
 def read_parquet(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
-    """Read Parquet of this schema; so it is what it is without a file, too, and directories such as node=01
-    are texts."""
-    # In words, as Sail takes the metadata of a StructField, though there are none, for a difference.
+    """Read Parquet of this schema; so it works without a file, and directory values such as node=01 stay
+    texts.
+    """
+    # As text: Sail mistakes the metadata of a StructField for a difference, though there are none.
     fields = (f"`{field.name}` {field.dataType.simpleString()}" for field in schema)
     return spark.read.schema(", ".join(fields)).parquet(_place(spark, path)).select(*schema.names)
 
 
 def _place(spark: SparkSession, path: Path) -> str:
-    """Return a path for an engine to read: absolute, as what is before a colon would be a scheme, and with
-    what it would take for a pattern escaped."""
+    """Return a path for an engine: absolute, as text before a colon would be a scheme, with pattern
+    characters escaped.
+    """
     if is_sail(spark):
         return path.resolve().as_uri()
     return _PATTERN.sub(r"\\\g<0>", str(path.resolve()))
 
 
 class WholeFile:
-    """A Parquet file that is there whole or not at all.
+    """A Parquet file that appears complete or not at all.
 
     `options` are pyarrow.parquet.ParquetWriter's.
     """

@@ -1,8 +1,7 @@
-"""Reads Parquet in windows of ascending time, whatever the order of rows in the files.
+"""Parquet in windows of ascending time, whatever the order of rows in the files.
 
-Row groups are read in the order of their least times. Rows before the least time of all groups still unread
-are complete: no later group can add to them. So memory is bounded by a few row groups, and no file has to be
-sorted.
+Row groups are read by their least times. Rows before the least time of all unread groups are complete: no
+later group can add to them. So memory is bounded by a few row groups, and no file has to be sorted.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,14 +16,15 @@ import pyarrow.parquet as pq
 from analysis.spark.parquet import directories
 
 WINDOW = 1 << 19
-"""Rows that are read, at least, before a window is given out."""
+"""Minimum number of rows per window."""
 
 _TEXTS = ("node", "interface", "direction", "kind", "name", "feed")
 
 
 class Group(NamedTuple):
-    """A row group of a file, with the least time in it; `texts` are the values of its directories;
-    has_prefixes: whether anything in it may say CanBePrefix."""
+    """A row group of a file, with its least time; `texts` are the values of its directories; has_prefixes:
+    whether it may contain CanBePrefix.
+    """
 
     least: int
     path: str
@@ -37,7 +37,7 @@ class Group(NamedTuple):
 def in_windows(
     groups: Sequence[Group], columns: Sequence[str], keep: Callable[[pa.Table], pa.Table] = lambda rows: rows
 ) -> Iterator[pa.Table]:
-    """Yield the rows of some row groups in windows of ascending times; `keep` picks rows of each group."""
+    """Yield the rows of row groups in windows of ascending times; `keep` selects rows of each group."""
     waiting: list[pa.Table] = []
     held = 0
     ordered = sorted(groups, key=lambda group: group.least)
@@ -87,7 +87,7 @@ def _read(file: pq.ParquetFile, group: Group, columns: Sequence[str]) -> pa.Tabl
 
 
 def files_in(table: Path) -> Iterator[tuple[dict[str, str | None], Path]]:
-    """Yield the files of a table, in order, each with what its directories stand for."""
+    """Yield the files of a table, in order, each with its partition values."""
     for path in sorted(table.rglob("*.parquet")):
         place = path.relative_to(table)
         if not any(part.startswith(("_", ".")) for part in place.parts):
@@ -114,7 +114,7 @@ def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Gr
 
 
 def _has_prefixes(group: pq.RowGroupMetaData, file: pq.ParquetFile) -> bool:
-    """Tell whether Interests of a row group may say CanBePrefix."""
+    """Return whether Interests of a row group may have CanBePrefix."""
     place = file.schema_arrow.get_field_index("can_be_prefix")
     told = group.column(place).statistics if place >= 0 else None
     return told is None or (bool(told.max) if told.has_min_max else told.null_count < group.num_rows)

@@ -1,8 +1,8 @@
-"""The session of Spark on the JVM that every stage of an analysis shares.
+"""The JVM session of Spark, shared by every stage of an analysis.
 
-Starting Spark costs more than analysing a small run, so there is one session a process. What the JVM says
-while it starts is banners and warnings about this machine; it is kept back, and shown only if the start
-fails. Later it logs nothing, as what fails raises an exception.
+Starting Spark costs more than analysing a small run, so there is one session per process. The JVM's startup
+output (banners and warnings) is suppressed, and shown only if the start fails. Later it logs nothing, as
+failures raise exceptions.
 """
 
 import os
@@ -28,8 +28,8 @@ from analysis.spark.class_data import java_options
 OLDEST_JAVA = 17
 DEFAULT_MASTER = "local[*]"
 CONNECT = "SPARK_CONNECT_MODE_ENABLED"
-"""The variable by which PySpark makes columns for Spark Connect: for the other engine
-(analysis.spark.engine)."""
+"""The variable that makes PySpark create columns for Spark Connect, the other engine (analysis.spark.engine).
+"""
 
 _ROOT = Path(__file__).resolve().parents[2]
 _ALWAYS = {
@@ -40,10 +40,9 @@ _ALWAYS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.hadoop.mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
 }
-# Compiling what runs once costs more than it saves, by Java and by Spark; so does planning anew after each
-# stage, handing out more tasks than there is work for (jobs run side by side), and collecting garbage in
-# parallel. The quick compiler alone has 48 MB for its code unless told
-# otherwise, and several runs in one session fill that.
+# Compiling code that runs once costs more than it saves, in Java and in Spark; so do adaptive planning, more
+# tasks than work (jobs run in parallel), and parallel garbage collection. The quick compiler alone has 48 MB
+# for its code by default, and several runs in one session fill that.
 _SMALL = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -53,21 +52,21 @@ _SMALL = {
 }
 _QUICK_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
 _PATIENCE_S = 5.0
-"""How long a master may take to accept a connection."""
+"""Timeout of a connection to the master."""
 
 _MASTER = re.compile(r"local(\[([1-9]\d*|\*)(, *[1-9]\d*)?\])?|local-cluster\[[\d, ]+\]|yarn|k8s://.+")
-"""Masters but standalone ones, as SparkContext reads them."""
+"""Masters other than standalone ones, as SparkContext parses them."""
 
 _MEND = "install it (Debian, Ubuntu: apt install default-jre-headless), or point JAVA_HOME at it"
 
 
 def spark_session(master: str | None = None, *, small: bool = False, quick: bool = False) -> SparkSession:
-    """Return the process's session, started on `master` (all cores of this machine if None) if need be.
+    """Return the process's session, started on `master` (all cores of this machine if None) if needed.
 
     `small` favours a quick start over throughput, for work of seconds. `quick` is for work of minutes: few
-    partitions in a shuffle, and on this machine a Java that compiles quickly and not well. Executors on other
-    machines need this package, or the directory above it under the same path. Raises AnalysisError if there
-    is no Java 17 or newer, if nobody answers at `master`, or if Spark does not start.
+    shuffle partitions, and on this machine Java's quick compiler only. Executors on other machines need this
+    package, or the directory above it under the same path. Raises AnalysisError without Java 17 or newer, if
+    `master` does not answer, or if Spark does not start.
     """
     os.environ.pop(CONNECT, None)
     if running := SparkSession.getActiveSession():
@@ -77,7 +76,7 @@ def spark_session(master: str | None = None, *, small: bool = False, quick: bool
     conf = _configuration(master or DEFAULT_MASTER, small, quick, java_version)
     early: list[str] = []
     started = Event()
-    # Read by a thread, as a pipe that nobody empties would stop the JVM in the end.
+    # Drained by a thread, as a full pipe would block the JVM.
     read_end, write_end = os.pipe()
     said = os.fdopen(read_end, encoding="utf-8", errors="replace")
     listener = Thread(target=_listen, args=(said, started, early), daemon=True)
@@ -89,19 +88,19 @@ def spark_session(master: str | None = None, *, small: bool = False, quick: bool
         context = SparkContext(gateway=gateway, conf=conf)
         session = SparkSession(context)
     except (PySparkException, Py4JError) as error:
-        listener.join(timeout=1)  # a JVM that still runs has said it all, too
+        listener.join(timeout=1)  # also a running JVM has finished its output
         raise AnalysisError(
             f"Spark does not start on {conf.get('spark.master')}: {_reason(early)}"
         ) from error
-    context.setLogLevel("OFF")  # what goes wrong comes as an exception
+    context.setLogLevel("OFF")  # failures arrive as exceptions
     if on_interrupt not in (signal.getsignal(signal.SIGINT), signal.default_int_handler):
-        signal.signal(signal.SIGINT, on_interrupt)  # a program's own, which Spark has replaced
+        signal.signal(signal.SIGINT, on_interrupt)  # the program's own, which Spark has replaced
     started.set()
     return session
 
 
 def check_java() -> str:
-    """Return what the Java that Spark would use says of its version; raise AnalysisError if it is too old."""
+    """Return the version output of Spark's Java; raise AnalysisError if it is too old."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None:
@@ -122,8 +121,9 @@ def check_java() -> str:
 
 
 def check_master(master: str | None) -> None:
-    """Raise AnalysisError if this is no master, or a standalone one that accepts no connection: Spark would
-    say so much later."""
+    """Raise AnalysisError for an invalid master, or a standalone one that refuses connections; Spark would
+    report it much later.
+    """
     master = DEFAULT_MASTER if master is None else master
     if _MASTER.fullmatch(master):
         return
@@ -149,7 +149,7 @@ def check_master(master: str | None) -> None:
 def _configuration(master: str, small: bool, quick: bool, java_version: str) -> SparkConf:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     locale = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
-    if "utf" not in locale.lower():  # Java would not find files whose names are not ASCII
+    if "utf" not in locale.lower():  # else Java would not find files with non-ASCII names
         os.environ["LC_ALL"] = "C.UTF-8"
     is_local = master.startswith("local")
     if is_local:
@@ -159,7 +159,7 @@ def _configuration(master: str, small: bool, quick: bool, java_version: str) -> 
     conf.setAll(list(_ALWAYS.items()))
     path = filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])
     conf.setExecutorEnv("PYTHONPATH", os.pathsep.join(path))
-    # Workers start in the user's directory, whose analysis.py is none of ours. Some are told by the JVM.
+    # Workers start in the user's directory, whose analysis.py would shadow ours. The JVM tells some of them.
     conf.setExecutorEnv("PYTHONSAFEPATH", "1")
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     if is_local or small or quick:
@@ -184,7 +184,7 @@ def _listen(said: IO[str], started: Event, early: list[str]) -> None:
 
 
 def _reason(lines: list[str]) -> str:
-    """Return the line that best says why the JVM gave up, without what precedes the words themselves."""
+    """Return the line that best explains why the JVM gave up, without its prefix."""
     for sign in (r" ERROR \S+: (.+)", r'Exception in thread "main" (.+)', r"(.*(?:Error|Exception).*)"):
         for line in lines:
             if found := re.search(sign, line):

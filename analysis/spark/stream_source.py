@@ -1,15 +1,14 @@
-"""A Spark streaming source for captures that are still being written: one row a frame, decoded, each once.
+"""A Spark streaming source for growing captures: one row per frame, decoded exactly once.
 
     packets = follow_captures(spark, {"trace": ["trace.pcapng"]})
     packets.writeStream.format("parquet").option("checkpointLocation", ...).start(...)
 
 The offset of a stream is, for each capture, the end of its last whole record
-(captures.formats.growing.Place), never the file's size. A batch is what lies between two offsets, cut into
-the pieces that the batch source has too, and decoded by the same code (analysis.spark.batch_source); so a
-stream gives the rows that a batch would, whenever it looks, and after a restart from its checkpoint goes on
-with the next one.
+(captures.formats.growing.Position), never the file's size. A batch lies between two offsets, is cut into
+pieces like the batch source's, and decoded by the same code (analysis.spark.batch_source); so a stream gives
+the batch source's rows at any polling times, and resumes after its checkpoint.
 
-Frames of TCP streams stay segments, as in analysis.spark.batch_source.
+TCP streams yield segments, as in analysis.spark.batch_source.
 """
 
 import json
@@ -32,10 +31,10 @@ from pyspark.sql.types import StructType
 from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
 from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece
-from captures.formats.growing import START, Growing, Place, open_any
+from captures.formats.growing import START, GrowingCapture, Position, open_any
 
 Offset = dict[str, dict[str, int]]
-"""The fields of a Place by the capture's name."""
+"""The fields of a Position by the capture's name."""
 
 
 def follow_captures(
@@ -47,10 +46,10 @@ def follow_captures(
 ) -> DataFrame:
     """Return the stream of the packets of growing captures, with the columns of PACKETS.
 
-    `captures` maps a name to the paths where the capture is, or will be, the last one to come last. A batch
-    has about `most_bytes`, or all that there is; the next one is planned no sooner than `every` seconds after
-    it, unless more than that was waiting. (A trigger's own interval is kept however much there is.) Damage,
-    and a capture that shrinks or is replaced, ends the query with a CaptureError.
+    `captures` maps a name to the present and future paths of a capture, in order. A batch has about
+    `most_bytes`, or all available; the next one is planned no sooner than `every` seconds later, unless more
+    was waiting. (A trigger's own interval would ignore a backlog.) Damage, and a capture that shrinks or is
+    replaced, ends the query with a CaptureError.
     """
     spark.dataSource.register(GrowingSource)
     reader = spark.readStream.format("ndn-growing-capture").option("node", rule)
@@ -58,15 +57,16 @@ def follow_captures(
         reader = reader.option("most_bytes", most_bytes)
     if every:
         reader = reader.option("every", every)
-    # Whoever reads a piece may be in another directory.
+    # Readers of a piece may have another working directory.
     places = {name: [os.path.abspath(path) for path in paths] for name, paths in captures.items()}
     return reader.option("captures", json.dumps(places)).load()
 
 
 class GrowingSource(DataSource):
     """`spark.readStream.format("ndn-growing-capture")`: option `captures`, a JSON object of lists of paths by
-    name; `most_bytes`, of a batch, without limit if not given; `every`, seconds between batches, 0 if not
-    given; `node`, an analysis.decode.reader.NodeRule."""
+    name; `most_bytes` per batch, default unlimited; `every`, seconds between batches, default 0; `node`, an
+    analysis.decode.reader.NodeRule.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -89,7 +89,7 @@ class GrowingSource(DataSource):
 
 
 class GrowingPiece(InputPartition):
-    """A piece of a capture, and the paths where that may be by now."""
+    """A piece of a capture, and its possible current paths."""
 
     def __init__(self, name: str, piece: Piece, paths: Sequence[str]) -> None:
         super().__init__((name, *piece))
@@ -99,7 +99,7 @@ class GrowingPiece(InputPartition):
 
 
 class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says how far captures have grown, cuts what was added, and decodes the pieces."""
+    """Reports the growth of captures, cuts the new bytes, and decodes the pieces."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._every = every
         self._clock = clock
         self._due = clock()
-        self._growing = {name: Growing(paths) for name, paths in captures.items()}
+        self._growing = {name: GrowingCapture(paths) for name, paths in captures.items()}
         self._ends: dict[str, int] = {}
         self._pieces: dict[str, list[Piece]] = {}
 
@@ -124,17 +124,17 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _offset(dict.fromkeys(self._captures, START))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the bytes that a batch may have."""
+        """Return the byte limit of a batch."""
         return ReadAllAvailable() if self._most is None else ReadMaxBytes(self._most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read no further than captures reach now."""
-        # The query ends when nothing more comes, so nothing may be kept back.
+        """Limit reading to the captures' current ends."""
+        # The query ends without further input, so nothing may be held back.
         self._every, self._due = 0, self._clock()
         self._ends = {name: _size(paths) for name, paths in self._captures.items()}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        """Return how far each capture can be read now; raises CaptureError."""
+        """Return the readable end of each capture; raises CaptureError."""
         now = self._clock()
         if now < self._due:
             return start
@@ -145,7 +145,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         room = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
         is_behind, is_new = False, False
-        # What has the least is first, and leaves what it does not need of an equal share to the others.
+        # Smallest first: unused parts of equal shares go to the others.
         for left, name in zip(
             range(len(places), 0, -1), sorted(waiting, key=waiting.__getitem__), strict=True
         ):
@@ -169,7 +169,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             pieces = self._pieces.get(name, [])
             if not pieces or pieces[0].start != place.at or pieces[-1].end != ends[name].at:
-                # A batch that was planned before a restart.
+                # A batch planned before a restart.
                 pieces, _ = self._growing[name].pieces(place, ends[name].at)
             found += [GrowingPiece(name, piece, self._captures[name]) for piece in pieces]
         return found
@@ -177,7 +177,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the record batches of a piece; raises CaptureError."""
         assert isinstance(partition, GrowingPiece)
-        # It may be renamed at any time before it is opened, but only from one path to a later one.
+        # It may be renamed before it is opened, but only from one path to a later one.
         for path in partition.paths:
             reading = Reading(partition.name, partition.piece._replace(path=path), self._rule)
             findings = Findings()
@@ -193,7 +193,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _size(paths: Sequence[str]) -> int:
-    """Return the bytes of a capture at one of some paths; 0 if there is none yet."""
+    """Return the size of a capture at its current path; 0 if there is none yet."""
     try:
         with open_any(paths) as file:
             return file.seek(0, 2)
@@ -201,9 +201,9 @@ def _size(paths: Sequence[str]) -> int:
         return 0
 
 
-def _offset(places: Mapping[str, Place]) -> Offset:
+def _offset(places: Mapping[str, Position]) -> Offset:
     return {name: place._asdict() for name, place in places.items()}
 
 
-def _places(offset: Mapping[str, Mapping[str, int]], names: Mapping[str, Any]) -> dict[str, Place]:
-    return {name: Place(**offset[name]) if name in offset else START for name in names}
+def _places(offset: Mapping[str, Mapping[str, int]], names: Mapping[str, Any]) -> dict[str, Position]:
+    return {name: Position(**offset[name]) if name in offset else START for name in names}

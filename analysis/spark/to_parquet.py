@@ -1,13 +1,13 @@
 """Captures to Parquet: every piece decoded by a task, which writes its own files.
 
-Theory of operation. What Spark is good at here is handing out pieces to cores and machines; rows need not
-pass through its JVM only to be written. So a task decodes some pieces (analysis.decode.reader), writes
-Parquet with Arrow, and reports what it found. Files are named for their task and moved into place whole: a
-task that runs twice leaves what one leaves. As TCP streams cross pieces, their segments are put aside, and a
-second round, one task a run, puts the streams together: NDN's packets go to the others, and the messages of
-each other protocol, connections, and what TCP carried by layer to tables of their own beside those.
+Theory of operation. Spark distributes pieces to cores and machines; rows need not pass through its JVM. A
+task decodes pieces (analysis.decode.reader), writes Parquet with Arrow, and reports its findings. Files are
+named after their task and moved into place when complete: a repeated task has the effect of one. As TCP
+streams cross pieces, segments are stored separately, and a second round, one task per run, reassembles the
+streams: NDN's packets join the others; messages of other protocols, connections, and TCP bytes by layer get
+tables of their own.
 
-On several machines, captures and output must be on a file system that they share.
+On several machines, captures and output must be on a shared file system.
 """
 
 import heapq
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 STREAMS = 4096
-"""Directions of connections that are followed at once; the one that was silent longest makes room."""
+"""Stream directions followed at once; the longest silent one is evicted."""
 
 _ROWS = 1 << 16
 _MOST_ROWS = 4 * PIECE_FRAMES
@@ -54,14 +54,15 @@ _ASIDE = "_segments"
 _SEGMENTS_AT_ONCE = 1024
 _TEXTS = [column.name for column in COLUMNS if column.type in ("string", "binary")]
 _COUNTING = ["frame", "time", "seq"]
-"""What grows from row to row is written as differences; its least and greatest say what a row group holds."""
+"""Ascending columns are delta-encoded; their statistics describe a row group."""
 
 
 class Report(NamedTuple):
-    """What was found in a capture: frames and rows by kind; frames that could not be read, by reason;
-    damage, as (offset, bytes, reason); gaps in TCP streams, and bytes of them that belong to no packet;
-    frames with NDN by direction (`in`, `out`, `unknown`); frames by protocol; messages by protocol and kind,
-    and TCP connections, of all captures of the run, at its first."""
+    """Results of reading a capture: frames and rows by kind; unreadable frames by reason; damage, as (offset,
+    bytes, reason); gaps in TCP streams, and stream bytes outside packets; frames with NDN by direction (`in`,
+    `out`, `unknown`); frames by protocol; messages by protocol and kind, and TCP connections, of all captures
+    of the run, at its first.
+    """
 
     run: str
     path: str
@@ -85,7 +86,7 @@ STREAM_LAYERS_TABLE = "stream_layers"
 
 
 def tables_beside() -> dict[str, pa.Schema]:
-    """Return the schemas of the tables that extract() writes beside packets, by their names."""
+    """Return the schemas of the tables that extract() writes besides packets, by name."""
     of_protocols = {protocol.name: messages.schema(protocol) for protocol in framed()}
     return {"connections": CONNECTIONS_TABLE, STREAM_LAYERS_TABLE: messages.STREAM_LAYERS, **of_protocols}
 
@@ -102,15 +103,15 @@ def extract(
     spark: "SparkSession | None",
     secrets: Secrets = frozenset(),
 ) -> list[Report]:
-    """Write the packets of some readings as Parquet under `out`, and tables_beside(); return a report for
-    each capture.
+    """Write the packets of readings as Parquet under `out`, and side_tables(); return a report for each
+    capture.
 
-    `secrets` read encrypted streams, as do those in the captures of a run. Without Spark the work is done
-    here. Raises OSError, and CaptureError for a file that is no capture.
+    `secrets` decrypt streams, as do those in the captures of a run. Without Spark the work is done in this
+    process. Raises OSError, and CaptureError for a file that is no capture.
     """
     out.mkdir(parents=True, exist_ok=True)
     given = readings
-    if spark is not None:  # executors work in directories of their own
+    if spark is not None:  # executors have working directories of their own
         out, given = out.resolve(), [_absolute(reading) for reading in readings]
     try:
         groups = _groups(len(readings), spark)
@@ -158,7 +159,7 @@ def _absolute(reading: Reading) -> Reading:
 
 
 def _groups(count: int, spark: "SparkSession | None") -> list[range]:
-    """Return the numbers of the pieces that are one task's: neighbours, as handing a task out costs, too."""
+    """Return the piece numbers of each task: contiguous ranges, as each task has overhead."""
     if spark is None:
         return [range(count)]
     tasks = min(count, max(_TASKS_A_CORE * spark.sparkContext.defaultParallelism, count // _MOST_PIECES))
@@ -184,7 +185,7 @@ def _summed(readings: Sequence[Reading], parts: Rows) -> dict[tuple[str, str], R
 def _write_pieces(
     readings: Sequence[Reading], numbers: range, out: Path, by: By, task: int
 ) -> dict[str, Any]:
-    """Write what some pieces hold; return for each what was found in it."""
+    """Write the packets of pieces; return the statistics of each."""
     grouped = "interface" in by
     parts: dict[tuple[str, ...], list[pa.RecordBatch]] = defaultdict(list)
     held = written = 0
@@ -197,7 +198,7 @@ def _write_pieces(
             frames, held = frames + batch.num_rows, held + batch.num_rows
             for key, part in _split(batch, by):
                 parts[key].append(part)
-            if held >= _MOST_ROWS:  # the piece of a compressed capture is all of it
+            if held >= _MOST_ROWS:  # a compressed capture is a single piece
                 _write_parts(parts, out, by, f"{task:05}-{written:05}")
                 parts.clear()
                 held, written = 0, written + 1
@@ -222,7 +223,7 @@ def _write_pieces(
 
 
 def _split(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[tuple[str, ...], pa.RecordBatch]]:
-    """Yield the rows of a batch that agree in some columns, and what they have there."""
+    """Yield the rows of a batch grouped by columns, with the groups' values."""
     codes = np.zeros(batch.num_rows, np.int64)
     for name in columns:
         codes = codes * (len(batch[name].dictionary) + 1) + batch[name].indices.to_numpy()
@@ -257,7 +258,7 @@ def _write(table: pa.Table, path: Path) -> None:
 
 
 class _Flow:
-    """One direction of a connection at one interface, and the columns that its packets share."""
+    """One direction of a connection at one interface, and the common columns of its packets."""
 
     def __init__(self, row: Row) -> None:
         self.stream = PacketStream(websocket.PORT in (row.src_port, row.dst_port))
@@ -266,8 +267,9 @@ class _Flow:
 
 
 def _segments(paths: Sequence[tuple[str, str]]) -> Iterator[tuple[Row, str]]:
-    """Yield the segments in some files of one run, each with the capture that it is of, in order of time:
-    a capture may go on in the next, or be of another node."""
+    """Yield the segments in files of one run with their captures, in order of time: a capture may continue in
+    the next, or be of another node.
+    """
     captures: dict[str, list[str]] = defaultdict(list)
     for path, capture in sorted(paths):
         captures[capture].append(path)
@@ -285,8 +287,9 @@ def _segments(paths: Sequence[tuple[str, str]]) -> Iterator[tuple[Row, str]]:
 def _write_streams(
     run: str, paths: Sequence[tuple[str, str]], secrets: Secrets, out: Path, by: By, number: int
 ) -> dict[str, Any]:
-    """Put the streams of one run together from its segments, each in a file with the capture that it is of;
-    return counts by capture, and messages by protocol and kind."""
+    """Reassemble the streams of one run from its segments, each in a file with its capture; return counts by
+    capture, and messages by protocol and kind.
+    """
     counts = _write_packets(paths, out, by, number)
     kept: dict[str, list[dict[str, Any]]] = defaultdict(list)
     written: Counter[str] = Counter()
@@ -321,7 +324,7 @@ def _write_streams(
 def _write_packets(
     paths: Sequence[tuple[str, str]], out: Path, by: By, number: int
 ) -> dict[str, dict[str, Any]]:
-    """Write the NDN packets of the streams of one run; return counts by capture."""
+    """Write the NDN packets in the streams of one run; return counts by capture."""
     flows: OrderedDict[tuple[Any, ...], _Flow] = OrderedDict()
     rows: Rows = []
     found: dict[str, dict[str, Any]] = {
@@ -387,7 +390,7 @@ _OF_PACKET = tuple(column.name for column in COLUMNS)[
 
 
 def _stream_row(flow: _Flow, packet: bytes) -> dict[str, Any]:
-    """Return the row of a packet that the last segment of a flow completed."""
+    """Return the row of a packet completed by a flow's last segment."""
     nothing = dict.fromkeys(("frame_bytes", "eth_bytes", "ip_bytes", "udp_bytes", "carried_bytes"), 0)
     transport = {"transport": "websocket" if flow.stream.is_websocket else "tcp"}
     of_frame = {name: value for name, value in flow.row._asdict().items() if name in _OF_SEGMENT}

@@ -1,1 +1,1 @@
-"""The tables of each stage of an analysis, and how they follow from packets and events."""
+"""Tables of each stage of an analysis, derived from packets and events."""

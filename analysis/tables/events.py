@@ -1,5 +1,5 @@
-"""Everything that happened, in one table: application events, what the scenario did, and what packets
-tell: Interests sent again, refused or left without an answer, and items that came twice, too early or late.
+"""All events in one table: of applications, of the scenario, and derived from packets: Interests
+retransmitted, refused or unanswered, and items duplicated, early or late.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -15,10 +15,10 @@ _WHERE = ("layering", "node")
 def packet_events(
     moments: DataFrame, items: DataFrame, progress: DataFrame, messages: DataFrame
 ) -> DataFrame:
-    """Return schema.EVENTS that packets tell: from analysis.tables.transactions.MOMENTS with layering,
-    analysis.tables.feed_progress' sightings and feed_progress, and the packets that all these are of.
+    """Return schema.EVENTS derived from packets: analysis.tables.transactions.MOMENTS with layering,
+    sightings and feed progress of analysis.tables.feed_progress, and the packets behind these.
 
-    An Interest has expired only if it had done so by the run's last packet.
+    An Interest counts as expired only up to the run's last packet.
     """
     of_interest = (*_WHERE, "interface", "name", "feed", "seq")
     ends = messages.groupBy("layering").agg(F.max("time").alias("end"))
@@ -41,7 +41,7 @@ def packet_events(
 
 
 def _gaps(progress: DataFrame) -> DataFrame:
-    """Return items that came before one that they follow, and those that had been missing."""
+    """Return items ahead of a missing predecessor, and the late arrivals of missing items."""
     in_order = Window.partitionBy("layering", "node", "feed").orderBy("time", "seq")
     before = F.coalesce(F.lag("missing").over(in_order), F.lit(0))
     event = F.when(F.col("missing") > F.col("before"), "gap").when(
@@ -56,11 +56,9 @@ def _gaps(progress: DataFrame) -> DataFrame:
 
 
 def run_events(applications: DataFrame, timeline: DataFrame) -> DataFrame:
-    """Return schema.EVENTS that were not told by packets: from a run's events and
-    analysis.run.context.TIMELINE.
+    """Return schema.EVENTS from other sources than packets: a run's events and analysis.run.context.TIMELINE.
 
-    What befell a node, not a link, is an event of that node. A run's events repeat the timeline's; these
-    are left out.
+    A node's timeline event is an event of that node. A run's events repeat the timeline's; these are omitted.
     """
     node = F.when(~F.col("place").contains("--"), F.col("place"))
     done = timeline.select("layering", "time", "event", F.col("place").alias("name"), node.alias("node"))
@@ -80,7 +78,7 @@ def run_events(applications: DataFrame, timeline: DataFrame) -> DataFrame:
 
 
 def _joined(tables: list[DataFrame]) -> DataFrame:
-    """Return the rows of several tables; columns that one lacks are null in its rows."""
+    """Concatenate tables; missing columns are null."""
     aligned = [table.select(*(_or_null(table, column) for column in EVENTS.spark)) for table in tables]
     every = aligned[0]
     for table in aligned[1:]:

@@ -1,5 +1,5 @@
-"""How feeds progress at nodes, told from packets: which items have been seen where, since when, and what is
-missing. And how late Data is at one node after another, where a capture shows several.
+"""Feed progress at nodes, derived from packets: first sightings of items, and gaps; and the delay of Data
+between nodes of a capture.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -10,16 +10,17 @@ from analysis.tables.schema import FEED_PROGRESS, LATENCY
 from analysis.tables.transactions import wire_size
 
 CAPTURED = "captured"
-"""The purpose of what was not published for somebody that is known."""
+"""The purpose of Data without a known subscriber."""
 
 _NODE_FEED = ("layering", "node", "feed")
 _ITEM = (*_NODE_FEED, "seq")
 
 
 def sightings(messages: DataFrame) -> DataFrame:
-    """Return every item at every node (analysis.tables.reassembly's packets in): layering, node, feed, seq,
-    time (ns, the first), direction (then), and `again`, time, interface, name and bytes of each time that it
-    came in after that."""
+    """Return every item at every node (analysis.tables.reassembly's incoming packets): layering, node, feed,
+    seq, time (ns, the first), direction (then), and `again`: time, interface, name and bytes of each later
+    arrival.
+    """
     moment = F.struct("time", "frame", "interface", "direction", "name", wire_size().alias("bytes"))
     arrival = F.when(F.col("direction") == "in", moment)
     return (
@@ -36,13 +37,13 @@ def sightings(messages: DataFrame) -> DataFrame:
 
 
 def feed_progress(items: DataFrame, messages: DataFrame) -> DataFrame:
-    """Return schema.FEED_PROGRESS from `sightings` and the packets that they are of.
+    """Return schema.FEED_PROGRESS from `sightings` and their packets.
 
-    LLIs count as asking where they go out; where directions are unknown, wherever they are seen. What
-    happens at one time counts in the order of: LLIs, items by number.
+    LLIs count as requests where they go out; with unknown directions, at every sighting. Simultaneous rows
+    are ordered: LLIs, then items by number.
     """
     nothing = F.lit(None).cast("long")
-    # A sum of item and credit might not fit.
+    # A sum of item and credit might overflow.
     last = F.coalesce(F.try_add(F.col("seq") - 1, F.col("send_credit")), F.lit(FOREVER))
     asked = messages.where(
         (F.col("kind") == "lli")
@@ -50,7 +51,7 @@ def feed_progress(items: DataFrame, messages: DataFrame) -> DataFrame:
         & F.coalesce(F.col("direction") == "out", F.lit(True))
     ).select(*_NODE_FEED, nothing.alias("seq"), "time", "direction", last.alias("asked"))
     every = items.select(*_ITEM, "time", "direction", nothing.alias("asked")).unionByName(asked)
-    # Nulls are first: an LLI is before an item of its time.
+    # Nulls are first: an LLI precedes simultaneous items.
     in_order = Window.partitionBy(*_NODE_FEED).orderBy("time", "seq")
     first = F.first("seq", ignorenulls=True).over(in_order)
     beyond = F.count_if(F.col("seq") >= F.col("first")).over(in_order)
@@ -66,11 +67,10 @@ def feed_progress(items: DataFrame, messages: DataFrame) -> DataFrame:
 
 
 def captured_latency(messages: DataFrame) -> DataFrame:
-    """Return schema.LATENCY of CAPTURED Data: from the first time that it is seen leaving any node to its
-    first arrival at each other node.
+    """Return schema.LATENCY of CAPTURED Data: from their first departure at any node to their first arrival
+    at each other node.
 
-    Where directions are unknown, nothing is known of it. Clocks that disagree show as they are: latencies
-    may be negative.
+    Unknown directions yield no rows. Disagreeing clocks are not corrected: latencies may be negative.
     """
     by_name = Window.partitionBy("layering", "name")
     at_node = (
@@ -104,5 +104,5 @@ def _if(direction: str, name: str) -> Column:
 
 
 def _there(*names: str) -> Column:
-    """Return a structure of columns; null if the first of them is."""
+    """Return a structure of columns; null if its first column is."""
     return F.when(F.col(names[0]).isNotNull(), F.struct(*names))

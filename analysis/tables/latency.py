@@ -1,10 +1,8 @@
-"""Latency: from the publication of an item to its delivery to a subscriber's application.
+"""Latency: from an item's publication to its delivery to a subscriber's application.
 
-From the events of the applications, on the run's one clock; not from packets, which do not show
-when an application had what it waited for. To a subscriber that joins later an item is late only from then.
-
-What an archive takes in, cross traffic, and items of a feed after its fork are deliveries, too, but not
-those that a layering is judged by.
+From the events of the applications on the run's one clock; packets do not show when an application received
+an item. A late joiner's latency counts from its joining. Archived items, cross traffic, and items after a
+fork are deliveries, too, but do not count for a layering's rank.
 """
 
 from pyspark.sql import DataFrame
@@ -18,7 +16,7 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 _FEED = ("layering", "feed")
 
 SUBSCRIBED, ARCHIVED, CROSS, BEYOND = "subscribed", "archived", "cross", "beyond a fork"
-"""What an item was delivered for."""
+"""Purposes of deliveries."""
 
 
 def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
@@ -27,7 +25,7 @@ def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
 
     `events` has layering, time (ns), node, event ("published", "joined", "delivered" or other), feed, seq,
     bytes; `feeds` and `nodes` are those of analysis.run.context. The first delivery of an item to a node
-    counts, and the first time that a node joined a feed.
+    counts, and the first joining of a feed by a node.
     """
     published = (
         events.where(F.col("event") == "published")
@@ -69,8 +67,9 @@ def latency(events: DataFrame, feeds: DataFrame, nodes: DataFrame) -> DataFrame:
 
 
 def carried(latencies: DataFrame) -> DataFrame:
-    """Return layering, carried, carried_bytes, beyond_fork: deliveries that the wire's costs are divided by
-    (all but those to archives) and the bytes of their messages, and those that a fork should have ended."""
+    """Return layering, carried, carried_bytes, beyond_fork: the deliveries that divide the wire's costs (all
+    but those to archives), their message bytes, and deliveries after a fork.
+    """
     counts = F.col("purpose") != ARCHIVED
     return latencies.groupBy("layering").agg(
         F.count_if(counts).alias("carried"),
@@ -80,7 +79,7 @@ def carried(latencies: DataFrame) -> DataFrame:
 
 
 def quantiles(latencies: DataFrame, points: int = 200) -> DataFrame:
-    """Summarise the latencies of what was SUBSCRIBED to, of each subscriber and of ALL together.
+    """Summarise the latencies of SUBSCRIBED items, of each subscriber and of ALL together.
 
     `latencies` has bound_ns, too (analysis.metrics.run.lower_bounds.with_bound). Returns layering, node,
     deliveries, payload_bytes, latency_p50, latency_p95, latency_p99, latency_max (ms), bound_p50 (ms),

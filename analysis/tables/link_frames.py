@@ -1,8 +1,8 @@
-"""Link frames: what each link did to frames, whatever they carry, and what it was told to do.
+"""Link frames: the impairments of each link, measured and configured.
 
-A frame has the same bytes where it leaves and where it arrives, so it is matched by them, apart from what
-they say; a link that marks changes the mark and the checksum, so these do not count there. Packets that are
-put together of several frames are matched by analysis.tables.link_transits.
+A frame has the same bytes at both ends, so they identify it, whatever its content; a link that marks changes
+the mark and the checksum, so these are ignored. Packets of several frames are matched by
+analysis.tables.link_transits.
 """
 
 from collections import defaultdict
@@ -31,16 +31,16 @@ LINK_FRAMES = pa.schema(
         *((name, pa.float64()) for name in _SET),
     ]
 )
-"""A row for each direction of a link, and one with sender and receiver ALL for all links together.
-
-frames: that were sent; lost: that did not arrive, queues' overflow and broken links included; loss_runs: how
-often frames were lost in a row, one by itself included; overtook: that arrived before one that was sent
-earlier; twice: copies that the link has made. set_*: how many of each are to be expected by the link's
-parameters; of set_overtook so many at most, as a frame that is alone on its link overtakes none."""
+"""A row for each direction of a link, and one with sender and receiver ALL for all links together. frames:
+sent; lost: not arrived, including queue overflow and broken links; loss_runs: number of loss bursts, single
+losses included; overtook: arrived before an earlier frame; twice: duplicated by the link. set_*: the expected
+number of each by the link's parameters; set_overtook is an upper bound, as a frame alone on its link
+overtakes none.
+"""
 
 
 class _Seen(NamedTuple):
-    """The sightings of one direction of a link, in the order of the capture."""
+    """The sightings of one direction of a link, in capture order."""
 
     is_out: list[bool]
     times: list[int]
@@ -71,7 +71,7 @@ def _sightings(case: Case) -> dict[tuple[str, str], _Seen]:
     for link in links:
         ends |= {link.interface_a: (link.a, link.b), link.interface_b: (link.b, link.a)}
     seen: defaultdict[tuple[str, str], _Seen] = defaultdict(lambda: _Seen([], [], []))
-    damages: list[Damage] = []  # whoever decodes the capture tells of them
+    damages: list[Damage] = []  # reported by the decoder
     for piece in cut(case.run.capture(case.layering)):
         for window, interfaces in read_piece(piece, damages):
             data, records = window.data.data, window.records
@@ -99,7 +99,7 @@ def _counted(seen: _Seen, least_ns: int) -> dict[str, int]:
         "lost": sum(lost),
         "loss_runs": sum(now and not before for before, now in zip([False, *lost], lost, strict=False)),
         "arrived": arrived,
-        # Of frames in the order of their sending, those that came before the latest so far.
+        # In sending order: arrivals earlier than the latest so far.
         "overtook": int((came < np.maximum.accumulate(came)).sum()) if arrived else 0,
         "twice": len(times) - len(arrivals) - arrived,
     }

@@ -1,13 +1,12 @@
-"""Link transits: each packet that a node sent over a link, and when it arrived, if it did.
+"""Link transits: each packet sent over a link, and its arrival, if any.
 
-A packet is captured where it leaves and where it arrives. The two sightings are matched by what the packet
-says and by the link's delay; one that leaves and does not arrive was lost on the way. What the report draws
-of links comes from here: their load, losses and how long recovery took, delays hop by hop, and an item's
-journey.
+A packet is captured where it leaves and where it arrives. The two sightings are matched by content and by the
+link's delay; a departure without an arrival is a loss. The report's plots of links use it: load, losses and
+recovery times, hop delays, and journeys of items.
 
-A broadcast medium stands between its members like a node: a packet goes up to it at once, and from there down
-to each member that hears it. A packet for a group that a member does not hear was lost on the way down. For
-which single member a packet is, the tables do not say, so the loss of such a packet is not seen.
+A broadcast medium is modelled as a node between its members: a packet goes up to it at once, and down to each
+member in range. A multicast packet that a member does not receive is lost on the way down. The tables lack
+the destination member of unicast packets, so their loss is not detected.
 """
 
 from collections.abc import Iterator
@@ -40,9 +39,9 @@ ENDS = pa.schema(
         ("ns_per_byte", pa.float64()),
     ]
 )
-"""What is sent or received at an interface is on its way from a sender to a receiver. way: over a "link",
-"up" to a medium or "down" from it, where the medium is one of the two; least_ns: the delay less the jitter;
-ns_per_byte: 0 for no limit."""
+"""Sender and receiver of each interface's traffic. way: over a "link", "up" to a medium or "down" from it,
+where the medium is one of the two; least_ns: the delay less the jitter; ns_per_byte: 0 for no limit.
+"""
 
 _LONG, _TEXT, _FLAG = LongType(), StringType(), BooleanType()
 
@@ -67,10 +66,11 @@ TRANSITS = StructType(
         StructField("frame_bytes", _LONG),
     ]
 )
-"""One row a packet sent. sent, received: ns, received null if it was lost; frame: the capture's, where it was
-sent. kind: as in analysis.decode.reference.PACKETS, without "fragment" and "malformed". feed, seq:
-of an item's name, or of `<feed>/32=<topic>[/seq=<seq>]`, whose topic ("metadata", "notify", "sync", "fork")
-is told, too. A persistent Interest's feed is its name. feed_tip, feed_limit: of FeedState."""
+"""One row per packet sent. sent, received: ns, received null if lost; frame: the sender's capture frame.
+kind: as in analysis.decode.reference.PACKETS, without "fragment" and "malformed". feed, seq: of an item's
+name, or of `<feed>/32=<topic>[/seq=<seq>]`, with its topic ("metadata", "notify", "sync", "fork"). A
+persistent Interest's feed is its name. feed_tip, feed_limit: of FeedState.
+"""
 
 _TOPIC = r"^(.*)/32=([a-z]+)(?:/seq=(\d+))?"
 _KEY = ("kind", "name", "flow", "nonce", "send_credit", "nack_reason", "frame_bytes")
@@ -135,7 +135,7 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
     is_idle = F.col("kind").isin(*NOTICES) & (F.col("frag_count") == 1)
     is_frame = F.col("kind").isin("other", "segment")
     said = ("src", "src_port", "dst", "dst_port", "tcp_seq", "tcp_ack", "tcp_flags")
-    # All else is in messages, put together.
+    # All other packets are in messages, reassembled.
     single = packets.where(is_idle | is_frame).withColumn("flow", F.when(is_frame, F.concat_ws(" ", *said)))
     packets_whole = messages.withColumn("flow", F.lit(None).cast("string"))
     every = packets_whole.unionByName(
@@ -177,7 +177,7 @@ def transits(packets: DataFrame, messages: DataFrame, ends: DataFrame, *, here: 
 
 
 def _part(group: int) -> Column:
-    """Return a part of the name of what is about a feed and is none of its items; null if it is not."""
+    """Return a component of a feed-related name that is no item's; null for other names."""
     found = F.when(F.col("seq").isNull(), F.regexp_extract("name", _TOPIC, group))
     return F.when(found != "", found)
 
@@ -193,7 +193,7 @@ def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         keys = list(zip(*(columns[name] for name in said), strict=True))
         least = table["least_ns"][0].as_py()
         pairs = list(match(columns["is_out"], columns["time"], keys, least))
-    if way == "down":  # to whom it was sent is known of what goes to all
+    if way == "down":  # the receiver is known for multicast only
         to_group = columns["to_group"]
         pairs = [(place, time) for place, time in pairs if time is not None or to_group[place]]
     outs = table.take(pa.array([place for place, _ in pairs], pa.int64()))
@@ -207,11 +207,10 @@ def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
 
 
 def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFrame:
-    """Return layering, sender, receiver, slice, kind, packets, lost, bytes: what was sent over each link.
+    """Return layering, sender, receiver, slice, kind, packets, lost, bytes: traffic sent over each link.
 
-    `slice` is the place of one of `slices` equal parts of the run, from 0; lost packets are those of
-    `packets` that did not arrive; bytes are those of their Ethernet frames. `runs` is
-    analysis.run.context.RUNS.
+    `slice` is one of `slices` equal parts of the run, from 0; lost counts those of `packets` that did not
+    arrive; bytes are of Ethernet frames. `runs` is analysis.run.context.RUNS.
     """
     return (
         with_span(crossed, runs)
@@ -226,12 +225,12 @@ def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFram
 
 
 def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> DataFrame:
-    """Return how long an item took from node to node: layering, sender, receiver, hops, quantiles_ns.
+    """Return the node-to-node delays of items: layering, sender, receiver, hops, quantiles_ns.
 
-    A hop is the first arrival of an item at a node; its delay is the time since the node before had the item:
-    since it arrived there, or was published there. So what a node waits for before it sends is in it, not
-    only the link. `latencies` is analysis.tables.latency.latency. A row a link and direction, and one with
-    sender and receiver "*" for all together; quantiles at `points` + 1 even steps from 0 to 1.
+    A hop is the first arrival of an item at a node; its delay is the time since its arrival or publication at
+    the previous node. So it includes that node's waiting, not only the link. `latencies` is
+    analysis.tables.latency.latency. A row per link and direction, and one with sender and receiver "*" for
+    all together; quantiles at `points` + 1 even steps from 0 to 1.
     """
     item = ("layering", "feed", "seq")
     arrived = _items(crossed).where(F.col("received").isNotNull())
@@ -256,12 +255,11 @@ def hop_delays(crossed: DataFrame, latencies: DataFrame, points: int = 200) -> D
 
 
 def losses(crossed: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return layering, sender, receiver, feed, seq, lost (ns), recovery_ns: the items that a link lost, and
-    how long it took until the receiver had them all the same.
+    """Return layering, sender, receiver, feed, seq, lost (ns), recovery_ns: items lost by a link, and the
+    time until the receiver had them.
 
-    `lost` is when the first lost packet of the item should have arrived at the receiver, and recovery_ns the
-    time from then to the item's first arrival from anywhere, null if it never came. An item that was there
-    before is no loss.
+    `lost` is the expected arrival of the item's first lost packet, recovery_ns the time from then to the
+    item's first arrival from anywhere, null if never. Items already present do not count as lost.
     """
     item = ("layering", "receiver", "feed", "seq")
     sent = _items(crossed)
@@ -296,8 +294,7 @@ def _items(crossed: DataFrame) -> DataFrame:
 
 
 def journeys(crossed: DataFrame, most: int) -> DataFrame:
-    """Return the transits that an item's journey is drawn from: at most about `most`, of the items with the
-    lowest numbers, if there are too many."""
+    """Return the transits for drawing journeys: at most about `most`, of the lowest-numbered items."""
     about = crossed.where(F.col("feed").isNotNull())
     total = about.count()
     if total <= most:

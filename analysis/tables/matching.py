@@ -1,4 +1,4 @@
-"""Which arrival on a link was of which sending."""
+"""Matching of departures and arrivals on a link."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
@@ -7,16 +7,15 @@ from collections.abc import Iterator, Sequence
 def match(
     is_out: Sequence[bool], times: Sequence[int], keys: Sequence[object], least_ns: int
 ) -> Iterator[tuple[int, int | None]]:
-    """Yield (place of a sending, time of its arrival or None) for the sightings of one link and direction, in
-    order.
+    """Yield (index of a departure, time of its arrival or None) for the sightings of one link and direction,
+    in order.
 
-    A sighting is a sending or an arrival (`is_out`) at a time (ns, ascending) of something (`keys`). An
-    arrival uses up the latest sending of the same thing that it can be of: `least_ns` before, and not used up
-    yet. An arrival that no sending is left for is a copy that the link has made, and is left out. Of those of
-    one thing that arrived, the first to leave is taken for the first to arrive.
+    A sighting is a departure or an arrival (`is_out`) at a time (ns, ascending) with a key (`keys`). An
+    arrival consumes the latest unmatched departure of its key at least `least_ns` before. Arrivals without a
+    departure left are copies made by the link, and are dropped. Equal packets are matched in order.
 
-    Where two equal packets are under way at once and one is lost, sightings do not tell which: it is taken
-    to be the earlier, as what is sent again mostly is because the one before it was lost.
+    If one of two equal packets in flight is lost, sightings do not show which: the earlier one is assumed, as
+    most repetitions are retransmissions after a loss.
     """
     under_way: defaultdict[object, list[int]] = defaultdict(list)
     arrivals: defaultdict[object, deque[int]] = defaultdict(deque)

@@ -1,8 +1,7 @@
-"""Overhead: what crossed the wire, by layer and by kind of packet.
+"""Overhead: wire traffic by layer and by kind of packet.
 
-Each frame is counted once, where it was sent or, in captures that do not show that, where it was seen.
-Bytes are those of the Ethernet frame as a capture shows it, without preamble, frame check sequence and
-inter-frame gap.
+Each frame counts once, where it was sent or, in captures without its sender, where it was seen. Bytes are
+those of the Ethernet frame as captured, without preamble, frame check sequence and inter-frame gap.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -27,16 +26,18 @@ _SUMS = (
 
 
 def traffic(packets: DataFrame) -> DataFrame:
-    """Return the frames sent: layering, node, interface, protocol, transport, kind, frames, and the sums of
-    their sizes, bytes."""
+    """Return the frames sent: layering, node, interface, protocol, transport, kind, frames, and sums of
+    sizes, bytes.
+    """
     sent = packets.where(F.col("direction") == "out")
     return sent.groupBy(*_BY).agg(*_sizes())
 
 
 def seen_once(packets: DataFrame, streams: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """Return the same of captures, each frame once: those that went out, and of the others those whose sender
-    is not seen sending any in that run; of frames without a sender's address, all. And the rows of
-    analysis.decode.messages.STREAM_LAYERS that count with them."""
+    """Return traffic() of captures, each frame once: outgoing frames, and others whose sender never appears
+    as sending in the run; all frames without a sender's address. And the rows of
+    analysis.decode.messages.STREAM_LAYERS for the same interfaces.
+    """
     is_out = F.col("direction").eqNullSafe("out").alias("is_out")
     parts = packets.groupBy(*_BY, "src", is_out).agg(*_sizes())
     sends = F.max("is_out").over(Window.partitionBy("layering", "src"))
@@ -70,7 +71,7 @@ def overhead(sent: DataFrame, streams: DataFrame) -> DataFrame:
         "interest": F.when(is_known & ~is_data, F.col("ndn_bytes")),
         "data header": F.when(is_data, F.col("ndn_bytes") - F.col("payload_bytes")),
         PAYLOAD: F.when(is_data, F.col("payload_bytes")),
-        # Of TCP, what segments carry less what is found in it.
+        # TCP segment payloads less the bytes assigned to layers.
         "other": F.when(~is_known, F.col("frame_bytes"))
         .when(kind == "segment", F.col("carried_bytes"))
         .when(over_tcp, -F.col("lp_bytes") - F.col("ndn_bytes")),
@@ -83,7 +84,7 @@ def overhead(sent: DataFrame, streams: DataFrame) -> DataFrame:
     totals = sent.groupBy("layering").agg(
         *(F.coalesce(F.sum(parts.get(layer, F.lit(0))), F.lit(0)).alias(layer) for layer in names)
     )
-    # As values.layer_name() has it.
+    # Same names as values.layer_name().
     common = F.col("layer").isin(RETRANSMITTED, ENCRYPTED, UNREAD, PAYLOAD)
     name = F.when(common, F.col("layer")).otherwise(F.concat_ws(" ", "protocol", "layer"))
     read = streams.where(F.col("protocol") != "tcp")

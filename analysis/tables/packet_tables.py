@@ -1,4 +1,4 @@
-"""The tables that packets alone tell, made and kept together, for feednet's runs and for other captures."""
+"""Tables derived from packets alone, for feednet's runs and for other captures."""
 
 import shutil
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from analysis.tables.schema import EVENTS, FEED_PROGRESS, TRANSACTIONS
 from analysis.tables.transactions import MOMENTS, scan
 
 Keep = Callable[[str, DataFrame], DataFrame]
-"""Writes a table under a name, and returns it as it is read from there."""
+"""Writes a table under a name, and returns it as read back."""
 
 
 def tell(
@@ -29,11 +29,10 @@ def tell(
     *,
     here: bool,
 ) -> None:
-    """Keep schema.TRANSACTIONS, FEED_PROGRESS and EVENTS of some packets (analysis.tables.reassembly).
+    """Write schema.TRANSACTIONS, FEED_PROGRESS and EVENTS of packets (analysis.tables.reassembly).
 
-    The packets are in `whole`, too, as Parquet in directories by layering; `place` says where a table
-    belongs that is not made by DataFrames. `reported` are EVENTS from elsewhere. `here`: packets are so
-    few that they are followed by this process.
+    `whole` has the packets as Parquet in directories by layering; `place` returns the path of a table not
+    made by DataFrames. `reported` are EVENTS from elsewhere. `here`: packets are few enough for this process.
     """
     spark = messages.sparkSession
     moments = place(".moments")
@@ -46,4 +45,4 @@ def tell(
         told = read_parquet(spark, moments, schema)
         by_packets = packet_events(told, items, progress, messages)
         keep(EVENTS.name, reported.unionByName(by_packets) if reported is not None else by_packets)
-    shutil.rmtree(moments, ignore_errors=True)  # without NDN there are none
+    shutil.rmtree(moments, ignore_errors=True)  # missing without NDN

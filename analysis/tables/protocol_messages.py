@@ -1,4 +1,4 @@
-"""Messages over TCP, of all protocols together: the items that they bring, and how many were sent."""
+"""Messages over TCP, of all protocols together: the items they carry, and their numbers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,16 +23,16 @@ SEEN = pa.schema(
         *((name, pa.int64()) for name in ("seq", "stream_bytes", "frame_bytes", "payload_bytes")),
     ]
 )
-"""The columns that all protocols' tables have, and the protocol."""
+"""The columns common to all protocols' tables, and the protocol."""
 
 TCP_PAYLOAD = 1460
-"""What an Ethernet frame of MTU 1500 holds of a TCP stream, without options, bytes."""
+"""TCP payload of an Ethernet frame of MTU 1500, without options, bytes."""
 HEADERS = 54
 """Ethernet, IPv4 and TCP headers of such a frame, bytes."""
 
 
 def seen(spark: SparkSession, place: Callable[[str], Path]) -> DataFrame:
-    """Return SEEN of every protocol that was met; `place` says where a protocol's table would be."""
+    """Return SEEN of every protocol present; `place` returns the path of a protocol's table."""
     every = frame(spark, SEEN.empty_table())
     for protocol in framed():
         path = place(protocol.name)
@@ -44,13 +44,14 @@ def seen(spark: SparkSession, place: Callable[[str], Path]) -> DataFrame:
 
 
 def items(messages: DataFrame) -> DataFrame:
-    """Return the rows of SEEN that bring an item."""
+    """Return the rows of SEEN that carry an item."""
     return messages.where((F.col("kind") == ITEM) & F.col("feed").isNotNull() & F.col("seq").isNotNull())
 
 
 def unwrapped_items(messages: DataFrame) -> DataFrame:
-    """Return items() of the layerings in which no message holds packets, and perhaps items, of another
-    protocol."""
+    """Return items() of the layerings without messages that wrap packets, and perhaps items, of another
+    protocol.
+    """
     holds = F.lit(False)
     for protocol in framed():
         holds |= (F.col("protocol") == protocol.name) & F.col("kind").isin(*protocol.wrapping)
@@ -59,8 +60,7 @@ def unwrapped_items(messages: DataFrame) -> DataFrame:
 
 
 def sent(messages: DataFrame) -> DataFrame:
-    """Return layering, node, interface, protocol, kind, messages, payload_bytes: what was sent, on each
-    link that it crossed."""
+    """Return layering, node, interface, protocol, kind, messages, payload_bytes sent on each link."""
     out = messages.where(F.col("direction") == "out")
     return out.groupBy("layering", "node", "interface", "protocol", "kind").agg(
         F.count("*").alias("messages"), F.sum("payload_bytes").alias("payload_bytes")
@@ -68,8 +68,9 @@ def sent(messages: DataFrame) -> DataFrame:
 
 
 def arrivals(brought: DataFrame, ends: DataFrame) -> DataFrame:
-    """Return items() that came in as analysis.tables.link_transits.TRANSITS has them, as far as is known:
-    layering, sender, receiver, received, kind, feed, seq. `ends` is analysis.tables.link_transits.ENDS."""
+    """Return incoming items() in the columns of analysis.tables.link_transits.TRANSITS, as far as known:
+    layering, sender, receiver, received, kind, feed, seq. `ends` is analysis.tables.link_transits.ENDS.
+    """
     came = brought.where(F.col("direction") == "in").select(
         "layering", "interface", F.col("time").alias("received"), "kind", "feed", "seq"
     )
@@ -82,9 +83,9 @@ def arrivals(brought: DataFrame, ends: DataFrame) -> DataFrame:
 def item_sizes(brought: DataFrame) -> DataFrame:
     """Return analysis.metrics.run.lower_bounds.item_sizes of items().
 
-    wire_bytes are the item's bytes of the stream and their share of the headers of full frames, as other
-    messages may share its frames. Alone it takes frames of its own, which IP passes on one by one: so a node
-    needs no more than the last one before the item leaves it.
+    wire_bytes are the item's stream bytes and their share of the headers of full frames, as other messages
+    may share its frames. Alone it takes frames of its own, which IP forwards one by one: so a node needs only
+    the last one before the item leaves it.
     """
     size = F.min("stream_bytes")
     full = F.floor((size - 1) / TCP_PAYLOAD)

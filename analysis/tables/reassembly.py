@@ -1,8 +1,8 @@
-"""Frames to network-layer packets: the fragments of NDNLPv2 put together again.
+"""Frames to network-layer packets: reassembly of NDNLPv2 fragments.
 
-One row a packet for each interface and direction, as the node's forwarder saw it: a fragmented packet has
-arrived (or left) when its last fragment has, and one of which a fragment is missing has not. A fragment
-that the link has doubled counts once. Every sender counts its fragments by itself.
+One row per packet, interface and direction, as the node's forwarder saw it: a fragmented packet arrives (or
+leaves) with its last fragment, and not at all if one is missing. A fragment duplicated by the link counts
+once. Every sender counts its fragments independently.
 """
 
 from operator import itemgetter
@@ -46,18 +46,18 @@ _PACKETS_OF_A_TASK = 1 << 16
 
 
 def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> DataFrame:
-    """Return one row a network-layer packet, FeedState or Hello from rows of analysis.packet_schema.PACKETS.
+    """Return one row per network-layer packet, FeedState or Hello from rows of
+    analysis.packet_schema.PACKETS.
 
-    `breaks` is analysis.run.context.BREAKS: fragments from before and after one of their interface's do not
-    join, and Sequence may begin again. `here`: packets are few, and fragments come to this process.
-
-    The columns are those of a packet without NDNLPv2's, and `frames`, the number of frames it took; sizes
-    are sums. `time` and `frame` are those of the frame that completed it.
+    `breaks` is analysis.run.context.BREAKS: fragments before and after a break of their interface do not
+    join, and Sequence may restart. `here`: packets are few, and fragments come to this process. The columns
+    are those of a packet without NDNLPv2's, and `frames`, its number of frames; sizes are sums. `time` and
+    `frame` are those of the completing frame.
     """
     is_notice = F.col("kind").isin(*NOTICES) & (F.col("feed").isNotNull() | F.col("hello").isNotNull())
     whole = packets.where((F.col("frag_count") == 1) & (F.col("kind").isin(*MESSAGES) | is_notice))
     parts = packets.where((F.col("frag_count") > 1) & F.col("kind").isin("fragment", *MESSAGES))
-    # A signed Sequence jumps half way round. A packet just there is given up; null is the overflow.
+    # A signed Sequence jumps half way round. Such a packet is given up; null is the overflow.
     first = F.try_subtract("lp_sequence", "frag_index")
     times = breaks.groupBy("layering", "interface").agg(F.collect_list("time").alias("breaks"))
     past = F.coalesce(F.size(F.filter("breaks", lambda time: time <= F.col("time"))), F.lit(0))
@@ -72,7 +72,7 @@ def reassemble(packets: DataFrame, breaks: DataFrame, *, here: bool = False) -> 
 
 
 def _joined(_: tuple[pa.Scalar, ...], parts: pa.Table) -> pa.Table:
-    """Return the packets that some fragments make."""
+    """Return the packets reassembled from fragments."""
     parts = parts.sort_by([("time", "ascending"), ("frame", "ascending")])
     reassembler: Reassembler[int] = Reassembler(len(parts), once=True)
     links = zip(*(parts[name].to_pylist() for name in (*_WHERE, "past")), strict=True)

@@ -1,6 +1,6 @@
-"""The tables of each stage of an analysis, column by column: the one place that says what each means.
+"""The tables of each stage of an analysis, column by column: their only definition.
 
-`python -m analysis.tables.schema` prints docs/tables.md, which is made of it. The columns of packets are in
+`python -m analysis.tables.schema` prints docs/tables.md. The columns of packets are in
 analysis/packet_schema.py, where the decoder finds them without Spark.
 """
 
@@ -18,7 +18,7 @@ from analysis.packet_schema import ARROW_TYPES, COLUMNS, Column
 
 
 class Table(NamedTuple):
-    """A table: its name, what a row is, its columns, and what else is to be known of it."""
+    """A table: its name, its row's meaning, its columns, and notes."""
 
     name: str
     row: str

@@ -1,23 +1,21 @@
-"""Transactions: each Interest on an interface, its retransmissions, and what came back for it there.
+"""Transactions: each Interest on an interface, with its retransmissions and its answer.
 
-Theory of operation. An answer goes the other way between the same two ends as the Interest went. Ends are
-told by the direction and the addresses; what went to a multicast group is answered to the group. Where a
-capture shows neither, packets are told apart by kind alone.
+Theory of operation. An answer travels between the same two ends as the Interest, in reverse. Ends are
+identified by direction and addresses; multicast is answered to the group. Without either in a capture,
+packets are distinguished by kind alone.
 
-Classic Interests. All Interests of one name, CanBePrefix and MustBeFresh between two ends, and what may
-answer them, are put in the order of time; running sums then say which belong together. Data of an Interest's
-own name are copied to each way in which it was asked for; Data of longer names than what was asked for
-(CanBePrefix), or shorter ones (an implicit digest), to those names, which are looked up once for each
-distinct name. A Nack is an answer whatever its Nonce: one that refuses a retransmission, too.
+Classic Interests. All Interests of one name, CanBePrefix and MustBeFresh between two ends, and their possible
+answers, are sorted by time; running sums then group them. Data of an Interest's own name are copied to each
+way in which it was requested; Data of longer names (CanBePrefix), or shorter ones (an implicit digest), to
+the requested names, looked up once per distinct name. A Nack is an answer whatever its Nonce: also for a
+retransmission.
 
-Long-lived Interests. The latest one between two ends for a feed is that to which its items answer, as far
-as they lie in its range and it has not expired. One of the same name and credit as the one before, which
-nothing has answered yet, repeats it.
+Long-lived Interests. Items answer the latest LLI between two ends for their feed, if in its range and before
+its expiry. An LLI with the name and credit of its unanswered predecessor repeats it.
 
-All this is done by numpy with a window of packets at a time. What is open at a window's end, neither
-answered nor expired, is looked at once more with the next one: its packets are carried over. So windows do
-not show in the result, and memory is bounded by them and by what is open. Captures on disk are swept
-interface by interface, each a task (scan).
+numpy processes a window of packets at a time. Packets of open transactions, neither answered nor expired, are
+carried over to the next window. So windows do not affect the result, and memory is bounded by them and the
+open transactions. Captures on disk are scanned interface by interface, each a task (scan).
 """
 
 import shutil
@@ -47,11 +45,12 @@ COLUMNS = (
     *("name", "can_be_prefix", "must_be_fresh", "lifetime_ns", "feed", "seq", "send_credit", "nack_reason"),
     *("frame_bytes", "lp_bytes", "ndn_bytes"),
 )
-"""The columns of packets that are needed."""
+"""The required columns of packets."""
 
 MOMENTS = pa.schema([field for field in EVENTS.arrow if field.name not in ("layering", "source")])
-"""Events that transactions tell: `retransmission`, and `expired` of what nothing answered, at the time when
-it would, which may be after the capture's end."""
+"""Events derived from transactions: `retransmission`, and `expired` without an answer, at the time of expiry,
+possibly after the capture's end.
+"""
 
 _OWN = pa.schema([field for field in TRANSACTIONS.arrow if field.name != "layering"])
 _DIGEST = "/sha256digest="
@@ -62,11 +61,12 @@ _MOMENT = pa.struct([("time", pa.int64()), ("bytes", pa.int64())])
 def scan(packets: Path, out: Path, moments: Path, spark: "SparkSession | None" = None) -> None:
     """Write schema.TRANSACTIONS to `out` and MOMENTS to `moments`, in directories by layering.
 
-    `packets` is Parquet of network-layer packets (analysis.tables.reassembly; others are passed over), in
-    directories by layering and whatever else; what agrees in all of these is a task. Without Spark the work
-    is done here.
+    `packets` is Parquet of network-layer packets (analysis.tables.reassembly; others are ignored), in
+    directories by layering and other columns; each leaf is a task. Without Spark the work is done in this
+    process.
     """
-    packets, out, moments = packets.resolve(), out.resolve(), moments.resolve()  # tasks work elsewhere
+    # tasks have working directories of their own
+    packets, out, moments = packets.resolve(), out.resolve(), moments.resolve()
     tasks: dict[tuple[str | None, ...], list[Group]] = {}
     runs: dict[tuple[str | None, ...], str] = {}
     for texts, path in files_in(packets):
@@ -92,12 +92,11 @@ def scan(packets: Path, out: Path, moments: Path, spark: "SparkSession | None" =
 
 
 class Follower:
-    """Takes packets in windows of ascending times, each with COLUMNS; gives rows of schema.TRANSACTIONS but
-    `layering`, of what has ended.
+    """Takes packets in windows of ascending times, each with COLUMNS; returns rows of schema.TRANSACTIONS
+    without `layering`, of ended transactions.
 
-    There are two more columns: `expires` (ns), when the last Interest would have, and `repeats`, time (ns)
-    and bytes of every Interest of the transaction but the first. Interests whose name was cut off are left
-    out.
+    Two columns are added: `expires` (ns) of the last Interest, and `repeats`, time (ns) and bytes of every
+    Interest after the first. Interests with truncated names are dropped.
     """
 
     def __init__(self) -> None:
@@ -110,7 +109,7 @@ class Follower:
         return self._follow(window, int(window["time"][-1].as_py()))
 
     def finish(self) -> pa.Table:
-        """Return what is still open."""
+        """Return the open transactions."""
         carried, self._carried = self._carried, None
         return _empty() if carried is None else _follow(carried, None)[0]
 
@@ -127,7 +126,7 @@ def moments_of(rows: pa.Table) -> pa.Table:
     listed = rows["repeats"].combine_chunks()
     moment = listed.flatten()
     again = rows.take(listed.value_parent_indices())
-    # An LLI without credit cancels one, and waits for nothing.
+    # An LLI without credit cancels one, and expects no answer.
     waits = pc.greater(pc.fill_null(rows["send_credit"], 1), 0)
     late = rows.filter(pc.and_(pc.equal(rows["outcome"], "none"), waits))
     parts = [
@@ -153,7 +152,7 @@ def wire_size() -> Column:
 
 
 class _Rows(NamedTuple):
-    """Packets as numbers; -1 where there is nothing."""
+    """Packets as numbers; -1 for null."""
 
     table: pa.Table
     scope: Ints
@@ -169,11 +168,11 @@ class _Rows(NamedTuple):
     expires: Ints
     size: Ints
     selectors: Ints
-    """How a name was asked for: 0 .. 3, of CanBePrefix and MustBeFresh."""
+    """Selectors of a name: 0 .. 3, of CanBePrefix and MustBeFresh."""
 
 
 class _Chains(NamedTuple):
-    """Interests with those that repeat them: rows of the first, of the last, and of the answer (-1: none)."""
+    """Interests with their repetitions: rows of the first, of the last, and of the answer (-1: none)."""
 
     first: Ints
     last: Ints
@@ -187,7 +186,7 @@ class _Chains(NamedTuple):
 
 
 def _follow(window: pa.Table, horizon: int | None) -> tuple[pa.Table, pa.Table]:
-    """Return what has ended by `horizon`, or all if that is None, and the packets of what has not."""
+    """Return transactions ended by `horizon` (all if None), and the packets of the others."""
     rows = _numbered(window)
     classic, open_classic = _classic(rows, horizon)
     lived, open_lived = _long_lived(rows, horizon)
@@ -214,7 +213,7 @@ def _numbered(window: pa.Table) -> _Rows:
         end << 17 | _values(window[port], -1) + 1 for end, port in ((src, "src_port"), (dst, "dst_port"))
     )
     there, back = np.where(asks, own, peer), np.where(asks, peer, own)
-    group = dst << 17  # port and sender do not matter
+    group = dst << 17  # multicast: port and sender do not matter
     there, back = np.where(to_group, group, there), np.where(to_group, -1, back)
     nodes, interfaces = _coded(window["node"])[0], _coded(window["interface"])[0]
     name, names = _coded(window["name"])
@@ -247,7 +246,7 @@ def _classic(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
     copies = [(data, 4 * named[data] + way) for way in range(4)]
     copies += _of_other_names(rows, named, asks, data)
     fitting = [np.isin(key, wanted) for _, key in copies]
-    # Of one time and frame, what asks is before what answers.
+    # At one time and frame, requests precede answers.
     own = np.append(asks, refuses)
     row = np.concatenate([own, *(who[fits] for (who, _), fits in zip(copies, fitting, strict=True))])
     key = np.concatenate(
@@ -259,7 +258,7 @@ def _classic(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
     order = np.lexsort((rows.frame[row], rows.time[row], key))
     row, key = row[order], key[order]
     is_ask = rows.kind[row] == _INTEREST
-    # What nothing answers any more begins anew: after an answer, and with the next way to ask.
+    # Chains break after an answer, and at the next key.
     begins = np.append(True, (key[1:] != key[:-1]) | ~is_ask[:-1])[: len(row)]
     alive = np.append(0, _highest_so_far(begins, np.where(is_ask, rows.expires[row], 0))[:-1])[: len(row)]
     is_pending = ~begins & (rows.time[row] < alive)
@@ -274,7 +273,7 @@ def _classic(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
 
 
 def _of_other_names(rows: _Rows, named: Ints, asks: Ints, data: Ints) -> list[tuple[Ints, Ints]]:
-    """Return Data once more under each name asked for that they answer without having it: rows, and keys."""
+    """Return Data again under each requested name that they answer besides their own: rows, and keys."""
     found = []
     loose = asks[rows.selectors[asks] >= 2]
     distinct, which = np.unique(rows.name[data], return_inverse=True)
@@ -303,7 +302,7 @@ def _of_other_names(rows: _Rows, named: Ints, asks: Ints, data: Ints) -> list[tu
 
 
 def _depths(names: pa.Array) -> list[int]:
-    """Return how many components some names have."""
+    """Return the number of components of names."""
     slashes = pc.count_substring(names, "/").to_numpy()
     is_root = pc.equal(names, "/").to_numpy(zero_copy_only=False)
     return [*map(int, np.unique(np.where(is_root, 0, slashes)))]
@@ -328,7 +327,7 @@ def _long_lived(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
     is_nack = (rows.kind[row] == _NACK) & (rows.name[row] == rows.name[lli]) & is_alive
     kept = is_ask | is_item | is_nack
     row, key, is_ask, is_item = row[kept], key[kept], is_ask[kept], is_item[kept]
-    # Whether each repeats the one before: that is the row before it, if nothing has answered that.
+    # Whether each repeats the one before: that is the row before it, unless answered.
     before = np.append(row[:1], row[:-1])
     repeats = is_ask & np.append(False, is_ask[:-1] & (key[1:] == key[:-1]))[: len(row)]
     repeats &= (rows.name[row] == rows.name[before]) & (rows.credit[row] == rows.credit[before])
@@ -344,7 +343,7 @@ def _long_lived(rows: _Rows, horizon: int | None) -> tuple[pa.Table, Ints]:
 
 
 def _chained(rows: _Rows, row: Ints, starts: Flags, is_ask: Flags, is_item: Flags | None = None) -> _Chains:
-    """Sum up rows in order, each chain of which begins where `starts` is.
+    """Sum up rows in order, in chains that begin where `starts` is set.
 
     Without `is_item`, at most one answer ends a chain; with it, any number of items and Nacks, of which the
     first item counts, or else the first Nack.
@@ -355,7 +354,7 @@ def _chained(rows: _Rows, row: Ints, starts: Flags, is_ask: Flags, is_item: Flag
         return _Chains(of, of, of, of, of, of, of, of, pa.array([], pa.list_(_MOMENT)))
     which = np.cumsum(starts) - 1
     count = np.add.reduceat(is_ask.astype(np.int64), at)
-    last = row[at + count - 1]  # what asks is before what answers
+    last = row[at + count - 1]  # requests precede answers
     size = rows.size[row]
     answer = np.full(len(at), -1)
     if is_item is None:
@@ -431,7 +430,7 @@ def _empty() -> pa.Table:
 
 
 def _highest_so_far(begins: Flags, values: Ints) -> Ints:
-    """Return the highest value so far of each stretch, which begins where `begins` is."""
+    """Return the running maximum of each stretch that begins where `begins` is set."""
     if not len(values):
         return values
     by_value = np.argsort(values, kind="stable")
@@ -443,7 +442,7 @@ def _highest_so_far(begins: Flags, values: Ints) -> Ints:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Return a table without dictionaries, of which chunks may have different ones."""
+    """Return a table without dictionaries, as chunks may have different ones."""
     columns = [
         column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
         for column in table.columns
@@ -452,7 +451,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """Return a number for each text, -1 for none, and the texts."""
+    """Return a number for each text, -1 for null, and the texts."""
     encoded = pc.dictionary_encode(column).unify_dictionaries().combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0) if encoded.num_chunks else pa.array([], column.type).dictionary_encode()
@@ -470,7 +469,7 @@ def _flags(column: pa.ChunkedArray) -> Ints:
 
 
 def _joint(*parts: Ints) -> Ints:
-    """Return numbers that are equal where all parts are, from 0."""
+    """Return dense numbers from 0, equal where all parts are equal."""
     codes = np.zeros(len(parts[0]), np.int64)
     for part in parts:
         of_part = np.unique(part, return_inverse=True)[1]

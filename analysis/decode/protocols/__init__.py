@@ -1,1 +1,1 @@
-"""Protocols that captures are read for: one module each, and their registry."""
+"""Protocol declarations, one module each, and their registry."""

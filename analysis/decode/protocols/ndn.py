@@ -1,9 +1,9 @@
-"""NDN, declared. What decodes it are batch.py and ndn.py, at once for many packets, and reference.py."""
+"""Declaration of NDN. batch.py, ndn.py (vectorised) and reference.py decode it."""
 
 from analysis.decode.protocols.protocol import ITEM, NDN, Declaration
 
 INTERESTS = frozenset(("interest", "lli"))
-"""What asks for Data."""
+"""Kinds that request Data."""
 
 DECLARATION = Declaration(
     NDN,

@@ -1,8 +1,8 @@
-"""What a protocol is to the analysis: its ports, its messages, and how they are cut out of TCP.
+"""Declaration of a protocol: its ports, its messages, and its framer for TCP.
 
-A protocol over TCP gives a *framer*, one for each connection, which is shown the bytes of both directions in
-the order in which they were seen, and told of gaps. It yields messages, each with the layers that its bytes
-belong to. NDN has no framer: its packets are decoded by the thousand (analysis/decode/batch.py).
+A framer is created for each connection, receives the bytes of both directions in capture order and notice of
+gaps, and yields messages with their layers. NDN has no framer: analysis/decode/batch.py decodes its packets
+by the thousand.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,23 +13,21 @@ from analysis.packet_schema import Column
 from base.key_log import Secrets
 
 NDN = "ndn"
-"""The protocol of layerings whose nodes have PITs."""
+"""The protocol of layerings with PITs."""
 
 PAYLOAD, UNREAD, ENCRYPTED = "payload", "unread", "encrypted"
-"""Layers that every protocol may have: the message of a feed; what no framer could read; what it could not
-decrypt, as it has no key."""
+"""Layers of every protocol: a feed's message; unparsed bytes; bytes without a decryption key."""
 
 ITEM = "data"
-"""The kind of a message that brings an item of a feed, whatever the protocol."""
+"""The kind of a message that carries a feed item, in every protocol."""
 
 
 class Message(NamedTuple):
-    """A message, and each byte that it takes of the stream.
+    """A message, with each of its stream bytes assigned to a layer.
 
-    kind: one of its protocol's kinds; parts: (layer, bytes) in the order of the stream, so that the parts of
-    all messages of a direction make up its bytes; feed, seq: of the item that it brings or is about; fields:
-    values of the protocol's own columns; said: what it says of feeds, as (feed, words) for readers of
-    single messages; plain: its bytes without encryption, for other programs, or nothing.
+    kind: one of its protocol's kinds; parts: (layer, bytes) in stream order, so that all parts of a direction
+    add up to its bytes; feed, seq: of the item it carries or concerns; fields: values of the protocol's own
+    columns; said: (feed, words) for readers of single messages; plain: decrypted bytes for export, or empty.
     """
 
     kind: str
@@ -47,7 +45,7 @@ class Message(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """The two ends of a connection: addresses and ports of the one that opened it, and of the other."""
+    """The two ends of a connection: address and port of the opener, and of the acceptor."""
 
     opener: str
     opener_port: int
@@ -56,30 +54,30 @@ class Ends(NamedTuple):
 
 
 class Framer(Protocol):
-    """Cuts the messages out of both directions of one connection.
+    """Frames both directions of one connection.
 
-    The messages of a direction follow each other without gaps: bytes that belong to none are a message of
-    kind UNREAD. One that raises ValueError is asked no more about that direction.
+    The messages of a direction are contiguous: bytes outside messages form a message of kind UNREAD. After a
+    ValueError, the direction is given up.
     """
 
     def receive(self, from_opener: bool, data: bytes) -> Iterable[Message]:
-        """Take the next bytes of a direction; return the messages that they complete."""
+        """Process the next bytes of a direction; return completed messages."""
         ...
 
     def lose(self, from_opener: bool) -> None:
-        """Take note that bytes are missing: what was begun does not go on, and is UNREAD."""
+        """Handle a gap: incomplete messages become UNREAD."""
         ...
 
 
 class Datagram(NamedTuple):
-    """What a datagram is: its kind, and what is wrong with it."""
+    """A classified datagram: its kind, and its problem if malformed."""
 
     kind: str
     problem: str | None = None
 
 
 class Layer(NamedTuple):
-    """A layer of overhead: its key, and its name for people."""
+    """A layer of overhead: key and display name."""
 
     key: str
     title: str
@@ -87,20 +85,20 @@ class Layer(NamedTuple):
 
 @dataclass(frozen=True)
 class Declaration:
-    """A protocol, declared.
+    """Declaration of a protocol.
 
     Attributes:
-        name: its name, that of its table, and what a layering calls its protocol.
-        tcp_ports: TCP ports of the end that accepts connections.
-        kinds: of its messages, each with its name for people.
-        control: the kinds that are not messages of a feed, but about them.
-        wrapping: the kinds that hold packets of another protocol, whose items are not told.
+        name: of the protocol, of its table, and of a layering's protocol.
+        tcp_ports: TCP ports of the accepting end.
+        kinds: message kinds with their display names.
+        control: kinds that concern feeds and carry no item.
+        wrapping: kinds that hold packets of another protocol, whose items are not listed.
         layers: of overhead, besides PAYLOAD, UNREAD and ENCRYPTED.
-        columns: of its own table, besides those that all have.
-        framer: makes a connection's framer; None if it has none.
-        udp_ports: UDP ports of a protocol whose datagrams are packets.
-        datagram: what such a datagram is, from its payload; None if there is no such protocol.
-        dissector: what reads Message.plain in the plugin for Wireshark, by its name there; "" for nothing.
+        columns: of its own table, besides the common ones.
+        framer: creates a connection's framer; None if it has none.
+        udp_ports: UDP ports, if datagrams are packets.
+        datagram: classifies a datagram's payload; None if packets are not datagrams.
+        dissector: name of the dissector for Message.plain in the plugin for Wireshark; "" for none.
     """
 
     name: str

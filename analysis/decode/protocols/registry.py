@@ -1,20 +1,20 @@
-"""The registry of protocols: which are known, and which a frame is of."""
+"""The registry of protocols, and the classification of frames by port."""
 
 from analysis.decode.protocols import ndn, ssb, tiny
 from analysis.decode.protocols.protocol import NDN, Declaration
-from captures.layers.layers import Carried, Ports
+from captures.layers.layers import FramePayload, Ports
 
 TCP_OTHER, UDP_OTHER = "tcp", "udp"
-"""What a frame is taken for whose ports are nobody's."""
+"""Protocols of frames with unknown ports."""
 
 PROTOCOLS: dict[str, Declaration] = {
     each.name: each for each in (ndn.DECLARATION, ssb.DECLARATION, tiny.DECLARATION)
 }
-"""Every protocol by its name."""
+"""Protocols by name."""
 
 
-def protocol_of(found: Carried, ports: Ports) -> str:
-    """Return the name of the protocol that a frame is taken for; `ports` are those of NDN."""
+def protocol_of(found: FramePayload, ports: Ports) -> str:
+    """Return the name of a frame's protocol; `ports` are those of NDN."""
     if found.source_port is None:
         return NDN
     ends = (found.source_port, found.destination_port)
@@ -33,20 +33,20 @@ def protocol_of(found: Carried, ports: Ports) -> str:
 
 
 def tcp_ports() -> frozenset[int]:
-    """Return the TCP ports of all protocols but NDN."""
+    """Return the TCP ports of all protocols except NDN."""
     return frozenset[int]().union(*(protocol.tcp_ports for protocol in PROTOCOLS.values()))
 
 
 def udp_ports() -> frozenset[int]:
-    """Return the UDP ports of all protocols but NDN."""
+    """Return the UDP ports of all protocols except NDN."""
     return frozenset[int]().union(*(protocol.udp_ports for protocol in PROTOCOLS.values()))
 
 
 def in_datagrams() -> list[Declaration]:
-    """Return the protocols whose packets are datagrams, but NDN."""
+    """Return the protocols with datagram packets, except NDN."""
     return [protocol for protocol in PROTOCOLS.values() if protocol.datagram is not None]
 
 
 def framed() -> list[Declaration]:
-    """Return the protocols that have messages in tables of their own."""
+    """Return the protocols with message tables of their own."""
     return [protocol for protocol in PROTOCOLS.values() if protocol.framer is not None]

@@ -1,9 +1,9 @@
-"""Scuttlebutt's peer protocol, read from its stream: handshake, boxes, calls and what is in them.
+"""Scuttlebutt's peer protocol: handshake, boxes, calls and messages, parsed from a TCP stream.
 
-ssb/transport/ and ssb/replication/ are the protocol. Boxes are opened with the run's key log. Without it,
-all that comes behind the handshake is counted as encrypted. Behind a gap no box can be opened, as each
-depends on how many there were before. A direction that does not begin with a handshake is not read: its
-beginning was not captured, or it is of a network whose key is not known here.
+ssb/transport/ and ssb/replication/ define the protocol. Boxes are decrypted with the run's key log; without
+it, everything after the handshake counts as encrypted. After a gap no box can be decrypted, as its nonce
+depends on the number of boxes before it. A direction without a handshake is not parsed: its beginning was not
+captured, or the network's key is unknown.
 """
 
 from collections import deque
@@ -59,12 +59,12 @@ _LAYERS = {
 
 
 class _Direction:
-    """What one side sends: bytes of its stream, and of the packets in it.
+    """One direction: bytes of its stream, and of its packets.
 
     Attributes:
-        handshake: sizes of the parts of the handshake that are still to come.
-        raw: bytes of the stream that are not used yet.
-        plain: for each box whose packets are not all told, the bytes of its header and of its content.
+        handshake: sizes of the remaining parts of the handshake.
+        raw: unparsed stream bytes.
+        plain: header and content bytes of each box with unparsed packets.
     """
 
     def __init__(self, handshake: tuple[int, ...]) -> None:
@@ -77,7 +77,7 @@ class _Direction:
         self.spans: deque[list[Any]] = deque()
 
     def parts(self, *sizes: tuple[str, int]) -> tuple[tuple[str, int], ...]:
-        """Return the parts of a packet whose layers have these sizes, and the headers of boxes in it."""
+        """Return the parts of a packet with layers of these sizes, and the box headers inside it."""
         found: list[tuple[str, int]] = []
         for layer, size in sizes:
             left = size
@@ -93,14 +93,14 @@ class _Direction:
         return tuple(found)
 
     def rest(self) -> tuple[tuple[str, int], ...]:
-        """Return the parts of a packet that is not completed any more."""
+        """Return the parts of a packet that will not be completed."""
         found = tuple(("box" if kind == "box" else UNREAD, size) for kind, size in self.spans)
         self.spans.clear()
         return found
 
 
 class _Framer:
-    """Reads both directions of a connection."""
+    """Frames both directions of a connection."""
 
     def __init__(self, ends: Ends, secrets: Secrets) -> None:
         self._secrets = {(each.label, each.identifier): each for each in secrets}
@@ -113,7 +113,7 @@ class _Framer:
         self._calls: dict[tuple[bool, int], tuple[str, ...]] = {}
 
     def receive(self, from_opener: bool, data: bytes) -> Iterator[Message]:
-        """Yield the messages that bytes complete."""
+        """Yield completed messages."""
         way = self._ways[from_opener]
         if way.is_lost:
             return
@@ -130,8 +130,9 @@ class _Framer:
             yield from self._read_boxes(from_opener, way, raw)
 
     def lose(self, from_opener: bool) -> None:
-        """Read no more of a direction: where a box begins, and which it is, is not known any more. What no
-        key opens is not read anyway."""
+        """Stop parsing a direction after a gap: the position and number of the next box are unknown.
+        Directions without a key are not parsed anyway.
+        """
         way = self._ways[from_opener]
         way.is_lost = not way.is_sealed
 
@@ -153,8 +154,9 @@ class _Framer:
                     way.unboxer = Unboxer(*StreamSecrets.of(secret))
 
     def _is_hello(self, from_opener: bool, part: bytes) -> bool:
-        """Tell whether a direction begins with a handshake: by the network's key, or by the opener's
-        ephemeral key if the key log has it, as in other networks."""
+        """Return whether a direction begins with a handshake, recognised by the network's key, or by the
+        opener's ephemeral key if the key log has it (other networks).
+        """
         is_main = is_hello(part, MAIN_NETWORK)
         if from_opener:
             self._identifier = part[HELLO_BYTES // 2 :]
@@ -191,7 +193,7 @@ class _Framer:
         return told._replace(parts=parts, plain=encode(packet))
 
     def _read(self, call: tuple[bool, int], packet: Packet) -> Message:
-        """Return what a packet is and says; its parts are missing, or tell what its body is made of."""
+        """Return a packet as a message without box parts, or with the parts of its body."""
         name = self._calls.get(call)
         if name is None and packet.number > 0:
             name = self._calls[call] = _name(packet.body)
@@ -222,7 +224,7 @@ class _Framer:
 
 
 def _entry_parts(value: dict[str, Any], size: int) -> tuple[tuple[str, int], ...]:
-    """Return what the JSON of a message with NDN packets is made of."""
+    """Return the parts of a JSON message that wraps NDN packets."""
     letters = value["content"].get("packets")
     coded = len(letters) if isinstance(letters, str) and letters.isascii() else 0
     packets = coded * 3 // 4
@@ -249,7 +251,7 @@ def _name(body: bytes) -> tuple[str, ...]:
 
 
 def _parse(body: bytes) -> dict[str, Any] | None:
-    """Return the object that a body holds; None if it holds anything else."""
+    """Return the object in a body; None for any other value."""
     try:
         value = parse(body.decode())
     except (InvalidJson, UnicodeDecodeError):
@@ -269,7 +271,7 @@ def _sequence(value: Any) -> int | None:
 
 
 def _said(clock: dict[str, Any], tell: Callable[[Any], str | None]) -> Iterator[tuple[str, str]]:
-    """Yield what notes, or a clock, say of each feed."""
+    """Yield the description of each feed's note or clock value."""
     for author, number in clock.items():
         feed, told = _feed(author), tell(number)
         if feed is not None and told is not None:
@@ -292,7 +294,7 @@ def _place_said(number: Any) -> str | None:
 
 
 _SAID = {REPLICATE: _note_said, LADDER: _place_said}
-"""What a number means in the notes of EBT, and in a clock of the rungs below it."""
+"""How a number reads in EBT's notes, and in the clocks of the lower rungs."""
 
 
 DECLARATION = Declaration(

@@ -1,7 +1,7 @@
-"""tinySSB over UDP: each datagram is a packet, and what it is follows from its form (`captures.layers.tiny`).
+"""tinySSB over UDP: each datagram is a packet, classified by its form (`captures.layers.tiny`).
 
-An entry that has another one in it is a `tunnel`, one that is a command of tinyISP is `control`. What a chunk
-belongs to cannot be told.
+An entry that contains another entry is a `tunnel`, a command of tinyISP is `control`. The log of a chunk is
+unknown.
 """
 
 from analysis.decode.protocols.protocol import Datagram, Declaration, Layer
@@ -32,7 +32,7 @@ _KINDS = {
     NOVELTY: "novelties",
     CLAIM: "claims",
 }
-"""Kinds of packets, each of which is a layer of its own: what it carries of the wire is all for one cause."""
+"""Kinds of packets, each of which is also a layer."""
 
 
 def _read(payload: bytes) -> Datagram:

@@ -1,1 +1,1 @@
-"""Metrics of captures from anywhere."""
+"""Metrics of third-party captures."""

@@ -1,11 +1,9 @@
-"""What the page of any captures shows, out of the tables of analysis.tables.schema: small however large those
-are.
+"""Aggregates for the page of captures, from the tables of analysis.tables.schema: small, whatever their size.
 
-Every function takes and returns DataFrames. What is drawn over time is counted in equal parts of a run
-(`slice`, from 0), distributions in buckets of 1 %, so the result grows with nodes and runs and not with
-packets. Sums are of whole numbers: the same tables give the same rows, in whatever order Spark adds.
-
-`spans` has layering, start_ns, end_ns: when each run began and ended, by its packets.
+Every function takes and returns DataFrames. Time series are counted per slice of a run (`slice`, from 0),
+distributions in buckets of 1 %, so the result grows with nodes and runs and not with packets. Sums are of
+integers: equal tables give equal rows in any order of summation. `spans` has layering, start_ns, end_ns: the
+first and last packet of each run.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -17,10 +15,10 @@ from analysis.decode.protocols.protocol import NDN
 from analysis.pit.outcomes import lasted
 
 BUCKETS = 100
-"""Buckets of a distribution for each factor of e: about 1 % wide."""
+"""Buckets of a distribution per factor of e: about 1 % wide."""
 
 ANSWERS = ("requests", "interests", "data", "nacked", "unanswered", "retransmitted", "items")
-"""What is counted of transactions."""
+"""Counts of transactions."""
 
 _NODE = ("layering", "node")
 
@@ -28,7 +26,7 @@ _NODE = ("layering", "node")
 def interfaces(packets: DataFrame) -> DataFrame:
     """Return layering, node, interface, frames, start_ns, end_ns, sent, received, undirected, unreadable.
 
-    The last four are frames: by direction, and those with a problem.
+    The last four count frames: by direction, and those with a problem.
     """
     is_frame = F.col("frame_bytes") > 0
     return packets.groupBy(*_NODE, "interface").agg(
@@ -45,9 +43,9 @@ def interfaces(packets: DataFrame) -> DataFrame:
 def sightings(packets: DataFrame, spans: DataFrame) -> DataFrame:
     """Return layering, node, interface, direction, kind, src, dst, slice, packets, bytes: frames as captured.
 
-    src and dst are addresses, with the port where both are the same, as they are on a loopback interface.
-    An NDN packet over TCP counts as one, and its segments for their bytes only. Of other protocols src and
-    dst are null: IP passes frames on between ends that may be far from where they were captured.
+    src and dst are addresses, with the port if both are equal, as on a loopback interface. An NDN packet over
+    TCP counts as one packet; its segments add only bytes. Of other protocols src and dst are null: IP
+    forwards frames between ends that may be far from the capture point.
     """
     is_ndn = F.col("protocol").eqNullSafe(NDN)
     is_local = F.col("src") == F.col("dst")
@@ -70,10 +68,10 @@ def sightings(packets: DataFrame, spans: DataFrame) -> DataFrame:
 
 
 def ways(seen: DataFrame) -> DataFrame:
-    """Return layering, node, interface, direction, src, dst, packets, bytes, data, asks: sightings() of all
+    """Return layering, node, interface, direction, src, dst, packets, bytes, data, asks: sightings() over all
     time.
 
-    data and asks are the packets that were Data, and Interests and LLIs.
+    data and asks count Data packets, and Interests and LLIs.
     """
     return seen.groupBy(*_NODE, "interface", "direction", "src", "dst").agg(
         F.sum("packets").alias("packets"),
@@ -84,10 +82,10 @@ def ways(seen: DataFrame) -> DataFrame:
 
 
 def load(seen: DataFrame, named: DataFrame) -> DataFrame:
-    """Return layering, sender, receiver, slice, kind, packets, bytes: what was sent, each packet once.
+    """Return layering, sender, receiver, slice, kind, packets, bytes sent, each packet once.
 
-    `named` gives the ways() that count: layering, node, interface, direction (empty for none), src, dst,
-    sender, receiver. What has no addresses counts as from and to nobody (null).
+    `named` selects the ways() to count: layering, node, interface, direction (empty for none), src, dst,
+    sender, receiver. Packets without addresses have null ends.
     """
     way = ("layering", "node", "interface", "direction", "src", "dst")
     told = seen.na.fill("", ["direction", "src", "dst"])
@@ -97,14 +95,15 @@ def load(seen: DataFrame, named: DataFrame) -> DataFrame:
 
 
 def by_node(seen: DataFrame) -> DataFrame:
-    """Return layering, node, slice, kind, packets, bytes: what was captured at each node, in and out."""
+    """Return layering, node, slice, kind, packets, bytes captured at each node, in and out."""
     return _summed(seen, *_NODE, "slice", "kind")
 
 
 def hops(packets: DataFrame) -> DataFrame:
-    """Return layering, sender, receiver, delay_ns: a packet seen leaving one node and coming in at another.
+    """Return layering, sender, receiver, delay_ns of packets captured both at their sender and at their
+    receiver.
 
-    Only what both nodes captured. The delay is the difference of two nodes' clocks, so it can be negative.
+    The delay is the difference of two nodes' clocks, so it can be negative.
     """
     is_out = F.col("direction") == "out"
     return (
@@ -132,10 +131,10 @@ def hop_summary(hopped: DataFrame) -> DataFrame:
 
 
 def distribution(table: DataFrame, value: str, *keys: str) -> DataFrame:
-    """Return keys, bucket, least, most, count: how many values lie in each bucket, and between which.
+    """Return keys, bucket, least, most, count: a histogram of the values, with the range in each bucket.
 
-    Buckets are 1 % wide, so that a distribution of any number of values is a few hundred rows. The values of
-    a bucket are less than those of any bucket with a higher number; that of 0 is 0.
+    Buckets are 1 % wide, so any number of values gives a few hundred rows. Bucket numbers ascend with values;
+    the bucket of 0 is 0.
     """
     return (
         table.where(F.col(value).isNotNull())
@@ -150,9 +149,9 @@ def _bucket(value: str) -> Column:
 
 
 def outcomes(intervals: DataFrame) -> DataFrame:
-    """Return layering, node, kind, outcome, entries, aggregated, and sums of what PIT_INTERVALS counts.
+    """Return layering, node, kind, outcome, entries, aggregated, and sums of the counts in PIT_INTERVALS.
 
-    aggregated: entries that several interfaces asked for.
+    aggregated: entries with requests from several interfaces.
     """
     sums = ("interests_in", "interests_out", "items_in", "items_out", "renewals")
     return intervals.groupBy(*_NODE, "kind", "outcome").agg(
@@ -164,25 +163,25 @@ def outcomes(intervals: DataFrame) -> DataFrame:
 
 
 def lifetimes(intervals: DataFrame) -> DataFrame:
-    """Return layering, node, life_ns of the entries that lasted(), as in the report of a run."""
+    """Return layering, node, life_ns of entries with a lifetime (lasted()), as in the report of a run."""
     return intervals.where(lasted()).select(*_NODE, (F.col("closed") - F.col("opened")).alias("life_ns"))
 
 
 def asked(transactions: DataFrame, once: DataFrame) -> DataFrame:
-    """Return the transactions that count once: those of `once`, layering, node, interface, direction.
+    """Return the transactions at the interfaces in `once`: layering, node, interface, direction.
 
-    An Interest between two nodes that were both captured is two transactions; the asker's counts.
+    An Interest between two captured nodes is two transactions; the requester's counts.
     """
     told = transactions.withColumn("direction", F.coalesce("direction", F.lit("")))
     return told.join(F.broadcast(once), ["layering", "node", "interface", "direction"], "left_semi")
 
 
 def tallied(requests: DataFrame, *keys: str) -> DataFrame:
-    """Return keys, bucket, least, most, count: the distribution of rtt_ns of transactions, bucket null of
-    those that have none; and requests, interests, data, nacked, unanswered, retransmitted, items.
+    """Return keys, bucket, least, most, count: the distribution of rtt_ns of transactions (null bucket
+    without an answer); and requests, interests, data, nacked, unanswered, retransmitted, items.
 
-    requests are transactions, interests the packets; retransmitted are Interests after the first. All that
-    is told of answers is added up from this, so that transactions are read once.
+    requests are transactions, interests packets; retransmitted are Interests after the first. All statistics
+    of answers are sums of these rows, so transactions are read once.
     """
     return requests.groupBy(*keys, _bucket("rtt_ns")).agg(
         F.min("rtt_ns").alias("least"),
@@ -214,13 +213,13 @@ def round_trips(tallies: DataFrame, *keys: str) -> DataFrame:
 
 
 def nacks(tallies: DataFrame) -> DataFrame:
-    """Return layering, nack_reason, requests of the transactions that a Nack ended, from tallied()."""
+    """Return layering, nack_reason, requests of nacked transactions, from tallied()."""
     refused = tallies.where(F.col("nacked") > 0)
     return refused.groupBy("layering", "nack_reason").agg(F.sum("nacked").alias("requests"))
 
 
 def progress(feed_progress: DataFrame, spans: DataFrame, feeds: DataFrame) -> DataFrame:
-    """Return layering, node, feed, slice, time, newest, missing: how far each node was at a slice's end."""
+    """Return layering, node, feed, slice, time, newest, missing: each node's progress at a slice's end."""
     chosen = feed_progress.join(F.broadcast(feeds.select("layering", "feed")), ["layering", "feed"])
     return (
         sliced(chosen, spans, SLICES)
@@ -245,7 +244,7 @@ def feeds(feed_progress: DataFrame, most: int) -> DataFrame:
 
 
 def troubles(events: DataFrame, spans: DataFrame) -> DataFrame:
-    """Return layering, node, event, slice, count of the events that packets tell."""
+    """Return layering, node, event, slice, count of the events derived from packets."""
     told = events.where(F.col("source") == "packets")
     return sliced(told, spans, SLICES).groupBy(*_NODE, "event", "slice").agg(F.count("*").alias("count"))
 

@@ -1,4 +1,4 @@
-"""What the page of captures shows of names: the prefixes that tell most, and the packets with a name.
+"""Names on the page of captures: the most informative prefixes, and the packets of a name.
 
 DataFrame in, DataFrame out, as in analysis.metrics.captures.aggregates.
 """
@@ -10,13 +10,13 @@ from analysis.columns.values import MOST_FRAMES
 from analysis.packet_schema import FOREVER
 
 _NUMBERS = r"^(.*?)/(?:v|t|seg|off|seq|params-sha256|sha256digest)=.*$"
-"""Where a name goes on with what the naming conventions number things by (NDN Technical Report 22)."""
+"""Splits a name before its first numbering component (NDN Technical Report 22)."""
 
 
 def prefixed(requests: DataFrame) -> DataFrame:
-    """Return transactions with `prefix`: the name up to its first number, as versions and segments are.
+    """Return transactions with `prefix`: the name up to its first number, such as a version or segment.
 
-    A name without any loses its last component, if it has several.
+    A name without numbers loses its last component, if it has several.
     """
     named = F.regexp_extract("name", _NUMBERS, 1)
     shorter = F.regexp_extract("name", r"^(/.+)/[^/]*$", 1)
@@ -31,7 +31,7 @@ def cut(prefix: str, depth: int | Column) -> Column:
 
 
 def depths(counted: DataFrame, deepest: int) -> DataFrame:
-    """Return depth, prefixes: how many prefixes of `counted` there are with so many components at most."""
+    """Return depth, prefixes: the number of distinct prefixes of `counted` cut to each depth."""
     every = F.explode(F.sequence(F.lit(1), F.lit(deepest)))
     return (
         counted.select("prefix", every.alias("depth"))
@@ -41,11 +41,11 @@ def depths(counted: DataFrame, deepest: int) -> DataFrame:
 
 
 def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> DataFrame:
-    """Return layering, name, first (ns), trouble, alias, feed, seq: names whose sequence is worth a chart.
+    """Return layering, name, first (ns), trouble, alias, feed, seq: names for sequence charts.
 
-    Of each run the first `most` names to be asked for and as many in trouble: asked for again, refused or
-    not answered. alias: the name of the Data, where it is another. Items of feeds that were pushed are
-    among them, though nobody asks for them one by one.
+    Of each run, the first `most` requested names, and as many troubled ones: retransmitted, nacked or
+    unanswered. alias: the Data's name, if different. Pushed items of feeds are included, though nobody
+    requests them one by one.
     """
     trouble = F.col("interests") - 1 + F.when(F.col("outcome") == "data", 0).otherwise(1)
     pulled = transactions.where(F.col("kind") == "interest").select(
@@ -80,17 +80,17 @@ def subjects(transactions: DataFrame, feed_progress: DataFrame, most: int) -> Da
 def _first(table: DataFrame, most: int, *order: Column) -> DataFrame:
     """Return each run's first rows in an order.
 
-    With nothing but this bound on a row's number, Spark drops what is beyond it in every task before the
-    rest meets in one a run.
+    With this bound on the row number alone, Spark drops the rest in every task before the shuffle.
     """
     place = F.row_number().over(Window.partitionBy("layering").orderBy(*order))
     return table.withColumn("place", place).where(F.col("place") <= most).drop("place")
 
 
 def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
-    """Return the frames that have to do with each of subjects(): layering, subject, and what they say.
+    """Return the frames of each of subjects(): layering, subject, and their fields.
 
-    Those with the name or the alias, and the LLIs that ask for it in a range; the first MOST_FRAMES of each.
+    These are frames with the name or the alias, and LLIs whose range includes it; the first MOST_FRAMES of
+    each.
     """
     said = packets.select(
         "layering", "node", "direction", "frame", "time", "src", "dst", "src_port", "dst_port", "kind",
@@ -107,7 +107,7 @@ def sequences(packets: DataFrame, chosen: DataFrame) -> DataFrame:
     ranges = about.where(F.col("of").isNotNull()).select(
         "layering", "subject", F.col("of").alias("feed"), F.col("seq").alias("item")
     )
-    # A sum of item and credit might not fit.
+    # A sum of item and credit might overflow.
     last = F.coalesce(F.try_add(F.col("seq") - 1, F.col("send_credit")), F.lit(FOREVER))
     granted = (
         said.where(F.col("kind") == "lli")

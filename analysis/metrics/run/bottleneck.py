@@ -1,7 +1,7 @@
-"""The bottleneck: who gets how much of the link that all compete for, and how long its queue grows.
+"""The bottleneck: each flow's share of the busiest link, and the length of its queue.
 
-A flow is one feed to one subscriber. What a flow gets is measured while all of them are active: from the
-latest first delivery of any flow to the earliest last one.
+A flow is one feed to one subscriber. Its throughput is measured while all flows are active: from the latest
+first delivery to the earliest last one.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from analysis.spark.parallel import by_group
 from analysis.tables.latency import ARCHIVED
 
 BUSY = 0.5
-"""A link whose rate is used less than that, over the run, is nobody's bottleneck."""
+"""Minimum utilisation of a bottleneck link over the run."""
 
 QUEUE = StructType(
     [
@@ -26,14 +26,15 @@ QUEUE = StructType(
         StructField("peak_bytes", DoubleType()),
     ]
 )
-"""A sample of a queue: what waits at `time` (ns), the frame that is being sent included, and the most since
-the sample before."""
+"""A queue sample: bytes waiting at `time` (ns), including the frame in transmission, and the maximum since
+the previous sample.
+"""
 
 
 def flows(latencies: DataFrame) -> DataFrame:
-    """Return layering, node, feed, from_ns, to_ns, bytes_per_s: what each flow got while all were active.
+    """Return layering, node, feed, from_ns, to_ns, bytes_per_s of each flow while all were active.
 
-    bytes_per_s counts the application's messages; it is null where the flows were never active together.
+    bytes_per_s counts the applications' messages; null if the flows were never active together.
     """
     counted = latencies.where(F.col("purpose") != ARCHIVED)
     ends = counted.groupBy("layering", "node", "feed").agg(
@@ -54,12 +55,12 @@ def flows(latencies: DataFrame) -> DataFrame:
 
 
 def queue(packets: DataFrame, links: DataFrame, step_ns: int, *, here: bool = False) -> DataFrame:
-    """Return the QUEUE before some links, a sample each `step_ns` from the first frame to the end of the run.
+    """Return the QUEUE of links, a sample each `step_ns` from the first frame to the end of the run.
 
     `packets` has the rows of analysis.packet_schema.PACKETS with layering; `links` has layering, interface
-    (that sends), ns_per_byte, max_queue_size (frames, null for no limit) and end_ns: what it names is
-    followed. A frame waits from when its sender hands it over until the rate has let its last bit through;
-    one that finds the queue full is dropped. `here` is analysis.spark.parallel.by_group's.
+    (the sender's), ns_per_byte, max_queue_size (frames, null for no limit) and end_ns. A frame waits from its
+    handover until its last bit is sent; frames that find the queue full are dropped. `here` is
+    analysis.spark.parallel.by_group's.
     """
     frames = packets.where(F.col("direction") == "out").join(F.broadcast(links), ["layering", "interface"])
     needed = frames.select(
@@ -89,7 +90,7 @@ def queue(packets: DataFrame, links: DataFrame, step_ns: int, *, here: bool = Fa
 def _samples(
     handed: Iterator[tuple[int, int]], ns_per_byte: float, limit: int | None, end: int, step_ns: int
 ) -> Iterator[tuple[int, float, float]]:
-    """Yield (time, bytes that wait, most since the sample before) for frames (time, length) in order."""
+    """Yield (time, bytes waiting, maximum since the previous sample) for frames (time, length) in order."""
     departures: list[int] = []
     begun = 0
     free = 0

@@ -1,7 +1,5 @@
-"""Delivery as an application sees it, from its events.
-
-How long it waited for its first item, how long nothing came after the network broke, and what must not
-happen at all: an item twice, or before one that it follows.
+"""Delivery to applications, from their events: wait for the first item, gaps after failures, and faults
+(duplicates, reordering).
 """
 
 from pyspark.sql import DataFrame, Window
@@ -10,16 +8,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from analysis.tables.latency import CROSS, SUBSCRIBED
 
 BREAKS = ("link-down", "restart", "stop")
-"""Events in a scenario's timeline after which delivery has to recover."""
+"""Timeline events after which delivery has to recover."""
 
 _PAIR = ("layering", "node", "feed")
 
 
 def first_items(events: DataFrame, latencies: DataFrame) -> DataFrame:
-    """Return layering, node, feed, joined (ns), wait_ns, one row each time that a node joined a feed.
+    """Return layering, node, feed, joined (ns), wait_ns; a row for each joining of a feed.
 
-    The wait ends with the first item delivered from then on. It begins with joining or, if that item did
-    not exist then, with its publication. It is null if no item came.
+    The wait ends with the first item delivered from then on. It begins with joining or with that item's
+    publication, if later. It is null if no item arrived.
     """
     nothing = F.lit(None).cast("long")
     joined = events.where(F.col("event") == "joined").select(
@@ -45,13 +43,13 @@ def first_items(events: DataFrame, latencies: DataFrame) -> DataFrame:
 def recovery(
     events: DataFrame, latencies: DataFrame, feeds: DataFrame, timeline: DataFrame, runs: DataFrame
 ) -> DataFrame:
-    """Return layering, time, event, place, node, gap_ns: a row for each break and each node that subscribes.
+    """Return layering, time, event, place, node, gap_ns; a row for each break and subscriber.
 
-    `timeline` has layering, time (ns), event, place; those of BREAKS count, those of one time as one. The
-    gap is the longest time, beginning between this break and the next, in which nothing of a feed was
-    delivered though there was something to deliver: it begins with the break, the delivery before it or the
-    publication of the item that ends it, whichever is last. Where nothing more came it lasts to the end of
-    the run. `feeds` and `runs` are those of analysis.run.context.
+    `timeline` has layering, time (ns), event, place; only BREAKS count, and simultaneous ones as one. The gap
+    is the longest time without delivery of available items of a feed that begins between this break and the
+    next: from the break, the previous delivery or the publication of the item that ends it, whichever is
+    last. Without further items it lasts to the end of the run. `feeds` and `runs` are those of
+    analysis.run.context.
     """
     wanted = latencies.where(F.col("purpose") == SUBSCRIBED)
     delivered = wanted.select(*_PAIR, "seq", "published", "delivered")
@@ -91,11 +89,11 @@ def recovery(
 
 
 def faults(events: DataFrame) -> DataFrame:
-    """Return layering, node, twice, out_of_order, forked, errors: a row for each node that subscribes.
+    """Return layering, node, twice, out_of_order, forked, errors; a row for each subscriber.
 
-    `events` has `line`, the place in which the node reported them. twice: deliveries of an item that had been
-    delivered; out_of_order: first deliveries after that of a later item; forked: feeds that ended by the
-    proof of a fork; errors: told to the application.
+    `events` has `line`, its position in the node's log. twice: repeated deliveries; out_of_order: first
+    deliveries after a later item's; forked: feeds ended by a fork's proof; errors: reported to the
+    application.
     """
     reported = events.where(F.col("event").isin("delivered", "joined", "forked", "error"))
     is_item = F.col("event") == "delivered"

@@ -1,19 +1,18 @@
-"""Duplicates: which item packets were of use, sent again, or already there."""
+"""Duplicates: useful, repeated and redundant item packets."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 
 def copies(messages: DataFrame, streamed: DataFrame) -> DataFrame:
-    """Count a layering's item packets, from analysis.tables.reassembly, and those of
+    """Count a layering's item packets, from analysis.tables.reassembly and
     analysis.tables.protocol_messages.unwrapped_items.
 
-    Returns layering, sent; repeated: those sent over an interface that had sent the item before; arrived;
-    duplicates: those that arrived at a node at which the item had arrived before; useful_bytes: of the
-    frames of first arrivals.
+    Returns layering, sent; repeated: sent again over the same interface; arrived; duplicates: arrived where
+    the item was present; useful_bytes: frame bytes of first arrivals.
     """
     is_out = F.col("direction") == "out"
-    # At its sender a copy belongs to the link that it crosses, at its receiver to the node that now has it.
+    # At its sender a copy belongs to the link, at its receiver to the node.
     place = F.when(is_out, F.col("interface")).otherwise(F.col("node"))
     columns = ("layering", "node", "interface", "direction", "frame", "time", "feed", "seq", "frame_bytes")
     over_ndn = messages.where((F.col("kind") == "data") & F.col("feed").isNotNull()).select(*columns)

@@ -1,7 +1,7 @@
-"""What nodes hold beside their PITs, and what caches answer: from the nodes' own counters.
+"""State of nodes besides their PITs, and cache hits, from the nodes' counters.
 
-Routes, replicas and graphs show in no packet. A node holds them for longer than any Interest waits; so what
-counts is the most that it has held.
+Routes, replicas and graphs do not show in packets. Nodes hold them for longer than Interests wait, so their
+peak counts.
 """
 
 from collections import defaultdict
@@ -18,9 +18,10 @@ COUNTED: Final = ("cs_hits", "cs_misses", "joined", "split")
 STANDING = pa.schema(
     [("layering", pa.string()), ("node", pa.string()), *((name, pa.int64()) for name in (*HELD, *COUNTED))]
 )
-"""A row a node: the most messages of others' logs and their bytes, and statements of who
-follows or blocks whom; null where nodes have no such. Interests that its content store answered, and did not;
-Interests that joined a pending one, and those of them that had to go on all the same."""
+"""A row per node: peak numbers of messages in others' logs, of their bytes, and of follow and block
+statements, null where absent; content store hits and misses; Interests aggregated onto a pending one, and
+those of them forwarded all the same.
+"""
 
 _NAMES: Final = {
     "replicas": "log_entries",
@@ -39,11 +40,11 @@ COUNTERS = pa.schema(
         *((name, pa.int64()) for name in _NAMES.values()),
     ]
 )
-"""The columns of counters.jsonl that this is about, null at nodes and layerings that do not count them."""
+"""The columns of counters.jsonl used here; null where nodes do not count them."""
 
 
 def standing(counters: pa.Table) -> pa.Table:
-    """Return STANDING; `counters` is COUNTERS with layering, in the order of the files."""
+    """Return HELD_STATE; `counters` is COUNTERS with layering, in the order of the files."""
     by_node: defaultdict[tuple[str, str], Rows] = defaultdict(list)
     for sample in counters.select(["layering", *COUNTERS.names]).to_pylist():
         by_node[sample["layering"], sample["node"]].append(_flat(sample))
@@ -59,7 +60,7 @@ def standing(counters: pa.Table) -> pa.Table:
 
 
 def standing_totals(table: pa.Table) -> dict[str, dict[str, Any]]:
-    """Return the metrics of each layering from STANDING."""
+    """Return the metrics of each layering from HELD_STATE."""
     nodes: defaultdict[str, Rows] = defaultdict(list)
     for row in table.to_pylist():
         nodes[row["layering"]].append(row)
@@ -75,7 +76,7 @@ def standing_totals(table: pa.Table) -> dict[str, dict[str, Any]]:
 
 
 def _flat(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return a sample's counts; a Scuttlebutt peer tells its replicas as state."""
+    """Return a sample's counts; Scuttlebutt peers report replicas as state."""
     told = {what: sample[name] for what, name in _NAMES.items()}
     messages = (sample["state"] or {}).get("messages")
     if messages:
@@ -88,7 +89,7 @@ def _known(samples: Iterable[dict[str, Any]], what: str) -> list[int]:
 
 
 def _sum_of_lives(counts: list[int]) -> int | None:
-    """Return what a counter has come to that begins anew when its node does."""
+    """Return the total of a counter across restarts."""
     if not counts:
         return None
     ends = [count for count, then in zip(counts, [*counts[1:], -1], strict=True) if then < count]

@@ -1,4 +1,4 @@
-"""Items in flight against PIT entries: does state grow with what is under way, or only with feeds?"""
+"""PIT entries against items in flight: whether state grows with traffic, or only with feeds."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -7,16 +7,16 @@ from analysis.columns.slices import with_span
 from analysis.tables.latency import SUBSCRIBED
 
 STEPS = 40
-"""How many different numbers of items in flight are kept apart, besides none."""
+"""Maximum number of distinct counts of items in flight, besides 0."""
 
 
 def in_flight(latencies: DataFrame, pit_steps: DataFrame, runs: DataFrame) -> DataFrame:
-    """Return layering, items, lasted_ns, entries, bytes: how long `items` were in flight in all, and the mean
-    over that time of what the PITs of all nodes held together.
+    """Return layering, items, lasted_ns, entries, bytes: the total time with `items` in flight, and the mean
+    PIT state of all nodes over that time.
 
-    `pit_steps` is analysis.pit.windows.files.STEPS; `runs` has layering, start_ns, end_ns. An item
-    is in flight from its publication to its last delivery (analysis.tables.latency). Numbers of items are
-    rounded down to STEPS even steps, if there are more.
+    `pit_steps` is analysis.pit.windows.files.STEPS; `runs` has layering, start_ns, end_ns. An item is in
+    flight from its publication to its last delivery (analysis.tables.latency). Numbers of items are rounded
+    down to STEPS even steps, if there are more.
     """
     each = (
         latencies.where(F.col("purpose") == SUBSCRIBED)
@@ -48,10 +48,10 @@ def in_flight(latencies: DataFrame, pit_steps: DataFrame, runs: DataFrame) -> Da
         .where((F.col("time") >= F.col("start_ns")) & (F.col("time") < F.col("end_ns")))
         .withColumn("lasted", F.col("until") - F.col("time"))
     )
-    # One width for all layerings, as they stand beside each other.
+    # One width for all layerings, as they are compared.
     most = F.max("items").over(Window.partitionBy(F.lit(0)))
     width = F.greatest(F.lit(1), F.ceil(most / STEPS))
-    # Sums of whole numbers: they come out the same in whatever order Spark adds.
+    # Integer sums are equal in whatever order Spark adds.
     lasted = F.col("lasted").cast("decimal(20, 0)")
     means = (
         (F.sum(F.col(name).cast("decimal(18, 0)") * lasted).cast("double") / F.sum("lasted")).alias(name)

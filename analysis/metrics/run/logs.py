@@ -1,7 +1,7 @@
-"""NDN whose packets travel in Scuttlebutt logs: what a packet waits for, and what forwarders save.
+"""NDN over Scuttlebutt logs: the waiting times of packets, and savings of forwarders.
 
-From the counters and the events of the nodes, which know when a packet was written to a log and when it was
-read from one; a capture shows only when the log was replicated.
+From the nodes' counters and events, which record when a packet was written to and read from a log; a capture
+shows only the log's replication.
 """
 
 from collections import defaultdict
@@ -27,9 +27,9 @@ LOOKUPS = pa.schema(
         ("from_logs", pa.float64()),
     ]
 )
-"""Of a layering's forwarders together: Interests looked up, and in % of these, those that a content store
-answered, and those that joined a pending one. And in % of the Interests of applications whose nodes replicate
-logs anyway, those that these answered."""
+"""Totals of a layering's forwarders: Interests looked up, and shares (%) answered by content stores and
+aggregated. And the share (%) of applications' Interests answered from logs that their nodes replicate anyway.
+"""
 
 CROSSINGS = pa.schema(
     [
@@ -41,9 +41,9 @@ CROSSINGS = pa.schema(
         ("checked_ms", pa.float64()),
     ]
 )
-"""Packets of a kind that crossed contracts: how many were read at the other ends; the mean times from when
-one was to be sent until it was appended to a log, from then until the other end had it, and, of Data, until
-a provider had checked its certificates."""
+"""Packets of a kind across contracts: number read at the other ends; mean times from send request to log
+entry, from log entry to receipt and, of Data, from receipt to certificate validation at a provider.
+"""
 
 STEPS = pa.schema(
     [
@@ -62,7 +62,7 @@ STEPS = pa.schema(
 
 
 def counters_at_end(cases: Cases) -> Rows:
-    """Return each node's last rows of counters.jsonl, one for each of its lives, with their layering.
+    """Return the last row of counters.jsonl in each life of each node, with its layering.
 
     Raises AnalysisError.
     """
@@ -81,7 +81,7 @@ def counters_at_end(cases: Cases) -> Rows:
 
 
 def _ends_of_lives(samples: pa.Table) -> list[int]:
-    """Return the rows behind which a node has no more samples, or begins to count anew, as after a restart.
+    """Return the rows before a node's end or restart.
 
     `samples` are sorted by node and time.
     """
@@ -142,10 +142,10 @@ def crossings(counters: Rows) -> pa.Table:
 
 
 def steps(events: pa.Table) -> pa.Table:
-    """Return STEPS of the first segment whose packets took most steps, of each layering that has such.
+    """Return STEPS of the first segment with the most steps, for each layering with such events.
 
-    `events` has layering, time, node, event ("interest written", "data read" and so on), feed and detail:
-    the node at the other end, the log, and the number of the entry.
+    `events` has layering, time, node, event ("interest written", "data read" and so on), feed and detail: the
+    node at the other end, the log, and the number of the entry.
     """
     ends = pc.match_substring_regex(events["event"], "(written|read)$")
     told: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
@@ -175,13 +175,13 @@ def steps(events: pa.Table) -> pa.Table:
 
 
 def _longest(feeds: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the steps of the longest journey of an Interest and its Data, the first of several."""
+    """Return the steps of the longest journey of an Interest and its Data; the first of several."""
     journeys = [_journey(steps) for steps in feeds.values()]
     return max(journeys, key=lambda journey: (len(journey), -journey[0]["written"] if journey else 0))
 
 
 def _journey(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first Interest's way to the repository, and the way of the Data back to who asked."""
+    """Return the first Interest's path to the repository, and the path of the Data back to the consumer."""
     there: list[dict[str, Any]] = []
     for step in steps:
         if step["kind"] == "interest" and (not there or step["sender"] == there[-1]["receiver"]):

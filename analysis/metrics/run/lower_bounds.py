@@ -1,17 +1,16 @@
-"""What physics asks for: how soon an item can arrive, and how few bytes can carry it to all who got it.
+"""Lower bounds: minimum delivery time of an item, and minimum bytes to carry it to all receivers.
 
-The bound of a delivery is that of a packet that nothing holds up: the delays of the links from the publisher
-to the subscriber (analysis.run.paths), and at each hop the time that the item's frames take at the link's
-rate, as every node takes in a packet whole before it passes it on: over NDN all of the item's frames, over IP
-each frame alone. The bound on bytes is each item once over
-each link of the tree that joins its publisher with the subscribers that it reached.
+The bound of a delivery assumes no queueing: link delays from the publisher to the subscriber
+(analysis.run.paths), plus the transmission time of the item's frames at each hop, as every node receives a
+whole packet before forwarding it: over NDN all frames of the item, over IP each frame alone. The bound on
+bytes is one copy of each item per link of the tree that joins its publisher with the subscribers reached.
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 UDP_PAYLOAD = 1472
-"""What an Ethernet frame of MTU 1500 holds of a UDP datagram, bytes."""
+"""UDP payload of an Ethernet frame of MTU 1500, bytes."""
 HEADERS = 42
 """Ethernet, IPv4 and UDP headers of a frame, bytes."""
 
@@ -19,12 +18,11 @@ _ITEM = ("layering", "feed", "seq")
 
 
 def item_sizes(messages: DataFrame) -> DataFrame:
-    """Return layering, feed, seq, wire_bytes: the fewest bytes that carry an item over one link; alone_bytes:
-    the fewest if nothing else is sent with it; hop_bytes: what of these a node must have before it can pass
-    the last of them on.
+    """Return layering, feed, seq, wire_bytes: minimum bytes of an item over one link; alone_bytes: the same
+    if the item shares no frame; hop_bytes: bytes a node must receive before forwarding the last of them.
 
-    `messages` is analysis.tables.reassembly. That is the bare Data packet in one frame if it fits, else the
-    least that was spent on it in fragments; a node has to have all of it. For protocols over TCP it is
+    `messages` is analysis.tables.reassembly. An item costs its bare Data packet in one frame if it fits, else
+    the cheapest fragments seen; a node needs all of it. For protocols over TCP see
     analysis.tables.protocol_messages.item_sizes.
     """
     bare = F.min("ndn_bytes")
@@ -37,13 +35,13 @@ def item_sizes(messages: DataFrame) -> DataFrame:
 
 
 def least_sizes(sizes: DataFrame) -> DataFrame:
-    """Return one row for each item that links carry by several protocols, as on both sides of a gateway."""
+    """Return one row per item carried by several protocols, as on both sides of a gateway."""
     columns = ("wire_bytes", "alone_bytes", "hop_bytes")
     return sizes.groupBy(*_ITEM).agg(*(F.min(column).alias(column) for column in columns))
 
 
 def with_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataFrame:
-    """Return `latencies` (analysis.tables.latency) with bound_ns, null where it is unknown.
+    """Return `latencies` (analysis.tables.latency) with bound_ns, null where unknown.
 
     `sizes` is item_sizes; `hops` has layering and the fields of analysis.run.paths.Hop.
     """
@@ -52,7 +50,7 @@ def with_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataF
         F.sum("ns_per_byte").alias("path_ns_per_byte"),
         F.max("ns_per_byte").alias("slowest_ns_per_byte"),
     )
-    # What goes ahead of the last frame is on its way meanwhile, but for the slowest link.
+    # Earlier frames are pipelined, except on the slowest link.
     ahead = (F.col("alone_bytes") - F.col("hop_bytes")) * F.col("slowest_ns_per_byte")
     sending = F.round(F.col("hop_bytes") * F.col("path_ns_per_byte") + ahead).cast("long")
     return (
@@ -63,7 +61,7 @@ def with_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataF
 
 
 def feeds_at(latencies: DataFrame, hops: DataFrame) -> DataFrame:
-    """Return layering, node, feeds: how many feeds a node has on the path to somebody who got of it."""
+    """Return layering, node, feeds: the number of feeds with a node on the path to a receiver."""
     pairs = latencies.select("layering", "feed", F.col("node").alias("subscriber")).distinct()
     used = hops.join(pairs, ["layering", "feed", "subscriber"])
     ends = [used.select("layering", "feed", F.col(end).alias("node")) for end in ("sender", "receiver")]
@@ -71,10 +69,10 @@ def feeds_at(latencies: DataFrame, hops: DataFrame) -> DataFrame:
 
 
 def wire_bound(latencies: DataFrame, sizes: DataFrame, hops: DataFrame) -> DataFrame:
-    """Return for each layering: crossings, of a link by an item that the delivered items need; bound_bytes,
-    null if the size of one of them is not known, as none came in a packet of its own.
+    """Return for each layering: crossings, the link transits required by the delivered items; bound_bytes,
+    null if an item's size is unknown because it had no packet of its own.
 
-    Of the delivered items, that is: an item that reached nobody needed nothing.
+    Undelivered items require nothing.
     """
     reached = latencies.select(*_ITEM, F.col("node").alias("subscriber"))
     crossed = (

@@ -1,10 +1,9 @@
 """Cost of finding feeds, and of finding them again after their authors move.
 
-Routes and records are counted by the nodes that hold them (counters.jsonl). A change of a route counts as one
-message, to the node that has it: a routing protocol needs no less. Messages that say where logs or their
-readers are cross links in packets: those of a name service, and hellos between SSB-aware neighbours. Both are
-counted from the first publication on, so that what was there from the start is no change. Those that are sent
-by the clock are counted, too: a record or an attachment that nobody refreshes is forgotten.
+The nodes that hold routes and records count them (counters.jsonl). A route change counts as one message to
+its node, the minimum for a routing protocol. Signalling messages cross links as packets: those of a name
+service, and hellos between SSB-aware neighbours. Both count from the first publication on, without the
+initial setup. Periodic refreshes count, too: unrefreshed records and attachments expire.
 """
 
 from collections import defaultdict
@@ -29,7 +28,7 @@ _HELD = ("fib_entries", "map_records", "resolver_entries", "stored_bytes")
 COUNTERS = pa.schema(
     [("time", pa.int64()), ("node", pa.string())] + [(name, pa.int64()) for name in (*_HELD, "route_changes")]
 )
-"""The columns of counters.jsonl that this is about, null at nodes and layerings that do not count them."""
+"""The columns of counters.jsonl used here; null where nodes do not count them."""
 
 FOUND = pa.schema(
     [
@@ -38,9 +37,9 @@ FOUND = pa.schema(
         ("stale_ns", pa.int64()),
     ]
 )
-"""A row for each change of a feed's record, and each reader of the feed: when the name service took the new
-record (ns), and how long the reader went on with an older one, to the end of its subscriptions if it never
-used the new one."""
+"""A row per change of a feed's record and reader of the feed: registration of the new record (ns), and how
+long the reader kept using an older one; to the end of its subscriptions if it never learned the new one.
+"""
 
 
 def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
@@ -60,9 +59,9 @@ def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
 
 
 def found(events: pa.Table, cases: Cases) -> pa.Table:
-    """Return FOUND; `events` has layering, time, node, event, feed and seq.
+    """Return RECORD_CHANGES; `events` has layering, time, node, event, feed and seq.
 
-    "mapped", of a name service, and "resolved", of a reader, name the record by its sequence number.
+    "mapped" (name service) and "resolved" (reader) identify the record by its sequence number.
     """
     mapped: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     resolved: defaultdict[tuple[str, str], dict[str, list[tuple[int, int]]]] = defaultdict(dict)
@@ -100,7 +99,7 @@ def totals(
     signalling_messages, moves, stale_p50, stale_max.
 
     `counters` is COUNTERS with layering; `timeline` and `runs` are those of analysis.run.context. A move is a
-    link that comes up.
+    link-up event.
     """
     from numpy import median
 
@@ -142,7 +141,7 @@ def _peak(rows: Rows, name: str) -> int | None:
 
 
 def _changes(rows: Rows, begun: int) -> int | None:
-    """Return how many routes have changed since a time, ns: a node that starts anew counts from 0."""
+    """Return the number of route changes since a time (ns), across restarts."""
     nodes: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         if row["route_changes"] is not None:

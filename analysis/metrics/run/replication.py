@@ -1,7 +1,7 @@
-"""Replication between peers over streams: what each peer sends and receives for which cause, how many peers a
-message crosses, and what popularity costs an author.
+"""Replication between peers over streams: traffic per peer and cause, peers per message, and the cost of
+popularity for an author.
 
-From the messages of streams at the ends of their connections; nodes that only pass packets on are no peers.
+From stream messages at the ends of their connections; forwarding nodes are no peers.
 """
 
 from collections import Counter
@@ -25,10 +25,10 @@ CAUSES = pa.schema(
         *((name, pa.int64()) for name in ("sent", "sent_bytes", "received", "received_bytes")),
     ]
 )
-"""A row for each peer and cause: messages, and bytes with their share of the headers of frames."""
+"""A row per peer and cause: messages, and bytes with their share of frame headers."""
 
 REACH = pa.schema([("layering", pa.string()), ("hops", pa.int64()), ("copies", pa.int64())])
-"""First copies of items, by the number of peers that the item came over: 1 if its author sent it."""
+"""First copies of items by the number of peers on the path: 1 if sent by the author."""
 
 AUTHORS = pa.schema(
     [
@@ -36,8 +36,9 @@ AUTHORS = pa.schema(
         *((name, pa.int64()) for name in ("followers", "published", "sent_bytes")),
     ]
 )
-"""An author: nodes that were delivered one of its items, items that it published, and all bytes of frames
-that it sent as a peer, those that relay other authors' items included."""
+"""An author: nodes that received an item of it, items published, and all frame bytes sent as a peer,
+including relayed items of other authors.
+"""
 
 TABLES = {"causes": CAUSES, "reach": REACH, "authors": AUTHORS}
 """The tables by name."""
@@ -53,8 +54,8 @@ class Replication(NamedTuple):
 def replication(
     seen: DataFrame, packets: DataFrame, connections: DataFrame, published: DataFrame
 ) -> Replication:
-    """Return CAUSES, and the first copy of each item at each peer: layering, time, sender, receiver, feed
-    and seq.
+    """Return CAUSES, and the first copy of each item at each peer: layering, time, sender, receiver, feed,
+    seq.
 
     `seen` is analysis.tables.protocol_messages.SEEN, `connections` analysis.decode.connections.CONNECTIONS,
     `published` has layering, node, feed and seq of each publication.
@@ -91,7 +92,7 @@ def reach(firsts: pa.Table) -> pa.Table:
     counts: Counter[tuple[str, int]] = Counter()
     depth: dict[tuple[str, str, str, int], int] = {}
     names = ("layering", "sender", "receiver", "feed", "seq")
-    # What came at one time is in an order of its own, so that no engine's order matters.
+    # Simultaneous rows have an order of their own, independent of the engine.
     ordered = firsts.sort_by([(name, "ascending") for name in ("time", *names)])
     columns = (ordered[name].to_pylist() for name in names)
     for layering, sender, receiver, feed, seq in zip(*columns, strict=True):
@@ -138,14 +139,14 @@ def authors(causes: Rows, published: Rows, deliveries: Rows) -> pa.Table:
 
 
 def _sums() -> Iterator[Column]:
-    """Yield the numbers of CAUSES: of rows of _at_ends()."""
+    """Yield the sums of CAUSES over rows of _at_ends()."""
     for name, which in (("sent", F.col("is_out")), ("received", ~F.col("is_out"))):
         yield F.count_if(which).alias(name)
         yield F.coalesce(F.sum(F.when(which, F.col("frame_bytes"))), F.lit(0)).alias(f"{name}_bytes")
 
 
 def _at_ends(rows: DataFrame, peers: DataFrame) -> DataFrame:
-    """Return the rows at their senders and receivers; adds is_out, sender and receiver."""
+    """Return the rows at their senders and receivers, with is_out, sender and receiver."""
     is_out = F.col("direction") == "out"
     here = F.when(is_out, F.col("src")).otherwise(F.col("dst"))
     there = F.when(is_out, F.col("dst")).otherwise(F.col("src"))
@@ -163,7 +164,7 @@ def _at_ends(rows: DataFrame, peers: DataFrame) -> DataFrame:
 
 
 def _with_repeats(ends: DataFrame, published: DataFrame) -> DataFrame:
-    """Return all rows with their cause; the nth copy that a peer sent another is the nth that it received."""
+    """Return all rows with their cause, pairing the nth copy sent between two peers with the nth received."""
     is_item = F.col("kind") == ITEM
     copies = ends.where(is_item).withColumn(
         "copy", F.row_number().over(Window.partitionBy(*_COPY, "is_out").orderBy("time", "frame"))

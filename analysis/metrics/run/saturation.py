@@ -1,23 +1,22 @@
-"""Whether a layering kept up with what was published, and whether its run ended in the middle of its work.
+"""Saturation: whether a layering kept up with publication, or its run was cut off.
 
-Latencies of one that did not keep up are those of a queue that grows: twice the run, twice the latency. They
-say how long the run was, and not how soon a message arrives. If nothing is in the way of a message but the
-network, its latency does not depend on how many were published before it; so what is looked for is latency
-that grows from the first item to the last.
+Latencies of a saturated layering measure a growing queue: twice the run, twice the latency. Without
+saturation latency does not depend on the number of earlier items; so the test is for latency that grows from
+the first item to the last.
 
-A subscriber fell behind if of the items that were published while it was there, at least FEWEST,
+A subscriber fell behind if, of at least FEWEST items published while it was present,
 
-- the later ones took longer: Spearman's rank correlation of publication and latency is at least CORRELATED
-  (C. Spearman, Am. J. Psychol. 15(1), 1904);
-- the last quarter's median is at least twice the first one's, and has grown by at least MATERIAL of the time
-  in between: a layering that is so much slower than what it carries;
-- it was still growing in the second half: both steps from quarter to quarter there are at least STEP of the
-  whole growth. A change to a longer path in mid-run makes one step.
+- later items took longer: Spearman's rank correlation of publication and latency is at least CORRELATED (C.
+  Spearman, Am. J. Psychol. 15(1), 1904);
+- the last quarter's median is at least twice the first one's, and grew by at least MATERIAL of the time in
+  between;
+- latency still grew in the second half: both quarter-to-quarter steps there are at least STEP of the whole
+  growth. (A path change in mid-run makes one step.)
 
-It was cut off if it lacked items of those that were expected, and got some in the last moments before
-subscriptions ended. One that is stuck gets nothing then: it is short of items, but not cut off.
+A subscriber was cut off if expected items were missing and deliveries continued in the last moments before
+subscriptions ended. A stalled one receives nothing then: it is incomplete, but not cut off.
 
-Nodes that take items at their own pace, or pause, are not judged: their queue is the scenario's doing.
+Nodes with paced or pausing applications are not judged: the scenario causes their queue.
 """
 
 from typing import Any
@@ -33,7 +32,7 @@ MATERIAL = 0.01
 STEP = 0.1
 
 LAST_MOMENTS_NS = 1_000_000_000
-"""Before subscriptions end; half of the time to settle if that is less."""
+"""Before subscriptions end; half of the settling time if that is less."""
 
 KEEPING_UP = pa.schema(
     [
@@ -49,15 +48,16 @@ KEEPING_UP = pa.schema(
         ("cut_off", pa.bool_()),
     ]
 )
-"""A row a layering and subscriber that is judged. delivered: of what was expected; waiting: what was still to
-come when the last item was published; at_last: delivered in the last moments; quarters_ms: the median latency
-of each quarter of the items that count, in the order of their publication, null with their correlation if
-there are fewer than FEWEST."""
+"""A row per layering and judged subscriber. delivered: of the expected items; waiting: undelivered at the
+last publication; at_last: delivered in the last moments; quarters_ms: median latency of each quarter of the
+items in publication order, null with their correlation for fewer than FEWEST.
+"""
 
 
 def keeping_up(cases: Cases, deliveries: pa.Table) -> pa.Table:
-    """Return KEEPING_UP. `deliveries` has layering, node, published, delivered and latency_ns (all ns) of
-    what was subscribed to (analysis.tables.latency)."""
+    """Return KEEPING_UP; `deliveries` has layering, node, published, delivered and latency_ns (all ns) of
+    subscribed items (analysis.tables.latency).
+    """
     names = ("published", "delivered", "latency_ns")
     grouped = deliveries.group_by(["layering", "node"]).aggregate([(name, "list") for name in names])
     found = {
@@ -89,7 +89,7 @@ def _judged(
         "fell_behind": False,
         "cut_off": len(delivered) < expected and at_last > 0,
     }
-    # To one that joined later, latency counts from then: what it catches up with says nothing of a queue.
+    # A late joiner's latency counts from joining: its backlog is no evidence of a queue.
     counts = latency == delivered - published
     order = np.lexsort((delivered[counts], published[counts]))
     published, latency = published[counts][order], latency[counts][order]
@@ -110,7 +110,7 @@ def _judged(
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Return Spearman's rank correlation, 0 if one of them does not vary."""
+    """Return Spearman's rank correlation, 0 if one variable is constant."""
     ranks = [_ranks(a), _ranks(b)]
     if any(rank.min() == rank.max() for rank in ranks):
         return 0.0
@@ -118,7 +118,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Return ranks from 1; equal values share the mean of theirs, as an order among them would be a trend."""
+    """Return ranks from 1; ties share their mean rank, as any order among them would be a trend."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: np.ndarray = (np.cumsum(counts) - (counts - 1) / 2)[place]
     return ranks

@@ -1,7 +1,7 @@
-"""State of nodes that is sampled: of layerings whose packets do not tell it.
+"""Sampled state of nodes, for layerings whose state does not show in packets.
 
-Each node says what it holds, by kind, as docs/architecture.md counts it. A sample stands until the node's
-next one. Nodes are sampled at different moments, so what all hold is the sum of what each has said last.
+Each node reports its state by kind, as docs/architecture.md counts it. A sample is valid until the node's
+next one. Nodes are sampled at different moments, so network state is the sum of each node's latest sample.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ SAMPLES = pa.schema(
 
 
 def read_samples(cases: Cases) -> pa.Table:
-    """Return SAMPLES of cases, ordered by all of it but what was held; raise AnalysisError."""
+    """Return the SAMPLES of cases, ordered by all columns except the amounts; raise AnalysisError."""
     tables = [SAMPLES.empty_table()]
     for name, case in cases.items():
         path = case.run.counters(case.layering)
@@ -63,11 +63,10 @@ def read_samples(cases: Cases) -> pa.Table:
 def held(
     samples: pa.Table, spans: Mapping[str, Span], over: Mapping[str, Span], bins: int
 ) -> dict[str, Rows]:
-    """Return rows of `summary`, `curves` and `heat` as analysis.pit.windows.levels.scan does, of all kinds
-    together,
-    and of `kinds`: layering, kind, mean_entries and mean_bytes of a node, peak_entries and peak_bytes.
+    """Return `summary`, `curves` and `heat` rows like analysis.pit.windows.levels.scan, over all kinds
+    together, and `kinds`: layering, kind, mean_entries and mean_bytes of a node, peak_entries and peak_bytes.
 
-    `samples` is SAMPLES; `spans` are of runs, `over` those that means are over, by layering.
+    `samples` is SAMPLES; `spans` are of runs, `over` the averaging intervals, by layering.
     """
     told: dict[str, Rows] = {"summary": [], "curves": [], "heat": [], "kinds": []}
     for layering in pc.unique(samples["layering"]).to_pylist():
@@ -96,7 +95,7 @@ def held(
 
 
 def _levels(samples: pa.Table, span: Span, over: Span, bins: int) -> dict[str, Levels]:
-    """Return what each node has held, and ALL, kinds added up."""
+    """Return the levels of each node and of ALL, kinds added up."""
     moments = samples.group_by(["node", "time"]).aggregate([(what, "sum") for what in HELD])
     moments = moments.append_column("of", moments["node"].dictionary_encode()).drop(["node"])
     moments = moments.rename_columns({"of": "node"}).sort_by("time")
@@ -111,7 +110,7 @@ def _levels(samples: pa.Table, span: Span, over: Span, bins: int) -> dict[str, L
 
 
 def _states(rows: pa.Table) -> tuple[Ints, Ints]:
-    """Return times and states, in columns of analysis.pit.entry.State: what only PITs have is 0."""
+    """Return times and states, in columns of analysis.pit.entry.State; PIT-only fields are 0."""
     held: Ints = np.zeros((len(rows), len(State._fields)), np.int64)
     for place, what in enumerate(HELD):
         held[:, place] = rows[f"{what}_sum"].to_numpy()
@@ -119,7 +118,7 @@ def _states(rows: pa.Table) -> tuple[Ints, Ints]:
 
 
 def _added_up(nodes: list[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """Return times and sums of what each node has said last."""
+    """Return times and sums of the nodes' latest samples."""
     times = np.concatenate([times for times, _ in nodes])
     changes = np.concatenate([np.diff(states, axis=0, prepend=0) for _, states in nodes])
     order = np.argsort(times, kind="stable")

@@ -1,8 +1,8 @@
-"""What tinySSB sends, and why: packets by what they are, their time on air, and what nodes store.
+"""tinySSB's traffic by kind of packet, time on air, and storage.
 
-Time on air is that of LoRa's formula (`topologies.radio`) for the payload of each datagram that a member of a
-radio cell has handed over; of packets that were dropped in its queue, too. How long each member was on air is
-in the manifest (`cells`).
+Time on air follows LoRa's formula (`topologies.radio`) for the payload of each datagram from a member of a
+radio cell, including packets dropped in its queue. The manifest has each member's actual time on air
+(`cells`).
 """
 
 from collections import defaultdict
@@ -26,8 +26,7 @@ SENT = pa.schema(
         *((name, pa.int64()) for name in ("packets", "bytes", "airtime_ns")),
     ]
 )
-"""A row for each node and kind of packet that it sent: packets, bytes with their CRC, and their time on air,
-which is null where there is no radio."""
+"""A row per node and kind of packet sent: packets, bytes with CRC, and time on air; null without a radio."""
 
 STORED = pa.schema(
     [
@@ -36,8 +35,9 @@ STORED = pa.schema(
         *((name, pa.float64()) for name in ("most", "mean")),
     ]
 )
-"""Bytes of packets that are stored, from the run's start: at the node that stores most of all in the run, and
-as a mean of all nodes."""
+"""Stored packet bytes since the run's start: at the node with the maximum over the run, and the mean of all
+nodes.
+"""
 
 MISBEHAVIOUR = pa.schema(
     [
@@ -46,24 +46,25 @@ MISBEHAVIOUR = pa.schema(
         ("accused", pa.list_(pa.string())),
     ]
 )
-"""How often a node has detected a violation of tinyISP by others, and the nodes against which it holds signed
-evidence."""
+"""Violations of tinyISP by others that a node has detected, and the number of nodes against which it holds
+signed evidence.
+"""
 
 ASKING = frozenset(("want", "chunk_vector", "novelty", "claim"))
-"""Kinds of packets that bring nothing, but say what is there or wanted."""
+"""Kinds of control packets: announcements and requests without content."""
 
 _SIZES = ("layering", "node", "kind", "carried_bytes")
 _MOST_TIMES = 300
 
 
 def sizes(packets: DataFrame) -> DataFrame:
-    """Return how many packets of each size a node sent; `packets` is analysis.tables.schema.PACKETS."""
+    """Return the number of packets by node, kind and size; `packets` is analysis.tables.schema.PACKETS."""
     of_tiny = packets.where((F.col("protocol") == DECLARATION.name) & (F.col("direction") == "out"))
     return of_tiny.groupBy(*_SIZES).agg(F.count("*").alias("packets"))
 
 
 def sent(counted: Rows, cases: Cases) -> pa.Table:
-    """Return SENT; `counted` is what sizes() returns."""
+    """Return SENT from the rows of sizes()."""
     radios = {name: _radios(case.manifest.topology.media) for name, case in cases.items()}
     sums: dict[tuple[str, ...], list[int]] = {}
     for row in counted:
@@ -81,7 +82,7 @@ def sent(counted: Rows, cases: Cases) -> pa.Table:
 
 
 def _radios(media: Iterable[Any]) -> dict[str, Radio]:
-    """Return the radio of each node that is in a cell."""
+    """Return the radio of each node in a cell."""
     return {member: medium.radio for medium in media if medium.radio for member in medium.members}
 
 
@@ -116,8 +117,9 @@ def stored(counters: pa.Table, cases: Cases) -> pa.Table:
 
 
 def misbehaviour(counters: Rows) -> pa.Table:
-    """Return MISBEHAVIOUR; `counters` are what analysis.metrics.run.logs.counters_at_end() returns. A node
-    that starts anew counts anew, from the evidence that it holds."""
+    """Return MISBEHAVIOUR; `counters` are the rows of analysis.metrics.run.logs.counters_at_end(). A
+    restarted node counts anew, from the evidence that it holds.
+    """
     rows = [
         {"layering": row["layering"], "node": row["node"]} | each
         for row in counters
@@ -127,10 +129,10 @@ def misbehaviour(counters: Rows) -> pa.Table:
 
 
 def totals(rows: Rows, latencies: Rows, cases: Cases) -> Totals:
-    """Return what tinySSB adds to the measures of each layering that it carries.
+    """Return the measures of tinySSB for each layering over it.
 
     `rows` is SENT, `latencies` analysis.columns.quantiles.QUANTILES. asking_bytes, airtime_ns: of all nodes;
-    want_bytes: of a want vector, mean; latency_fairness: Jain's index of subscribers' median latencies.
+    want_bytes: mean of a want vector; latency_fairness: Jain's index of subscribers' median latencies.
     """
     known: dict[str, dict[str, Any]] = {}
     for name, case in cases.items():

@@ -1,4 +1,4 @@
-"""The contents of the page of captures: small rows, and the decoder's report on each run."""
+"""Contents of the page of captures: small rows, and the decoder's report on each run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ class Contents(NamedTuple):
 
     @property
     def timeline(self) -> Sequence[ScenarioEvent]:
-        """Always empty: packets do not say what was done to the network."""
+        """Always empty: packets do not show the scenario's events."""
         return ()
 
     @property

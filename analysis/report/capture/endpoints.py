@@ -1,7 +1,7 @@
-"""Who is behind an address: nodes that were captured by their names, everybody else by address.
+"""Endpoints behind addresses: captured nodes by name, others by address.
 
-A node has the addresses that it sends from and receives at. What several nodes captured is counted once:
-where it was sent if that was captured, else where it came in.
+A node has the addresses that it sends from and receives at. Traffic captured at several nodes counts once:
+where it was sent if captured there, else where it arrived.
 """
 
 from collections import Counter, defaultdict
@@ -13,10 +13,10 @@ from analysis.report.figures.topology import Drawing, PlacedNode, lane, lay_out,
 from captures.layers.layers import is_group
 
 MOST_ENDPOINTS = 30
-"""Endpoints that are drawn; of more, those that move the fewest bytes are drawn as one, OTHERS."""
+"""Maximum number of endpoints drawn; the rest, those with the fewest bytes, are merged into OTHERS."""
 
 MOST_LANES = 240
-"""Directions of links that are drawn."""
+"""Maximum number of link directions drawn."""
 
 OTHERS = "all others"
 _LETTER = 7.6
@@ -26,7 +26,7 @@ _RANK = {"out": 0, "": 1, "in": 2}
 
 
 class Way(NamedTuple):
-    """One direction between two addresses as it was captured at an interface, and who is at its ends."""
+    """One direction between two addresses as captured at an interface, and the endpoints behind them."""
 
     layering: str
     node: str
@@ -43,7 +43,7 @@ class Way(NamedTuple):
 
 
 def owners(ways: Rows) -> dict[tuple[str, str], str]:
-    """Return the node that has an address, by (layering, address), from the rows of captured.ways."""
+    """Return the node of an address, by (layering, address), from the rows of captured.ways."""
     claims: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in ways:
         address = {"out": row["src"], "in": row["dst"]}.get(row["direction"] or "")
@@ -53,7 +53,7 @@ def owners(ways: Rows) -> dict[tuple[str, str], str]:
 
 
 def counted(ways: Rows) -> list[Way]:
-    """Return the ways whose packets count, so that each packet counts once."""
+    """Return the ways to count, so that each packet counts once."""
     of = owners(ways)
     every: dict[tuple[str, str, str], list[Way]] = defaultdict(list)
     for row in ways:
@@ -69,7 +69,7 @@ def counted(ways: Rows) -> list[Way]:
 
 
 def _once(same: list[Way]) -> Iterator[Way]:
-    """Yield those of the captures of one way that count: all that sent, or else the one that saw the most."""
+    """Yield the captures of one way that count: all senders' captures, or else the largest one."""
     best = min(_RANK[way.direction] for way in same)
     seen = [way for way in same if _RANK[way.direction] == best]
     if best == 0:
@@ -79,15 +79,15 @@ def _once(same: list[Way]) -> Iterator[Way]:
 
 
 def askers(ways: Rows) -> Rows:
-    """Return layering, node, interface, direction of the transactions that count once.
+    """Return layering, node, interface, direction of the transactions to count.
 
-    Those out of a node, and those into one from somebody who was not captured.
+    Those out of a node, and those into one from an uncaptured endpoint.
     """
     chosen = {
         (way.layering, way.node, way.interface, direction)
         for way in counted(ways)
         if way.asks
-        # Where a frame does not tell its direction, its transaction may.
+        # A frame without a direction may belong to a transaction with one.
         for direction in ([way.direction] if way.direction else ["", "in", "out"])
     }
     fields = ("layering", "node", "interface", "direction")
@@ -95,7 +95,7 @@ def askers(ways: Rows) -> Rows:
 
 
 def drawn_as(ways: list[Way]) -> dict[str, str]:
-    """Return under which name each endpoint is drawn: its own, or OTHERS if there are too many."""
+    """Return each endpoint's drawn name: its own, or OTHERS beyond the maximum."""
     weight: Counter[str] = Counter()
     for way in ways:
         weight[way.sender] += way.bytes
@@ -107,9 +107,9 @@ def drawn_as(ways: list[Way]) -> dict[str, str]:
 
 
 def draw_endpoints(ways: list[Way], nodes: set[str]) -> tuple[Drawing, int]:
-    """Lay the endpoints out, and return how many directions between them are left out.
+    """Lay the endpoints out, and return the number of omitted directions between them.
 
-    At the left whoever sends the most Data more than it gets; `nodes` are those that were captured.
+    Net senders of Data are at the left; `nodes` are the captured ones.
     """
     names = drawn_as(ways)
     links: Counter[tuple[str, str]] = Counter()
@@ -139,8 +139,9 @@ def draw_endpoints(ways: list[Way], nodes: set[str]) -> tuple[Drawing, int]:
 
 
 def _sides(a: str, b: str, place: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Return where a line between two boxes ends: at the sides that face each other, so that it is clear at
-    which of a column's boxes it does."""
+    """Return the ends of a line between two boxes: at the facing sides, so that boxes of a column are
+    distinguishable.
+    """
     (x1, y1), (x2, y2) = place[a], place[b]
     turn = (x2 > x1) - (x2 < x1)
     return {a: (x1 + turn * half_width(a), y1), b: (x2 - turn * half_width(b), y2)}
@@ -152,7 +153,7 @@ def half_width(name: str) -> float:
 
 
 def natural(name: str) -> tuple[Any, ...]:
-    """Return the key by which r2 comes before r10."""
+    """Return a sort key with r2 before r10."""
     parts: list[str] = []
     for letter in name:
         if parts and parts[-1].isdigit() == letter.isdigit():
@@ -167,7 +168,7 @@ def _role(name: str, nodes: set[str]) -> str:
 
 
 def named_load(load: Rows, names: Mapping[str, str]) -> Rows:
-    """Return rows of captured.load with the ends as they are drawn."""
+    """Return the rows of captured.load with drawn names as ends."""
     return [
         row | {"sender": names[row["sender"]], "receiver": names[row["receiver"]]}
         for row in load

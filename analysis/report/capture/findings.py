@@ -1,4 +1,4 @@
-"""Findings of captures: what the numbers say, in sentences, whichever way they fall."""
+"""Findings of captures: conclusions from the numbers, in sentences, whichever way they fall."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from analysis.report.capture.contents import Contents
 
 MOST_RUNS = 4
-"""Captures whose figures are told one by one; of more, the least and the most."""
+"""Maximum number of captures listed one by one; beyond it, minimum and maximum."""
 
 T = TypeVar("T", float, int, tuple[float, float, int])
 
 UNEVEN = 1.5
-"""A pair is said to exchange the most if it exchanges so many times what a pair does on average."""
+"""A pair exchanges the most if it exceeds the average pair by this factor."""
 
 NACKS = {50: "Congestion", 100: "Duplicate", 150: "NoRoute", 0: "no reason"}
 """Reasons of Nacks as NDNLPv2 names them."""
 
 
 class Figures(NamedTuple):
-    """A run in a few numbers, as the page has them: Interests, retransmissions apart, each counted at one
-    interface; how many of these ended with Data, with a Nack, and with neither; the median time from such an
-    Interest to its answer, ns, None if there was none; the most PIT entries of all nodes together."""
+    """Headline numbers of a run: Interests without retransmissions, each counted at one interface; those
+    ended by Data, by a Nack, and unanswered; the median response time, ns, None without a response; and the
+    peak of PIT entries of all nodes together.
+    """
 
     run: str
     requests: int
@@ -69,7 +70,7 @@ def figures(given: "Contents") -> list[Figures]:
 
 
 def capture_findings(given: "Contents", ways: list[Way]) -> list[Finding]:
-    """Return what is worth saying of captures."""
+    """Return the findings."""
     sentences = [
         *_talkers(ways, given.layerings),
         *_payload(given),
@@ -87,7 +88,7 @@ def capture_findings(given: "Contents", ways: list[Way]) -> list[Finding]:
 
 
 def across(values: Mapping[str, T], given: "Contents", write: Callable[[T], str]) -> str:
-    """Write a figure of each capture: "3 in a and 4 in b", or the least and the most of many."""
+    """Format a figure per capture: "3 in a and 4 in b", or minimum and maximum of many."""
     ordered = {run: values[run] for run in given.layerings if run in values}
     if len(given.layerings) == 1:
         return write(next(iter(ordered.values())))
@@ -142,7 +143,7 @@ def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Finding]:
 def _payload(given: "Contents") -> Iterator[Finding]:
     shares = {}
     totals: Counter[str] = Counter()
-    # What a chunk of tinySSB holds is not told, so nor is how much of it applications sent.
+    # The payload of a tinySSB chunk is unknown, so its application share is, too.
     own = {layer_name(each.name, layer.key) for each in in_datagrams() for layer in each.layers}
     untold = {row["layering"] for row in given.overhead if row["layer"] in own and row["bytes"]}
     for row in given.overhead:

@@ -1,4 +1,4 @@
-"""Sequence charts of names: the packets with a name that were captured, as arrows between endpoints."""
+"""Sequence charts of names: the captured packets of a name, as arrows between endpoints."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -16,20 +16,20 @@ _ONCE = -1
 
 
 Ends = tuple[str, str, str]
-"""A run, and who sends to whom in it."""
+"""A run, and sender and receiver in it."""
 
 
 def names_data(
     frames: Rows, subjects: Rows, ways: Mapping[Ends, Way], late: Mapping[Ends, int], scene: Scene
 ) -> Spec | None:
-    """Return what the page draws the charts from; None if there is nothing.
+    """Return the data of the page's charts; None if there are none.
 
     `frames` has rows of captured_names.sequences in the order of time, `subjects` of its subjects; `ways`
-    tells who is behind (layering, src, dst), `late` by how much at least the receiver's clock is behind in
-    (layering, sender, receiver), ns. The result has `nodes`, `words`, `kinds`, `most` and for each run its
-    `subjects` (name, trouble, at and end: their packets' places) and `packets`, columns of equal length:
-    t sent, µs, and d its time under way, None if it was not captured where it went, -1 if it was seen at one
-    end only; a, b sender and receiver; k kind; w words; f frame and n node that captured it.
+    gives the endpoints of (layering, src, dst), `late` the minimum lag of the receiver's clock in (layering,
+    sender, receiver), ns. The result has `nodes`, `words`, `kinds`, `most` and for each run its `subjects`
+    (name, trouble, at and end: range of their packets) and `packets`, columns of equal length: t time sent,
+    µs, and d transit time, µs, None if not captured at its destination, -1 if seen at one end only; a, b
+    sender and receiver; k kind; w words; f frame and n node that captured it.
     """
     rows: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in frames:
@@ -62,7 +62,7 @@ def names_data(
 
 
 def _arrows(frames: Rows, ways: Mapping[Ends, Way], late: Mapping[Ends, int]) -> Rows:
-    """Return the arrows of one chart, in the order in which they were sent."""
+    """Return the arrows of one chart, in sending order."""
     links: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in frames:
         links[_ends(row)].append(row)
@@ -92,7 +92,7 @@ def _arrows(frames: Rows, ways: Mapping[Ends, Way], late: Mapping[Ends, int]) ->
 
 
 def _matched(rows: Rows, shift: int) -> list[tuple[dict[str, Any], int | None]]:
-    """Pair what left with what arrived, by a clock that is `shift` ahead of the receiver's."""
+    """Pair departures with arrivals, with the sender's clock `shift` ahead of the receiver's."""
     moved = [row | {"time": row["time"] + (shift if row["direction"] == "in" else 0)} for row in rows]
     moved.sort(key=lambda row: (row["time"], row["direction"] == "in", row["frame"]))
     times = [row["time"] for row in moved]
@@ -103,7 +103,7 @@ def _matched(rows: Rows, shift: int) -> list[tuple[dict[str, Any], int | None]]:
 
 
 def _ends(row: dict[str, Any]) -> tuple[str, str]:
-    """Return the two addresses of a frame as captured.sightings writes them."""
+    """Return the two addresses of a frame as captured.sightings formats them."""
     src, dst = row["src"] or "?", row["dst"] or "?"
     if src != dst:
         return src, dst

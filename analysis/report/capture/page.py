@@ -1,7 +1,7 @@
-"""The page of `feednet analyze`: captures of anybody's making, from the tables of all stages.
+"""The page of `feednet analyze`: third-party captures, from the tables of all stages.
 
-It shows small rows (analysis.report.capture.contents), so it stays small; its text is in
-static/capture.html. Every run given is a colour, as layerings are in the report of a run.
+It shows small rows (analysis.report.capture.contents), so it stays small; its text is in static/capture.html.
+Each run has a colour, as layerings have in the report of a run.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from analysis.report.page import page as rendered
 from analysis.report.words.numbers import duration, volume
 
 EPOCH_NS = 10**17
-"""Times before this one, of 1973, are counted from a run's start."""
+"""Earlier times (before 1973) are relative to a run's start."""
 
 
 def render(given: Contents) -> str:
@@ -79,7 +79,7 @@ def render(given: Contents) -> str:
 
 
 def _sections(given: Contents, prefixes: list[str]) -> tuple[dict[str, list[Figure | None]], int]:
-    """Return the figures, by section, and how many nodes those of state leave out."""
+    """Return the figures by section, and the number of nodes omitted from those of state."""
     of_state, hidden = _state(given)
     return {
         "traffic": [
@@ -158,7 +158,7 @@ def _latency(given: Contents) -> list[Figure | None]:
 
 
 def _sequences(given: Contents, ways: list[Way]) -> Spec | None:
-    """Return the packets of names in their order, as the page draws them."""
+    """Return the packets of names in order, as the page draws them."""
     late = {
         (row["layering"], row["sender"], row["receiver"]): -row["least_ns"]
         for row in given.hops
@@ -173,7 +173,7 @@ def _in_rows(rows: Rows) -> list[str]:
 
 
 def _renamed(item: Figure) -> Figure:
-    """Say "capture" where the report of a run says "layering"."""
+    """Replace "layering", the word of a run's report, by "capture"."""
     menus = tuple(menu._replace(label=menu.label.replace("layering", "capture")) for menu in item.menus)
     columns = [column.replace("layering", "capture") for column in item.spec["columns"]]
     text = item.text.replace("layering", "capture")
@@ -181,7 +181,7 @@ def _renamed(item: Figure) -> Figure:
 
 
 def _capture(given: Contents, run: str) -> dict[str, Any]:
-    """Say what a capture is: its time, its frames, and its nodes."""
+    """Return a description of a capture: its time, frames, and nodes."""
     span = given.runs[run]
     mine = [row for row in given.interfaces if row["layering"] == run]
     return {
@@ -197,14 +197,14 @@ def _capture(given: Contents, run: str) -> dict[str, Any]:
 
 
 def _utc(time_ns: int) -> str:
-    """Write a time of a capture; one that is not since 1970 has none."""
+    """Format a capture time; "" if before 1970."""
     if time_ns < EPOCH_NS:
         return ""
     return datetime.fromtimestamp(time_ns // 10**9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _most(rows: Rows, key: str, count: str) -> list[str]:
-    """Return the values of a column by how much they count in all, the most first."""
+    """Return the values of a column by their total, largest first."""
     totals: Counter[str] = Counter()
     for row in rows:
         totals[row[key]] += row[count]

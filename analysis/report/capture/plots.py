@@ -1,7 +1,6 @@
-"""The plots of the page of captures, besides those that the report of a run has too.
+"""Plots of the page of captures that the report of a run lacks.
 
-A capture's name stands where a run's report has a layering. Each function returns None where there is
-nothing to draw.
+A capture's name stands for a run's layering. Each function returns None if there is nothing to draw.
 """
 
 from collections import Counter, defaultdict
@@ -33,11 +32,11 @@ from analysis.report.figures.state import MOST_NODES, node_heat
 from analysis.report.figures.wire import kind_looks, layer_looks, share_bars, stacked_over_time
 
 _LAYER_NAMES = {"ip": "IP"}
-"""What layers are called in captures of any kind; a run of ours has IPv4 alone."""
+"""Layer names in third-party captures; a run of feednet has IPv4 alone."""
 
 ALL = "all"
 MOST_OF_TRAFFIC = 12
-"""Nodes whose traffic can be chosen one by one."""
+"""Maximum number of nodes in the menu of traffic."""
 
 _TROUBLES = {
     "retransmission": ("retransmissions", "--interest"),
@@ -50,7 +49,7 @@ _TROUBLES = {
 
 
 def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure:
-    """Return packets and bytes over time by kind, of all together, each once, or as a node captured them."""
+    """Return packets and bytes over time by kind, of all together, each once, or as captured at a node."""
     amounts: dict[tuple[str, str], dict[str, Counter[tuple[str, int]]]] = defaultdict(
         lambda: {"packets": Counter(), "bytes": Counter()}
     )
@@ -89,7 +88,7 @@ def traffic(load: Rows, by_node: Rows, nodes: Sequence[str], scene: Scene) -> Fi
 
 
 def traffic_heat(by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure | None:
-    """Return the map of what each node captured over time, None for a single node."""
+    """Return the heat map of captured traffic by node and time, None for a single node."""
     if len(nodes) < 2:
         return None
     sums: dict[tuple[str, str, int], Counter[str]] = defaultdict(Counter)
@@ -115,7 +114,7 @@ def traffic_heat(by_node: Rows, nodes: Sequence[str], scene: Scene) -> Figure | 
 
 
 def layers(overhead: Rows, scene: Scene) -> Figure | None:
-    """Return what the bytes on the wire were: bars stacked by layer, in percent."""
+    """Return the layers of wire bytes as stacked bars, in percent."""
     amounts = {(row["layering"], row["layer"]): row["bytes"] for row in overhead}
     if not any(amounts.values()):
         return None
@@ -135,9 +134,9 @@ def layers(overhead: Rows, scene: Scene) -> Figure | None:
 def cdf(
     name: str, title: str, text: str, rows: Rows, by: str, options: Sequence[str], what: str, scene: Scene
 ) -> Figure | None:
-    """Return the share of times within a time, of all and of each option of the column `by` on its own.
+    """Return the CDF of times, of all and of each option of the column `by`.
 
-    `rows` are captured.distribution by layering and that column. A single option is shown without a menu.
+    `rows` are captured.distribution by layering and that column. A single option has no menu.
     """
     if not rows:
         return None
@@ -194,7 +193,7 @@ def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure |
 
 
 def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure | None:
-    """Return the share of Interests that nothing answered, a bar for each prefix and capture."""
+    """Return the share of unanswered Interests, a bar for each prefix and capture."""
     shares_of: dict[tuple[str, str], float | None] = {
         (row["layering"], row["prefix"]): 100 * row["unanswered"] / row["requests"] for row in rows
     }
@@ -215,7 +214,7 @@ def unanswered_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> F
 
 
 def troubles(rows: Rows, scene: Scene) -> Figure | None:
-    """Return what went wrong over time, a run at a time: stacked areas by kind of event."""
+    """Return faults over time, one run at a time: stacked areas by kind of event."""
     amounts: dict[str, Counter[tuple[str, int]]] = defaultdict(Counter)
     for row in rows:
         if row["event"] in _TROUBLES:
@@ -244,7 +243,7 @@ def troubles(rows: Rows, scene: Scene) -> Figure | None:
 
 
 def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
-    """Return how far each node had a feed over time: a line for each node, in the colour of its capture."""
+    """Return the feed progress of each node over time, in the colour of its capture."""
     if not rows:
         return None
     steps: dict[tuple[str, str, str], Rows] = defaultdict(list)
@@ -285,7 +284,7 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
 
 
 def shortened(names: Sequence[str], most: int = 28) -> dict[str, str]:
-    """Return a label for each name, of about `most` letters: without its middle, and unlike any other."""
+    """Return a unique label of about `most` letters for each name, without its middle."""
     labels: dict[str, str] = {}
     taken: Counter[str] = Counter()
     for name in names:
@@ -296,7 +295,7 @@ def shortened(names: Sequence[str], most: int = 28) -> dict[str, str]:
 
 
 def quantile(rows: Rows, share: float) -> float | None:
-    """Return a quantile of captured.distribution, ns; None if there is nothing, or less than a tail takes."""
+    """Return a quantile of captured.distribution, ns; None without values, or with too few for a tail."""
     if share in TAILS.values() and not are_enough(sum(row["count"] for row in rows), share):
         return None
     found = quantiles_of(rows)

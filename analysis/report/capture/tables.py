@@ -1,4 +1,4 @@
-"""The tables of the page of captures, and what it says of the captures themselves."""
+"""Tables of the page of captures, and descriptions of the captures."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -16,11 +16,11 @@ MOST_ROWS = 24
 MOST_TALKS = 12
 
 MOST_REASONS = 12
-"""Problems of a capture's frames that are told one by one."""
+"""Maximum number of frame problems listed per capture."""
 
 
 def problems(given: Contents) -> Iterator[str]:
-    """Say what could not be read, what is not known, and what was inferred."""
+    """Return problems of reading, unknowns, and inferred facts."""
     several = len(given.layerings) > 1
     for run in given.layerings:
         of = f"{run}: " if several else ""
@@ -79,10 +79,10 @@ def problems(given: Contents) -> Iterator[str]:
 
 
 def clocks(given: Contents) -> Rows:
-    """Return for each pair of nodes, both ways: packets, least and median time, and what that says of clocks.
+    """Return for each pair of nodes, both ways: packets, minimum and median time, and the clock offset.
 
-    If the way there is as long as the way back, the clocks are apart by half the difference of the least
-    times (as NTP has it, RFC 5905 section 8).
+    With equal delays both ways, the offset is half the difference of the minimum times (NTP, RFC 5905 section
+    8).
     """
     least = {(row["layering"], row["sender"], row["receiver"]): row for row in given.hops}
     rows = []
@@ -107,7 +107,7 @@ def clocks(given: Contents) -> Rows:
 
 
 def talks(ways: list[Way], layerings: list[str]) -> Rows:
-    """Return layering, sender, receiver, packets, data, bytes of who sends the most."""
+    """Return layering, sender, receiver, packets, data, bytes of the largest senders."""
     sums: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for way in ways:
         of = sums[way.layering, way.sender, way.receiver]
@@ -120,7 +120,7 @@ def talks(ways: list[Way], layerings: list[str]) -> Rows:
 
 
 def states(given: Contents) -> Rows:
-    """Return for each run and node: PIT entries, mean and peak, how entries ended, and what was shared."""
+    """Return for each run and node: PIT entries (mean and peak), outcomes of entries, and aggregation."""
     ends: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in given.outcomes:
         of = ends[row["layering"], row["node"]]
@@ -153,7 +153,7 @@ def states(given: Contents) -> Rows:
 
 
 def prefix_rows(given: Contents, prefixes: Sequence[str]) -> Rows:
-    """Return the rows of the table of prefixes: those of captured.answers, and round-trip times in ms."""
+    """Return the rows of the table of prefixes: captured.answers, with round-trip times in ms."""
     times: dict[tuple[str, str], Rows] = defaultdict(list)
     for row in given.rtt_prefixes:
         times[row["layering"], row["prefix"]].append(row)

@@ -1,1 +1,1 @@
-"""The figures of the pages, as Plotly figures in plain data."""
+"""Figures of the pages, as plain-data Plotly figures."""

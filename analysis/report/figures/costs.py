@@ -1,4 +1,4 @@
-"""The plots of the study of costs: what was measured as points, formulas as lines, log-log."""
+"""Plots of the study of costs: measurements as points, formulas as lines, log-log."""
 
 from collections.abc import Mapping, Sequence
 from math import ceil, floor
@@ -17,7 +17,7 @@ from analysis.report.figures.plot import (
 )
 
 Row = Mapping[str, Any]
-_DECADES = 1.5  # above which ticks at 2 and 5 are too many
+_DECADES = 1.5  # decades above which ticks at 2 and 5 are too many
 
 
 def axis_figures(study: Mapping[str, Any], axis: str) -> list[Figure]:
@@ -65,7 +65,7 @@ def _measured(place: int, name: str, rows: Sequence[Row]) -> Spec:
         "y": [row["mean"] for row in rows],
         "error_y": {
             "type": "data",
-            # A logarithmic axis has no place for a bar that reaches down to 0.
+            # A logarithmic axis cannot draw a bar down to 0.
             "array": [min(row["error"], 0.95 * row["mean"]) for row in rows],
             "color": colour(place),
             "thickness": 1.2,
@@ -80,7 +80,7 @@ def _ticks(rows: Sequence[Row]) -> Spec:
 
 
 def _scale(data: Sequence[Spec]) -> Spec:
-    """Return a logarithmic axis; over some decades with a tick at each power of ten: the plots are small."""
+    """Return a logarithmic axis; beyond some decades with a tick at each power of ten, as plots are small."""
     scale = logarithmic([*data], "y")
     low, high = scale.get("range", (0, 0))
     if scale.get("type") == "log" and high - low > _DECADES:
@@ -90,7 +90,7 @@ def _scale(data: Sequence[Spec]) -> Spec:
 
 
 def ratio_figures(study: Mapping[str, Any]) -> list[Figure]:
-    """Return the plot of what EBT costs over the hub, by the size of the swarm."""
+    """Return the plot of EBT's cost relative to the hub, by swarm size."""
     ratios = [ratio for ratio in study["ratios"] if ratio["peers"] and ratio["measure"] == "paper bytes"]
     ratios = [ratio for ratio in ratios if ratio["phase"] != "rest"]
     if not ratios:
@@ -99,7 +99,7 @@ def ratio_figures(study: Mapping[str, Any]) -> list[Figure]:
     for place, phase in enumerate(dict.fromkeys(ratio["phase"] for ratio in ratios)):
         own = [{**ratio, "value": ratio["peers"]} for ratio in ratios if ratio["phase"] == phase]
         drawn = _measured(place, phase, own) | {"mode": "lines+markers", "line": {"color": colour(place)}}
-        del drawn["meta"]  # phases are no rungs, which the page shows and hides
+        del drawn["meta"]  # phases are not layerings, so the page's legend must not toggle them
         data.append(drawn)
     values = sorted({ratio["peers"] for ratio in ratios})
     top = max([study["factor"], *(ratio["mean"] + ratio["error"] for ratio in ratios)])

@@ -1,4 +1,4 @@
-"""The report's plots of time: end to end, hop by hop, after joining, and after a loss or a failure."""
+"""The report's delay plots: end to end, hop by hop, after joining, and after a loss or a failure."""
 
 from analysis.columns.values import ALL
 from analysis.files import Rows
@@ -17,11 +17,11 @@ from analysis.report.figures.plot import (
 from analysis.run.manifest import Manifest
 
 MOST_BY_NODE = 4
-"""Layerings whose subscribers are drawn side by side; of more, all subscribers together."""
+"""Maximum number of layerings with separate subscribers; beyond it, all subscribers together."""
 
 
 def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
-    """Return the share of deliveries within a time."""
+    """Return the CDF of delivery latency."""
     everyone = {row["layering"]: row for row in latency if row["node"] == ALL}
     return shares_within(
         "latency-cdf",
@@ -37,7 +37,7 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
 
 
 def hop_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
-    """Return the share of hops that an item took within a time, None if nothing crossed a link."""
+    """Return the CDF of hop delay, None if nothing crossed a link."""
     together = {row["layering"]: row for row in rows if row["sender"] == ALL}
     if not together:
         return None
@@ -55,7 +55,7 @@ def hop_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
 
 
 def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
-    """Return the share of subscriptions that had their first item within a time, None if there was none."""
+    """Return the CDF of the wait for the first item, None without one."""
     waits: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
     for row in rows:
         if row["wait_ns"] is not None:
@@ -72,9 +72,9 @@ def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
 
 
 def loss_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
-    """Return the share of lost items that were there again within a time, None if nothing was lost.
+    """Return the CDF of the recovery time of lost items, None without losses.
 
-    Only NDN's packets are followed over links; what TCP lost and sent again is among its bytes.
+    Only NDN's packets are followed over links; TCP's retransmissions are part of its bytes.
     """
     times: dict[str, list[float]] = {layering: [] for layering in manifest.over_ndn}
     for row in rows:
@@ -120,7 +120,7 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
 
 
 def recovery(rows: Rows, manifest: Manifest) -> Figure | None:
-    """Return the longest gap in delivery after each failure, of the subscriber that had the longest."""
+    """Return the longest delivery gap after each failure, over subscribers."""
     longest: dict[tuple[str, str], float | None] = {}
     names: dict[str, None] = {}
     for row in sorted(rows, key=lambda row: row["time"]):

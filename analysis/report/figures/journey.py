@@ -1,8 +1,8 @@
-"""An item's journey, for the sequence chart: every packet that has to do with an item, and why it was sent.
+"""An item's journey for the sequence chart: every packet that concerns an item, and its reason.
 
-The page draws any item's journey itself, so this puts what it needs into few bytes: columns of small numbers,
-times in whole microseconds. Why a packet was sent is told from the packets alone, from what went over the
-same link before; a forwarder's reasons are not in a capture.
+The page draws any item's journey itself, so the data are compact: columns of small numbers, times in whole
+microseconds. Reasons are inferred from earlier packets on the same link; a capture does not show a
+forwarder's own.
 """
 
 from collections import defaultdict
@@ -35,14 +35,14 @@ WHY = {
     "answer": ("data", "an answer"),
     "nack": ("nack", "cannot be answered"),
 }
-"""The reasons: each the kind of packet it is of, and what the chart says of it."""
+"""Reasons by key: the kind of packet, and the chart's explanation."""
 
 _TOPICS = {"metadata": "newest", "notify": "notify", "sync": "sync"}
 _NACKS = {50: "congestion", 100: "duplicate", 150: "no route"}
 
 
 class _Link:
-    """What has gone over a link, in one direction, for one feed."""
+    """Earlier traffic of one feed on a link, in one direction."""
 
     def __init__(self) -> None:
         self.asked: set[int] = set()
@@ -52,7 +52,7 @@ class _Link:
 
 
 class Packet(NamedTuple):
-    """A crossing, as far as its reason depends on it."""
+    """A link crossing: the fields that determine its reason."""
 
     sender: str
     receiver: str
@@ -65,7 +65,7 @@ class Packet(NamedTuple):
 
 
 def reasons(packets: Iterator[Packet]) -> Iterator[tuple[str, str | None]]:
-    """Yield (key of WHY, feed) for the packets of one layering in the order in which they were sent."""
+    """Yield (key of WHY, feed) for the packets of one layering in sending order."""
     links: defaultdict[tuple[str, str, str | None], _Link] = defaultdict(_Link)
     for packet in packets:
         feed, seq = packet.feed, packet.seq or 0
@@ -105,13 +105,13 @@ def _lli(packet: Packet, own: _Link, back: _Link) -> str:
 
 
 def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) -> Spec:
-    """Return what the page draws journeys from.
+    """Return the data of the page's journeys.
 
     `crossed` has rows of analysis.tables.link_transits.TRANSITS, in the order of `layering` and `sent`;
     `deliveries` layering, node, feed, seq, published, delivered (ns). The result has `reasons`, `nodes`,
-    `feeds` (name, publisher, items), `paths` (a feed's, to a subscriber: nodes from the publisher on), and
-    for each layering `packets` and `items`, columns of equal length; times in µs since the layering's start,
-    -1 for never, nodes and feeds by their places.
+    `feeds` (name, publisher, items), `paths` (nodes from the publisher to a subscriber), and for each
+    layering `packets` and `items`, columns of equal length; times in µs since the layering's start, -1 for
+    never; nodes and feeds as indices.
     """
     nodes = [node.name for node in manifest.topology.nodes]
     feeds = [feed.feed for feed in manifest.workload.feeds]
@@ -147,7 +147,7 @@ def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) ->
 
 
 def _paths(manifest: Manifest, places: Mapping[str, int], numbers: Mapping[str, int]) -> dict[str, list[int]]:
-    """Return for "<feed>/<subscriber>" the places of the nodes from the publisher to it."""
+    """Return for "<feed>/<subscriber>" the indices of the nodes from the publisher on."""
     before: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for hop in delivery_paths(manifest):
         if hop.feed in numbers:
@@ -164,8 +164,9 @@ def _paths(manifest: Manifest, places: Mapping[str, int], numbers: Mapping[str, 
 def _packets(
     rows: Rows, start: int, places: Mapping[str, int], numbers: Mapping[str, int]
 ) -> dict[str, list[Any]]:
-    """Return columns: t sent and d its time under way, µs; a, b sender and receiver; w why; f feed; s item; c
-    credit of an LLI, reason of a Nack; p, l tip and limit of FeedState."""
+    """Return columns: t sent and d transit time, µs; a, b sender and receiver; w reason; f feed; s item; c
+    credit of an LLI, reason of a Nack; p, l tip and limit of FeedState.
+    """
     keys = list(WHY)
     columns: dict[str, list[Any]] = {name: [] for name in "tdabwfscpl"}
     why = reasons(Packet(*(row[name] for name in Packet._fields)) for row in rows)
@@ -202,7 +203,7 @@ def _packets(
 def _items(
     rows: Rows, start: int, places: Mapping[str, int], numbers: Mapping[str, int]
 ) -> dict[str, list[int]]:
-    """Return columns: f feed, s item, n node, p published and d delivered there, µs."""
+    """Return columns: f feed, s item, n node, p publication and d delivery there, µs."""
     ordered = sorted(
         (
             numbers[row["feed"]],

@@ -1,4 +1,4 @@
-"""The plots of the ladder's models: a column of a table each, with its intervals, and the paper's figures."""
+"""Plots of the ladder's models: a column of a table each, with its intervals, and the paper's figures."""
 
 from collections.abc import Mapping
 from typing import Any

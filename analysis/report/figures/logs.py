@@ -9,7 +9,7 @@ _LABEL_PX = 13
 
 
 def journey(steps: Rows) -> Figure | None:
-    """Return a sequence chart: a line a node, time downward, a slanted line for each entry of a log."""
+    """Return a sequence chart: a line for each node, time downward, a slanted line for each log entry."""
     if not steps:
         return None
     nodes = list(dict.fromkeys(node for step in steps for node in (step["sender"], step["receiver"])))

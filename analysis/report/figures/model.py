@@ -1,4 +1,4 @@
-"""The plots of models: curves with bands of confidence."""
+"""Plots of models: curves with confidence bands."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,10 +16,10 @@ from analysis.report.figures.plot import (
 )
 
 _WIDE = 1000
-"""An axis over so much has ticks at powers of ten only."""
+"""A wider axis has ticks at powers of ten only."""
 
 Curve = Mapping[float, Estimate]
-"""x -> what was found there."""
+"""x -> estimate."""
 
 
 def curves(
@@ -33,14 +33,14 @@ def curves(
     logarithms: str = "",
     bounds: tuple[float, float] | None = None,
 ) -> Figure:
-    """Return a plot of curves, each in the colour of its place in `series`.
+    """Return a plot of curves, each in the colour of its position in `series`.
 
     Args:
         name, title, axes: of the figure, the latter with units.
-        menus: what is chosen.
+        menus: selectable options.
         find: takes an option of each menu and returns series -> curve.
-        logarithms: the axes that are logarithmic, such as "xy".
-        bounds: of the vertical axis; None as the curves need it.
+        logarithms: the logarithmic axes, such as "xy".
+        bounds: of the vertical axis; None for automatic.
     """
     place_of = places(series)
 

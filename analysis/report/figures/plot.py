@@ -1,8 +1,8 @@
-"""What every plot of the report is made of, as Plotly figures in plain data.
+"""Building blocks of all plots, as plain-data Plotly figures.
 
-A colour is the name of a CSS variable, such as "--layering-0": the page puts in its value, so that one
-layering has one colour in every plot, and another in dark mode. Traces carry the layering's place in
-`meta`, by which the page shows and hides them.
+A colour is the name of a CSS variable, such as "--layering-0": the page substitutes its value, so that a
+layering has one colour in every plot, and another in dark mode. Traces carry the layering's index in `meta`,
+by which the page shows and hides them.
 """
 
 from bisect import bisect_right
@@ -16,7 +16,7 @@ from analysis.report.words.numbers import pretty
 from analysis.run.manifest import ScenarioEvent
 
 COLOURS = 12
-"""Layerings that the page can tell apart by colour."""
+"""Number of distinguishable layering colours."""
 
 DASHES = (
     "solid",
@@ -32,7 +32,7 @@ DASHES = (
     "12px,4px,2px,4px,2px,4px",
     "1px,4px",
 )
-"""How each layering's lines are drawn, as nobody tells nine colours apart with certainty."""
+"""Line dashes of layerings, since many colours alone are indistinguishable."""
 
 _OWN_PLACES = (
     "poll",
@@ -63,51 +63,53 @@ _OWN_PLACES = (
     "link",
     "sync-log",
 )
-"""Layerings that have a place of their own, and so one colour and one dash on every page, in this order.
-From the thirteenth on, each has the colour of one that is hardly ever on the same page, and another dash."""
+"""Layerings with a fixed index, and so one colour and dash on every page.
+
+From the thirteenth on, colours repeat those of rarely combined layerings, with another dash.
+"""
 
 FENCES = {"lowerfence": 0.05, "q1": 0.25, "median": 0.5, "q3": 0.75, "upperfence": 0.95}
-"""The quantiles that box() shows."""
+"""The quantiles of box()."""
 
 MOST_NAMED_EVENTS = 12
-"""Events that are named in a plot over time; of more only the times are marked."""
+"""Maximum number of named events in a plot over time; beyond it only marks."""
 
 Spec = dict[str, Any]
 
 
 class Period(Protocol):
-    """When a layering ran, ns."""
+    """The period of a layering's run, ns."""
 
     @property
     def start_ns(self) -> int:
-        """When it began or ended."""
+        """Start of the run."""
 
     @property
     def end_ns(self) -> int:
-        """When it began or ended."""
+        """End of the run."""
 
 
 class Scene(Protocol):
-    """What figures need to know of a run: a manifest, or what is known of captures.
+    """Inputs of figures about a run: a manifest, or its equivalent for captures.
 
-    `layerings` are what is compared, in the order of their colours: for captures, their names.
+    `layerings` are the compared items in colour order: for captures, their names.
     """
 
     @property
     def layerings(self) -> list[str]:
-        """What is compared."""
+        """The compared layerings."""
 
     @property
     def runs(self) -> Mapping[str, Period]:
-        """When each ran."""
+        """Their periods."""
 
     @property
     def timeline(self) -> Sequence[ScenarioEvent]:
-        """What was done on the way."""
+        """The scenario's events."""
 
 
 class Menu(NamedTuple):
-    """A choice that a plot offers: its label, and the options, the first of which is shown at first."""
+    """A menu of a plot: its label, and its options, the default first."""
 
     label: str
     options: list[str]
@@ -116,9 +118,8 @@ class Menu(NamedTuple):
 class Figure(NamedTuple):
     """A plot.
 
-    `spec` holds its `data` and `layout`, the names of the CSV's `columns` with their units, and, if it has
-    menus, `variants`: for each choice of options, joined by "|", the data and layout to show instead. `text`
-    says what it shows, as its alternative text.
+    `spec` holds its `data` and `layout`, the CSV's `columns` with units, and, with menus, `variants`: data
+    and layout for each choice of options, joined by "|". `text` is its alternative text.
     """
 
     id: str
@@ -131,8 +132,7 @@ class Figure(NamedTuple):
 def figure(
     name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
 ) -> Figure:
-    """Return a plot without menus. `columns` names what the CSV gives of each trace: its name, and its
-    values."""
+    """Return a plot without menus. `columns` names the CSV's columns: trace name, and values."""
     return Figure(name, title, text, {"data": data, "layout": layout, "columns": list(columns)})
 
 
@@ -144,7 +144,7 @@ def with_menus(
     draw: Callable[..., tuple[list[Spec], Spec]],
     columns: Sequence[str],
 ) -> Figure:
-    """Return a plot that shows what draw(option, ...) returns as data and layout for the options chosen."""
+    """Return a plot with menus; draw(option, ...) returns data and layout for the chosen options."""
     variants = {}
     for chosen in product(*(menu.options for menu in menus)):
         data, layout = draw(*chosen)
@@ -155,10 +155,10 @@ def with_menus(
 
 
 def places(layerings: Sequence[str]) -> dict[str, int]:
-    """Return the place of each layering of a page, by which it has its colour and its dash.
+    """Return the index of each layering of a page, which determines its colour and dash.
 
-    Those that are known have their own, whatever else is on the page; others, such as the names of captures,
-    take what is free, in order.
+    Known layerings have fixed indices on every page; others, such as names of captures, fill the free ones in
+    order.
     """
     own = {name: place for place, name in enumerate(_OWN_PLACES)}
     taken = {own[name] for name in layerings if name in own}
@@ -167,19 +167,19 @@ def places(layerings: Sequence[str]) -> dict[str, int]:
 
 
 def colour(place: int) -> str:
-    """Return the colour of the layering in a place (places())."""
+    """Return the colour of a layering's index (places())."""
     return f"--layering-{place % COLOURS}"
 
 
 def dash(place: int) -> str:
-    """Return the dash of the layering in a place; those of one colour have different ones."""
+    """Return the dash of a layering's index; layerings of one colour differ in dash."""
     return DASHES[(place + place // COLOURS) % COLOURS]
 
 
 def line(
     place: int, name: str, x: Sequence[float], y: Sequence[float], shape: str = "linear", width: float = 1.8
 ) -> Spec:
-    """Return the trace of the layering in a place, in its colour and dash."""
+    """Return a layering's line, in its colour and dash."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -194,7 +194,7 @@ def line(
 def band(
     place: int, name: str, x: Sequence[float | str], lows: Sequence[float], highs: Sequence[float]
 ) -> Spec:
-    """Return the trace of an interval around a line of the layering in a place."""
+    """Return the interval band around a layering's line."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -210,8 +210,7 @@ def band(
 
 
 def box(place: int, name: str, quantiles: Mapping[str, Sequence[float]], labels: str = "y") -> Spec:
-    """Return the boxes of the layering in a place, of a quantile function each: quartiles, and whiskers from
-    5 to 95 %."""
+    """Return a layering's boxes, each of a quantile function: quartiles, and whiskers from 5 to 95 %."""
     return {
         "type": "box",
         "orientation": "h" if labels == "y" else "v",
@@ -258,8 +257,7 @@ def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> 
 
 
 def quantile_function(values: Sequence[float], points: int = 200) -> list[float]:
-    """Return the quantiles of some values at `points` + 1 even steps from 0 to 1, interpolated between
-    ranks."""
+    """Return the quantiles at `points` + 1 even steps from 0 to 1, interpolated between ranks."""
     ordered = sorted(values)
     if not ordered:
         return []
@@ -273,10 +271,9 @@ def quantile_function(values: Sequence[float], points: int = 200) -> list[float]
 
 
 def quantiles_of(buckets: Rows, points: int = 200) -> list[float]:
-    """Return the same of rows of analysis.metrics.captures.aggregates.distribution, taken together, in ms for
-    ns.
+    """Return the quantiles of merged rows of analysis.metrics.captures.aggregates.distribution, ns to ms.
 
-    Within a bucket, which is 1 % wide, values count as evenly spaced.
+    Values are assumed evenly spaced within a bucket, which is 1 % wide.
     """
     merged: dict[int, Spec] = {}
     for row in buckets:
@@ -313,8 +310,7 @@ def grouped_bars(
     labels: dict[str, str] | None = None,
     axis: str = "",
 ) -> Figure:
-    """Return bars, one for each group and layering; `values` by (layering, group), `labels` a group's
-    name."""
+    """Return bars for each group and layering; `values` by (layering, group), `labels` group names."""
     named = labels or {}
     data: list[Spec] = [
         {
@@ -336,7 +332,7 @@ def grouped_bars(
     layout = {
         "barmode": "group",
         "bargap": 0.25,
-        # The text beside the longest bar needs room, too.
+        # Room for the text beside the longest bar.
         "xaxis": {"title": {"text": axis or unit}, "range": [0, 1.25 * longest or 1]},
         "yaxis": {"autorange": "reversed", "automargin": True, "type": "category"},
         "height": 110 + len(groups) * (20 + 18 * len(data)),
@@ -345,7 +341,7 @@ def grouped_bars(
 
 
 def marks(scene: Scene, told: bool = True) -> Spec:
-    """Return the layout that marks the scenario's events in a plot over time, with their names if `told`."""
+    """Return a layout that marks the scenario's events over time, with names if `told`."""
     times: dict[float, list[str]] = {}
     for happening in scene.timeline:
         times.setdefault(round(happening.time_ns / 1e9, 6), []).append(happening.words)
@@ -374,14 +370,14 @@ def marks(scene: Scene, told: bool = True) -> Spec:
 
 
 def run_seconds(scene: Scene) -> float:
-    """Return how long the longest layering ran, s."""
+    """Return the duration of the longest layering, s."""
     return max((run.end_ns - run.start_ns for run in scene.runs.values()), default=0) / 1e9
 
 
 def logarithmic(data: list[Spec], *keys: str) -> Spec:
-    """Return a logarithmic axis for these members of the traces, with ticks that read well.
+    """Return a logarithmic axis with readable ticks for these members of the traces.
 
-    Values that are close together have a plain axis, as hardly a tick would fall between them.
+    A narrow range gets a linear axis, as it would contain hardly any tick.
     """
     values = [value for trace in data for key in keys for value in trace[key] if value > 0]
     if not values:
@@ -392,6 +388,6 @@ def logarithmic(data: list[Spec], *keys: str) -> Spec:
     steps = (1, 2, 5) if high > 30 * low else (1, 1.5, 2, 3, 4, 5, 7)
     decades = range(floor(log10(low)), ceil(log10(high)) + 1)
     ticks = [float(f"{step}e{decade}") for decade in decades for step in steps]
-    # Nothing can stand at 0 on such an axis, so a range is given rather than found.
+    # A logarithmic axis cannot show 0, so the range is explicit.
     bounds = [log10(low) - 0.03, log10(high) + 0.03]
     return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks], "range": bounds}

@@ -1,5 +1,6 @@
-"""The report's plots of replication between peers: what it costs a peer, how messages spread, and what being
-popular costs an author."""
+"""The report's plots of replication between peers: cost per peer, spreading of messages, and the cost of
+popularity.
+"""
 
 from collections import Counter, defaultdict
 from itertools import accumulate
@@ -23,12 +24,12 @@ from analysis.report.figures.wire import layer_looks, stacked_bars
 from analysis.run.manifest import Manifest
 
 _PEERS = ["median peer", "busiest peer", "author of most"]
-_FEW = 3  # numbers of followers, below which there is no trend to be seen
+_FEW = 3  # minimum numbers of followers for a trend
 _SHADES = {MESSAGES: "--payload", REPEATED: "--retransmitted", REST: "--tcp"}
 
 
 def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
-    """Return what one peer sends and receives, stacked by cause: the median, the busiest, or an author."""
+    """Return a peer's bytes sent and received, stacked by cause: the median, the busiest, or an author."""
     bytes_of: defaultdict[str, Counter[str]] = defaultdict(Counter)
     by_cause: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
@@ -71,8 +72,7 @@ def causes(rows: Rows, authors: Rows, manifest: Manifest) -> Figure:
 
 
 def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
-    """Return the share of followers that have a message, over time, over rounds of calls, and over peers that
-    it crossed."""
+    """Return the share of followers with a message, over time, rounds of calls, or peers crossed."""
     layerings = list(dict.fromkeys(row["layering"] for row in reached))
     place_of = places(manifest.layerings)
     everyone = {row["layering"]: row for row in latency if row["node"] == ALL}
@@ -132,9 +132,9 @@ def spread(latency: Rows, reached: Rows, manifest: Manifest) -> Figure:
 
 
 def popularity(authors: Rows, manifest: Manifest) -> Figure | None:
-    """Return what each author sent for each of its messages, over its followers.
+    """Return each author's bytes sent per message, over its followers.
 
-    None if there are fewer than three numbers of followers: no trend is to be seen.
+    None for fewer than three distinct numbers of followers: no trend would show.
     """
     if len({row["followers"] for row in authors if row["published"]}) < _FEW:
         return None
@@ -175,7 +175,7 @@ def popularity(authors: Rows, manifest: Manifest) -> Figure | None:
 
 
 def _stack(manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Return the key, title and colour of each cause of all protocols that carry the layerings."""
+    """Return key, title and colour of each cause of all protocols in use."""
     looks = layer_looks()
     found: dict[str, tuple[str, str, str]] = {}
     for name in dict.fromkeys(manifest.protocol(layering) for layering in manifest.layerings):

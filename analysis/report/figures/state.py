@@ -1,5 +1,6 @@
-"""The report's plots of state: over time and by node; of PITs, against what is in flight, and what entries
-came to."""
+"""The report's plots of state: over time and by node; of PITs, against items in flight, and outcomes of
+entries.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +23,7 @@ from analysis.report.figures.plot import (
 from analysis.report.figures.wire import share_bars
 
 MOST_NODES = 24
-"""Nodes that can be chosen one by one; of a larger network those with the highest means."""
+"""Maximum number of nodes in the menu: those with the highest means."""
 
 WHOLE = "whole network"
 
@@ -45,8 +46,9 @@ def over_time(
     what: Sequence[str] = HELD,
     word: str = "PIT",
 ) -> tuple[Figure, int]:
-    """Return the plot of the state (`word`: "State", or "PIT" if it is no other) of the network or a node,
-    and how many nodes it leaves out."""
+    """Return the plot of state (`word`: "State", or "PIT" if all is PIT state) of the network or a node, and
+    the number of omitted nodes.
+    """
     means: dict[str, float] = {}
     for row in summary:
         means[row["node"]] = max(row["mean_entries"], means.get(row["node"], 0.0))
@@ -87,10 +89,10 @@ def over_time(
 
 
 def heat(rows: Rows, summary: Rows, nodes: Sequence[str], scene: Scene, word: str = "PIT") -> Figure:
-    """Return the map of state by node and time, one layering at a time on one scale.
+    """Return the heat map of state by node and time, one layering at a time on one scale.
 
-    `rows` is the heat of analysis.pit.windows.levels.scan; `word` as in over_time(). A node of
-    `summary` had no entry where it has no row.
+    `rows` is the heat of analysis.pit.windows.levels.scan; `word` as in over_time(). A node of `summary`
+    without a row had no entry.
     """
     there = {(row["layering"], row["node"], row["slice"]) for row in rows}
     nothing: Rows = [
@@ -121,7 +123,7 @@ def node_heat(
     measures: Menu,
     column: str,
 ) -> Figure:
-    """Return a map of some measures by node and slice of time, one layering at a time on one scale."""
+    """Return a heat map of measures by node and time slice, one layering at a time on one scale."""
     slices = 1 + max((row["slice"] for row in rows), default=0)
     values = {(row["layering"], row["node"], row["slice"]): row for row in rows}
 
@@ -158,7 +160,7 @@ def node_heat(
 
 
 def in_flight(rows: Rows, scene: Scene) -> Figure:
-    """Return the network's PIT entries against the items that are under way."""
+    """Return the network's PIT entries against the items in flight."""
     data = []
     for layering, place in places(scene.layerings).items():
         points = [(row["items"], round(row["entries"], 2)) for row in rows if row["layering"] == layering]
@@ -186,7 +188,7 @@ def in_flight(rows: Rows, scene: Scene) -> Figure:
 
 
 def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
-    """Return the share of PIT entries that have ended within a time."""
+    """Return the CDF of PIT entry lifetimes."""
     together = {row["layering"]: row for row in lives if row["node"] == ALL}
     curves: list[tuple[str, int, list[float]]] = []
     for layering in scene.layerings:
@@ -203,7 +205,7 @@ def lifetime_cdf(lives: Rows, scene: Scene) -> Figure:
 
 
 def outcomes(amounts: Mapping[tuple[str, str], int], scene: Scene) -> Figure | None:
-    """Return what ended the PIT entries, in shares, of entries by layering and outcome."""
+    """Return the shares of outcomes of PIT entries, by layering and outcome."""
     if not amounts:
         return None
     return share_bars(

@@ -1,7 +1,7 @@
-"""The plots of a study: each metric with all layerings, and each layering by itself.
+"""Plots of a study: each metric with all layerings, and each layering by itself.
 
-What is about numbers is drawn as lines with bands of confidence; what is about words as marks with bars, a
-row for each, since nothing lies between two words.
+Numeric subjects are drawn as lines with confidence bands; verbal ones as marks with bars, a row each, since
+nothing lies between two words.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,13 +26,13 @@ from analysis.report.words.numbers import pretty
 from analysis.report.words.study import estimate_text
 
 MOST_BANDS = 3
-"""Layerings whose bands can be told apart in one plot; of more, each has a plot of its own."""
+"""Maximum number of layerings with bands in one plot; beyond it, each has a plot of its own."""
 
 WIDE = 30
-"""An axis whose values differ by this factor is logarithmic."""
+"""An axis with values that differ by this factor is logarithmic."""
 
 _CLOSEST = 0.08
-"""Ticks closer to each other than this share of an axis would run into each other."""
+"""Minimum distance of ticks, as a share of the axis."""
 
 _ROW_PX = 14
 _AROUND_ROWS_PX = 84
@@ -41,14 +41,14 @@ Known = list[tuple[float | str, Estimate]]
 
 
 class Scale(NamedTuple):
-    """An axis for the values of a metric, and if it is logarithmic, where it begins: all else is cut off."""
+    """An axis for a metric's values; if logarithmic, with a lower cut-off."""
 
     axis: Spec
     floor: float | None = None
 
 
 def overview(study: Study, metric: Metric) -> Figure:
-    """Return a metric of all layerings, of one group of points at a time."""
+    """Return a metric of all layerings, one group of points at a time."""
     has_bands = len(study.layerings) <= MOST_BANDS or not study.is_numeric
     scale = _scale(study, metric, has_bands)
 
@@ -68,8 +68,9 @@ def overview(study: Study, metric: Metric) -> Figure:
 
 
 def panels(study: Study, metrics: Sequence[Metric]) -> dict[str, Figure]:
-    """Return a plot for each layering, with all groups of points, a metric at a time; none where the overview
-    shows as much."""
+    """Return a plot for each layering, with all groups of points, a metric at a time; none if redundant with
+    the overview.
+    """
     if not study.key or (len(study.layerings) <= MOST_BANDS and len(study.groups) == 1):
         return {}
     return {layering: _panel(study, metrics, layering) for layering in study.layerings}
@@ -106,7 +107,7 @@ def _panel(study: Study, metrics: Sequence[Metric], layering: str) -> Figure:
 
 
 def stroke(number: int) -> int:
-    """Return the place among DASHES of the lines of a group of points."""
+    """Return the index in DASHES for a group of points."""
     return number + 1 if number else 0  # the first two are both solid
 
 
@@ -120,7 +121,7 @@ def _columns(study: Study, mean: str) -> tuple[str, ...]:
 
 
 def _faint(known: Known, layering: str, place: int) -> Spec:
-    """Return the line of a layering that another one is seen against."""
+    """Return a layering's line as a faint reference."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -144,7 +145,7 @@ def _traces(
     number: int = 0,
     has_bands: bool = True,
 ) -> Iterator[Spec]:
-    """Yield what shows a layering in one group, which is that of this number in the plot."""
+    """Yield the traces of a layering in group `number` of the plot."""
     if not known:
         return
     means = [round(value.mean, 6) for _, value in known]
@@ -200,7 +201,7 @@ def _bars(scale: Scale, known: Known, shade: str) -> Spec:
 
 
 def _layout(study: Study, metric: Metric, scale: Scale, beside: int) -> Spec:
-    """Return the layout of a plot; `beside` marks share a row if it is about words."""
+    """Return the layout of a plot; `beside` marks share a row of a verbal subject."""
     scale_note = " (logarithmic)" if scale.floor else ""
     values = {"title": {"text": f"{metric.unit}{scale_note}"}, **scale.axis}
     if study.is_numeric:
@@ -219,7 +220,7 @@ def _layout(study: Study, metric: Metric, scale: Scale, beside: int) -> Spec:
 
 
 def _numbers(study: Study) -> Spec:
-    """Return the axis of the numbers that a study is about, with a tick at each that there is room for."""
+    """Return the axis of a numeric subject, with as many ticks as fit."""
     xs = [float(x) for x in study.xs]
     is_wide = xs[0] > 0 and xs[-1] >= WIDE * xs[0]
     at = [log10(x) for x in xs] if is_wide else xs
@@ -236,8 +237,9 @@ def _numbers(study: Study) -> Spec:
 
 
 def _scale(study: Study, metric: Metric, has_bands: bool) -> Scale:
-    """Return the axis for all values of a metric, the same for all layerings: logarithmic if they are far
-    apart, else from 0, as an interval may reach below what the metric can be."""
+    """Return the axis of a metric, common to all layerings: logarithmic for a wide range, else from 0, as
+    intervals may extend below possible values.
+    """
     values = [value for (key, _, _), value in study.values.items() if key == metric.key]
     means = [value.mean for value in values]
     top = max((value.high for value in values if value.high is not None and has_bands), default=max(means))

@@ -1,4 +1,4 @@
-"""The report's plots of tinySSB: what is sent, by cause, and what is stored, over time."""
+"""The report's plots of tinySSB: bytes sent by cause, and stored over time."""
 
 from collections import Counter, defaultdict
 
@@ -14,7 +14,7 @@ _STORES = {"the node that stores most": "most", "mean of all nodes": "mean"}
 
 
 def causes(rows: Rows, manifest: Manifest) -> Figure:
-    """Return what nodes send, stacked by what packets are; `rows` are analysis.metrics.run.tiny.SENT."""
+    """Return the bytes sent, stacked by kind of packet; `rows` are analysis.metrics.run.tiny.SENT."""
     over = manifest.model_copy(
         update={"layerings": [x for x in manifest.layerings if any(row["layering"] == x for row in rows)]}
     )
@@ -54,7 +54,7 @@ def causes(rows: Rows, manifest: Manifest) -> Figure:
 
 
 def storage(rows: Rows, manifest: Manifest) -> Figure:
-    """Return what is stored, over time; `rows` are analysis.metrics.run.tiny.STORED."""
+    """Return stored bytes over time; `rows` are analysis.metrics.run.tiny.STORED."""
     place_of = places(manifest.layerings)
 
     def draw(which: str) -> tuple[list[Spec], Spec]:

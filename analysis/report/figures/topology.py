@@ -14,7 +14,7 @@ ROW = 46
 MARGIN_X = 46
 MARGIN_Y = 24
 LANE = 5
-"""How far a direction of a link is drawn from the line between its ends."""
+"""Offset of a link direction from the line between its ends."""
 MEASURES = ("bytes", "packets", "lost")
 
 
@@ -28,7 +28,7 @@ class PlacedNode(NamedTuple):
 
 
 class PlacedLink(NamedTuple):
-    """One direction of a link as a line, beside that of the other; `text` says what was done to the link."""
+    """One direction of a link as a line, parallel to the other; `text` describes changes to the link."""
 
     sender: str
     receiver: str
@@ -40,7 +40,7 @@ class PlacedLink(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A drawing of `width` by `height` pixels; `links_text` if all links are alike, else empty."""
+    """A drawing of `width` by `height` pixels; `links_text` if all links are equal, else empty."""
 
     width: float
     height: float
@@ -78,9 +78,9 @@ def lay_out(
     row_height: float = ROW,
     margin: float = MARGIN_X,
 ) -> dict[str, tuple[float, float]]:
-    """Return where each node is drawn: beside the middle of its children in the tree of shortest paths.
+    """Return the position of each node: beside the middle of its children in the shortest-path tree.
 
-    Those of `first` are at the left; the order of all else is that of `names` and `links`.
+    Nodes of `first` are at the left; all other order follows `names` and `links`.
     """
     neighbours: dict[str, list[str]] = {name: [] for name in names}
     for a, b in links:
@@ -104,7 +104,7 @@ def lay_out(
                     queue.append(peer)
     row: dict[str, float] = {}
     rows = 0
-    # Children come before their parents in reverse order of discovery along each branch.
+    # In reverse order of discovery, children precede their parents.
     stack = [(root, False) for root in reversed(roots)]
     while stack:
         name, is_done = stack.pop()
@@ -121,7 +121,7 @@ def lay_out(
 
 
 def size_of(place: Mapping[str, tuple[float, float]], margin: float = MARGIN_X) -> tuple[float, float]:
-    """Return the width and the height of a drawing with nodes at these places."""
+    """Return width and height of a drawing with these node positions."""
     right, low = (max((at[axis] for at in place.values()), default=0) for axis in (0, 1))
     return right + margin, low + MARGIN_Y
 
@@ -136,13 +136,13 @@ def lane(sender: str, receiver: str, place: Mapping[str, tuple[float, float]], t
 
 
 def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequence[Link] = ()) -> Spec:
-    """Return what the map shows of each of the drawing's links, in their order, for the page's own script.
+    """Return the map's data for each link of the drawing, in order.
 
-    `load` is analysis.tables.link_transits.link_load, without `lost` where that is not known, `hops`
-    analysis.tables.link_transits.hop_delays, and `links` are those whose rates are known. The result has
-    `slices` and `seconds` that one lasts; `links`, each with its ends, text, and `ns_per_byte`; and for each
-    layering: bytes, packets and lost, each a list a link with a number a slice, `kinds`, a link's packets by
-    kind, and `hop_ms`, a link's median delay.
+    `load` is analysis.tables.link_transits.link_load, without `lost` where unknown; `hops` is
+    analysis.tables.link_transits.hop_delays; `links` have known rates. The result has `slices` and the
+    `seconds` of each; `links` with their ends, text, and `ns_per_byte`; and for each layering: bytes, packets
+    and lost, a list per link with a number per slice, `kinds`, a link's packets by kind, and `hop_ms`, a
+    link's median delay.
     """
     places = {(lane.sender, lane.receiver): k for k, lane in enumerate(drawing.links)}
     rates = {ends: link.ns_per_byte for link in links for ends in ((link.a, link.b), (link.b, link.a))}

@@ -1,4 +1,4 @@
-"""The report's plots of what crosses the wire: over time, per delivered item, and where a link is shared."""
+"""The report's plots of wire traffic: over time, per delivered item, and at a shared link."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ KINDS = {
     "other": ("other", "--other"),
     "malformed": ("malformed", "--malformed"),
 }
-"""What each kind of packet is called, and its colour."""
+"""Name and colour of each kind of packet."""
 
 _LAYER_LOOKS = {
     "ethernet": ("Ethernet", "--ethernet"),
@@ -54,11 +54,11 @@ _LAYER_LOOKS = {
     "other": ("of no known protocol: all layers", "--other"),
 }
 _OWN_SHADES = 15
-"""Colours for layers that protocols declare: --own-0 and so on."""
+"""Colours for protocols' own layers: --own-0 and so on."""
 
 
 def layer_looks() -> dict[str, tuple[str, str]]:
-    """Return what each layer of analysis.tables.overhead is called, and its colour, from the wire up."""
+    """Return name and colour of each layer of analysis.tables.overhead, from the wire up."""
     own: dict[str, tuple[str, str]] = {}
     for protocol in (*framed(), *in_datagrams()):
         for layer in protocol.layers:
@@ -68,7 +68,7 @@ def layer_looks() -> dict[str, tuple[str, str]]:
 
 
 def kind_looks() -> dict[str, tuple[str, str]]:
-    """Return what each kind of packet is called, and its colour: NDN's, and those of datagrams."""
+    """Return name and colour of each kind of packet: NDN's, and those of datagrams."""
     looks = layer_looks()
     return KINDS | {
         layer.key: looks[layer_name(protocol.name, layer.key)]
@@ -121,9 +121,9 @@ def packets_over_time(load: Rows, manifest: Manifest) -> Figure:
 def stacked_over_time(
     amounts: Mapping[tuple[str, int], float], kinds: Mapping[str, tuple[str, str]], run: Period, slices: int
 ) -> list[Spec]:
-    """Return areas, one upon the other: amounts by kind and slice of a run, a second.
+    """Return stacked areas: rates (per second) by kind and time slice of a run.
 
-    `kinds` gives each kind's title and colour, from the bottom up; those without any are left out.
+    `kinds` gives each kind's title and colour, from the bottom up; empty kinds are omitted.
     """
     width = (run.end_ns - run.start_ns) / 1e9 / slices
     data = []
@@ -149,7 +149,7 @@ def stacked_over_time(
 def wire_bytes(
     overhead: Rows, carried: dict[str, float], bound: dict[str, float | None], manifest: Manifest
 ) -> Figure:
-    """Return the bytes on the wire per delivered item, stacked by layer, and the bound on them."""
+    """Return the bytes on the wire per delivered item, stacked by layer, and their lower bound."""
     amounts = Counter({(row["layering"], row["layer"]): row["bytes"] for row in overhead})
     stack = [(layer, *looks) for layer, looks in layer_looks().items()]
     data, layout = stacked_bars(amounts, stack, carried, manifest, "bytes", "bytes per delivered item")
@@ -200,9 +200,9 @@ def wire_frames(traffic: Rows, carried: dict[str, float], manifest: Manifest) ->
 
 
 def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: Manifest) -> Figure | None:
-    """Return the control messages sent over links per delivered item, stacked by kind, of all protocols.
+    """Return the control messages over links per delivered item, stacked by kind, of all protocols.
 
-    A kind that is a layer of its protocol, too, has the colour of the layer.
+    A kind that is also a layer of its protocol has the layer's colour.
     """
     names: dict[str, str] = {}
     of_layers = layer_looks()
@@ -258,7 +258,7 @@ def interests(comparison: Rows, manifest: Manifest) -> Figure:
 
 
 def throughput(rows: Rows, manifest: Manifest) -> Figure:
-    """Return what each flow got of the bottleneck."""
+    """Return each flow's throughput at the bottleneck."""
     several = len({row["feed"] for row in rows}) > 1
     sources = {feed.feed: feed.publisher for feed in manifest.workload.feeds}
     sources |= {cross.feed: f"{cross.sender}, cross traffic" for cross in manifest.workload.cross_traffic}
@@ -280,7 +280,7 @@ def throughput(rows: Rows, manifest: Manifest) -> Figure:
 
 
 def queue(rows: Rows, manifest: Manifest) -> Figure:
-    """Return the bytes that wait at the busiest link, over time."""
+    """Return the queue of the busiest link over time, bytes."""
     data = []
     for layering, place in places(manifest.layerings).items():
         start = manifest.runs[layering].start_ns
@@ -317,9 +317,9 @@ def share_bars(
     unit: str,
     axis: str,
 ) -> Figure:
-    """Return stacked_bars of what each layering's amounts are of their sum, in percent.
+    """Return stacked_bars of each layering's amounts as percentages of their sum.
 
-    `part` is what the parts are called in the CSV, where `axis` names the shares.
+    `part` names the parts in the CSV, `axis` the shares.
     """
     totals: defaultdict[str, float] = defaultdict(float)
     for (layering, _), amount in amounts.items():
@@ -333,7 +333,7 @@ def share_bars(
 def bars_of_layerings(
     name: str, title: str, text: str, data: list[Spec], layout: Spec, columns: Sequence[str]
 ) -> Figure:
-    """Return a plot of stacked_bars(): the page leaves the bars of hidden layerings out."""
+    """Return a plot of stacked_bars(): the page omits the bars of hidden layerings."""
     drawn = figure(name, title, text, data, layout, columns)
     return drawn._replace(spec=drawn.spec | {"by": "y"})
 
@@ -346,7 +346,7 @@ def stacked_bars(
     unit: str,
     axis: str,
 ) -> tuple[list[Spec], Spec]:
-    """Return a bar for each layering that has a divisor: its amounts, divided, one beside the other.
+    """Return a bar for each layering with a divisor: its divided amounts, stacked.
 
     `amounts` are by layering and part, `stack` has each part's key, title and colour.
     """

@@ -1,1 +1,1 @@
-"""What a paper takes from a page: figures at column width as PDF, PNG and SVG, tables as LaTeX and CSV."""
+"""Exports for papers: figures at column width as PDF, PNG and SVG, tables as LaTeX and CSV."""

@@ -1,4 +1,4 @@
-"""All figures and tables of a page, in a directory that a paper includes."""
+"""Export of all figures and tables of a page to a directory, for inclusion in a paper."""
 
 import csv
 import json
@@ -43,8 +43,8 @@ def bundle(
 ) -> list[str]:
     """Write figures and tables of a page into a new directory; return the names of the figures.
 
-    `width` is one of analysis.report.paper.drawing.WIDTHS; with `every`, each choice of a figure's menus is a
-    figure. The directory appears when it is complete. Raises AnalysisError, and OSError.
+    `width` is one of analysis.report.paper.drawing.WIDTHS; `every` exports each choice of a figure's menus.
+    The directory appears when it is complete. Raises AnalysisError, and OSError.
     """
     source = read(page)
     wanted = [(_file(name, chosen), name, shown) for name, chosen, shown in _figures(source, every)]
@@ -75,7 +75,7 @@ def _figures(source: Source, every: bool) -> Iterator[tuple[str, str, Mapping[st
 
 
 def _file(name: str, chosen: str) -> str:
-    """Return the name of a figure's files: its id, and the options that are chosen."""
+    """Return a figure's file name: its id, and the chosen options."""
     return re.sub(r"[^a-z0-9]+", "-", f"{name} {chosen}".lower()).strip("-")
 
 
@@ -95,7 +95,7 @@ def _included(file: str, title: str, shows: str, width: str) -> str:
 
 
 def _numbers(spec: Mapping[str, Any], shown: Mapping[str, Any]) -> str:
-    """Return what a figure shows as CSV, under the columns that the page names."""
+    """Return a figure's data as CSV, under the page's column names."""
     menus = next(iter(spec["variants"])).count("|") + 1 if spec.get("variants") else 0
     written = StringIO()
     writer = csv.writer(written, lineterminator="\n")

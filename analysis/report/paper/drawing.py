@@ -1,9 +1,9 @@
-"""Figures as a paper prints them: the plain data of analysis.report.figures.plot, drawn by matplotlib.
+"""Figures for print: the plain data of analysis.report.figures.plot, drawn by matplotlib.
 
-Plotly draws the pages, but writes PDF only by a browser. What it is told is little: lines, bars, boxes, heat
-maps and markers. Here the same data become figures as wide as a column, in type that can be read there. Fonts
-are embedded as TrueType, as publishers want them. Colours are those of the light page; lines also differ in
-their dashes, so that nobody has to tell colours apart.
+Plotly draws the pages, but writes PDF only through a browser. The plots use few features: lines, bars, boxes,
+heat maps and markers. Here the same data become figures at column width, with legible type. Fonts are
+embedded as TrueType, as publishers require. Colours are those of the light page; lines also differ in their
+dashes, for readers without colour.
 """
 
 import re
@@ -23,12 +23,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from analysis.report.page import resource
 
 WIDTHS = {"single": 3.33, "double": 7.0}
-"""Inches: a column of two, and both. ACM's columns are 3.33 and 7.0 wide, IEEE's 3.5 and 7.16."""
+"""Inches: one column, and two. ACM's columns are 3.33 and 7.0 wide, IEEE's 3.5 and 7.16."""
 
 FORMATS = ("pdf", "png", "svg")
 
 _STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.family": "DejaVu Sans",  # included in matplotlib
     "font.size": 7,
     "axes.labelsize": 7,
     "axes.linewidth": 0.5,
@@ -50,18 +50,18 @@ _STYLE: dict[Any, Any] = {
     "legend.borderaxespad": 0.2,
     "grid.linewidth": 0.4,
     "pdf.fonttype": 42,
-    "svg.fonttype": "path",  # outlines: looks the same where the font is not installed
-    "svg.hashsalt": "feednet",  # the same data give the same bytes
+    "svg.fonttype": "path",  # outlines: independent of installed fonts
+    "svg.hashsalt": "feednet",  # deterministic output
     "savefig.dpi": 300,
     "figure.constrained_layout.h_pad": 0.04,
     "figure.constrained_layout.w_pad": 0.04,
 }
 _PX = 0.0072
-"""Inches that a pixel of a page's height is worth; a page's type is twice as large."""
+"""Inches per pixel of page height; a page's type is twice as large."""
 _TALLEST = 8.5
 _MOST_TICKS = 6
 _MOST_NOTES = 4
-"""What happens in a run is named up to so many times; of more only the times are marked."""
+"""Maximum number of named events of a run; beyond it only marks."""
 _SMALL = 6.0
 _DASHES = {
     "solid": "solid",
@@ -83,11 +83,11 @@ _TAG = re.compile(r"<br\s*/?>|</?[a-z]+>")
 
 
 def write(spec: Mapping[str, Any], width: str) -> dict[str, bytes]:
-    """Draw data and layout of a figure; return it in each of FORMATS. `width` is one of WIDTHS."""
+    """Draw a figure's data and layout; return it in each of FORMATS. `width` is one of WIDTHS."""
     with matplotlib.rc_context(_STYLE):
         figure = draw(spec, WIDTHS[width])
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # it is found, for all formats
+        figure.set_layout_engine("none")  # computed once, for all formats
         made = {}
         for form in FORMATS:
             buffer = BytesIO()
@@ -108,7 +108,7 @@ def draw(spec: Mapping[str, Any], width: float) -> Figure:
     handles, names = axes.get_legend_handles_labels()
     known = dict(zip(names, handles, strict=True))
     if len(known) > 1 and not drawing.names_its_traces:
-        # A letter is some 0.043 inches wide, a sample of a line with the spaces beside it 0.45.
+        # A letter is some 0.043 inches wide, a line sample with its spaces 0.45.
         columns = max(1, min(len(known), int(width / (0.45 + 0.043 * max(map(len, known))))))
         figure.legend(known.values(), known.keys(), loc="outside upper left", ncols=columns)
         rows = -(-len(known) // columns)
@@ -136,12 +136,12 @@ class _Drawing:
 
     @property
     def names_its_traces(self) -> bool:
-        """Whether an axis says already which trace is which."""
+        """Whether an axis already labels the traces."""
         places = [trace.get("y" if trace.get("orientation") == "h" else "x") for trace in self._data]
         return all(place == [trace.get("name")] for place, trace in zip(places, self._data, strict=True))
 
     def _collect(self, letter: str) -> None:
-        """Find out whether an axis has categories, and which."""
+        """Detect an axis with categories, and collect them."""
         values = [value for trace in self._data for value in (trace.get(letter) or [])]
         is_named = self._axis(letter).get("type") == "category" or any(isinstance(x, str) for x in values)
         if is_named:
@@ -152,7 +152,7 @@ class _Drawing:
         return found
 
     def _at(self, letter: str, values: Sequence[Any]) -> list[float]:
-        """Return where values stand on an axis."""
+        """Return the positions of values on an axis."""
         named = self._categories[letter]
         if named:
             return [float(named.index(value)) for value in values]
@@ -216,7 +216,7 @@ class _Drawing:
         )
 
     def _beside(self, trace: Mapping[str, Any], key: str) -> float:
-        """Return how far beside its place a trace stands among those that share the place."""
+        """Return the offset of a trace among those that share its position."""
         names = list(dict.fromkeys(each.get(key) for each in self._data if each.get(key) is not None))
         if trace.get(key) not in names:
             return 0.0
@@ -248,7 +248,7 @@ class _Drawing:
             )
         if trace.get("textposition") == "outside" and is_lying:
             for place, value, text in zip(at, long, trace.get("text") or [], strict=False):
-                # The legend tells which layering it is.
+                # The legend identifies the layering.
                 said = _plain(text).removeprefix(str(trace.get("name") or "")).strip()
                 self._axes.annotate(
                     said, (value, place), (2, 0), textcoords="offset points", va="center", fontsize=_SMALL
@@ -327,7 +327,7 @@ class _Drawing:
             self._axes.plot((shape["x0"], shape["x1"]), (shape["y0"], shape["y1"]), **look)
 
     def _note(self, note: Mapping[str, Any]) -> None:
-        """Write beside a line what happens there."""
+        """Label an event's line."""
         self._axes.annotate(
             shortened(_plain(note.get("text") or ""), 30),
             (float(note["x"]), float(note["y"])),
@@ -377,7 +377,7 @@ class _Drawing:
             (axes.invert_xaxis if letter == "x" else axes.invert_yaxis)()
 
     def _ticks(self, axis: Any, own: Mapping[str, Any], bounds: Any, is_log: bool) -> None:
-        """Set the ticks that the figure asks for; of many on a logarithmic axis, those that begin with 1."""
+        """Set the figure's ticks; if too many on a logarithmic axis, those that begin with 1."""
         texts = own.get("ticktext") or [f"{value:g}" for value in own["tickvals"]]
         ticks = list(zip(own["tickvals"], texts, strict=True))
         if bounds and is_log:
@@ -398,7 +398,7 @@ def _category(names: Sequence[Any], at: float) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return the beginning of a text that is longer than so many characters."""
+    """Return a text, truncated to a maximum length."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
@@ -407,7 +407,7 @@ def _number(value: float) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return a text without markup; a dollar is no beginning of a formula."""
+    """Return a text without markup, with dollar signs escaped."""
     return _TAG.sub(lambda found: "\n" if found[0].startswith("<br") else "", str(text)).replace("$", r"\$")
 
 
@@ -425,7 +425,7 @@ def _marker(symbol: Any) -> str:
 
 @cache
 def _light() -> Mapping[str, str]:
-    """Return the colours of the page's light theme, by the names of their CSS variables."""
+    """Return the colours of the light theme, by CSS variable."""
     found: dict[str, str] = {}
     for name, value in re.findall(r"(--[a-z0-9-]+):\s*(#[0-9a-f]{3,8})\b", resource("page.css")):
         found.setdefault(name, value)
@@ -446,8 +446,7 @@ def _heat() -> LinearSegmentedColormap:
 
 
 def choices(spec: Mapping[str, Any], every: bool = False) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield what a figure may show, by its options: "" and what it shows at first, or every choice of its
-    menus."""
+    """Yield a figure's views by their options: "" and the default view, or every choice of its menus."""
     variants = spec.get("variants")
     if not variants:
         yield "", spec

@@ -1,4 +1,4 @@
-"""A page that has been written, read again: its figures as data, and its tables as rows."""
+"""A parsed page: its figures as data, and its tables as rows."""
 
 import json
 import re
@@ -14,12 +14,12 @@ _UNTITLED = "feednet"
 
 
 class Source(NamedTuple):
-    """What is in a page.
+    """Contents of a page.
 
     Attributes:
         title: the page's.
         figures: each figure's spec (analysis.report.figures.plot.Figure) by its id.
-        captions: each figure's title and what it shows, by its id.
+        captions: each figure's title and text, by its id.
         tables: the tables by their names.
     """
 
@@ -30,7 +30,7 @@ class Source(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A cell of a table: its text, the unit beside it, whether it is a number, and the best of its row."""
+    """A cell of a table: its text and unit, whether it is a number, and whether it is the best of its row."""
 
     text: str
     unit: str = ""
@@ -39,7 +39,7 @@ class Cell(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table: what stands above it, its head, and its rows. A row of one cell is a heading."""
+    """A table: the heading above it, its head, and its rows. A row of one cell is a heading."""
 
     title: str
     head: list[Cell]
@@ -47,7 +47,7 @@ class Table(NamedTuple):
 
 
 def read(path: Path) -> Source:
-    """Read a page. Raises AnalysisError if it cannot be read or is no page of feednet's with figures."""
+    """Read a page. Raises AnalysisError if it is unreadable or no page of feednet's with figures."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -68,12 +68,12 @@ def read(path: Path) -> Source:
 
 
 def _one_line(text: str) -> str:
-    """Return a text without line breaks; the spaces inside of numbers stay as they are."""
+    """Return a text without line breaks, with the spaces inside of numbers kept."""
     return re.sub(r"[ \t\r\n]+", " ", text).strip(" ")
 
 
 class _Tables(HTMLParser):
-    """Collects the tables that have an id, each with the heading before it."""
+    """Collects the tables with an id, each with the heading before it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class _Tables(HTMLParser):
         self._tag = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """See HTMLParser."""
+        """Handle a start tag (see HTMLParser)."""
         own = dict(attrs)
         classes = (own.get("class") or "").split()
         if tag in ("h1", "h2", "h3"):
@@ -112,7 +112,7 @@ class _Tables(HTMLParser):
             self._into = "unit"
 
     def handle_endtag(self, tag: str) -> None:
-        """See HTMLParser."""
+        """Handle an end tag (see HTMLParser)."""
         if tag in ("button", "svg", "style"):
             self._skipped = max(self._skipped - 1, 0)
         elif tag in ("h1", "h2", "h3"):
@@ -138,7 +138,7 @@ class _Tables(HTMLParser):
             self._row = None
 
     def handle_data(self, data: str) -> None:
-        """See HTMLParser."""
+        """Handle text (see HTMLParser)."""
         if self._skipped:
             return
         if self._into == "heading":

@@ -43,18 +43,18 @@ _SPACE = re.compile(r"(?<=\d)[\u202f\u2009\u00a0 ](?=\d{3})")
 
 
 _MOST_ROWS = 40
-"""Of a table that is not broken over pages."""
+"""Maximum rows of a table without page breaks."""
 
 
 def escaped(text: str) -> str:
-    """Return a text as LaTeX sets it, by any engine: what is special there, and what its fonts may lack."""
+    """Return a text escaped for any LaTeX engine: special characters, and those missing in its fonts."""
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
 def latex(name: str, table: Table) -> str:
     """Return a table as LaTeX: it needs the package booktabs, and longtable if it is longer than a page.
 
-    Numbers stand to the right, the best value of a row is bold, and units follow what they belong to.
+    Numbers are right-aligned, the best value of a row is bold, and units follow their numbers.
     """
     width = max([len(table.head), *map(len, table.rows)])
     numbers = [
@@ -92,7 +92,7 @@ def _cell(cell: Cell) -> str:
 
 
 def as_csv(table: Table) -> str:
-    """Return a table as CSV: units have a column of their own, numbers no spaces in them."""
+    """Return a table as CSV: units in a column of their own, numbers without spaces."""
     has_units = any(cell.unit for row in table.rows for cell in row[:1])
     written = StringIO()
     writer = csv.writer(written, lineterminator="\n")

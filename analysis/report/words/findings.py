@@ -1,8 +1,8 @@
-"""Findings: sentences computed from the comparison, honest whichever way the numbers fall.
+"""Findings: sentences computed from the comparison, whichever way the numbers fall.
 
-Every layering is told of alike: on each axis which is first, and where all others are. What differs by less
-than another seed would change it is no finding. To do a part of the work costs less than to do all of it, so
-layerings that did not deliver all, or not in time, are compared with none.
+Every layering is treated alike: on each axis the first, and the position of all others. A difference below
+the variation between seeds is no finding. Partial work costs less than complete work, so layerings that
+delivered less than all, or too late, are compared with none.
 """
 
 from collections import Counter
@@ -17,16 +17,16 @@ from analysis.report.words.ranks import Axis, alike
 from analysis.run.manifest import Manifest
 
 MOST = 7
-"""Findings of a run; what is not among them is in the tables."""
+"""Maximum number of findings of a run; the rest is in the tables."""
 
 NOTABLE = 1.05
-"""The least ratio of the worst to the best that makes a finding."""
+"""Minimum ratio of the worst to the best for a finding."""
 
 NEAR = 1.05
-"""A ratio to a bound up to this one counts as reaching it."""
+"""Maximum ratio to a bound that counts as reaching it."""
 
 Values = Mapping[tuple[str, str], float | None]
-"""What the comparison has, by metric and layering."""
+"""Values of the comparison, by metric and layering."""
 
 
 class Finding(NamedTuple):
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What a page says first: a headline, at most MOST findings, and what to keep in mind with them."""
+    """The page's summary: a headline, at most MOST findings, and their caveats."""
 
     headline: str
     sentences: list[Finding]
@@ -45,8 +45,7 @@ class Findings(NamedTuple):
 
 
 class Phrase(NamedTuple):
-    """How an axis is told: what it is, the word for the best, and those for less and for more than
-    another."""
+    """Wording of an axis: its subject, the word for the best, and those for less and more than another."""
 
     metric: str
     what: str
@@ -72,7 +71,7 @@ PHRASES = (
     Phrase("latency_p99", "99th percentile of latency", "lowest", "lower", "higher"),
     Phrase("first_item_p50", "First item after joining", "soonest", "sooner", "later"),
 )
-"""The axes that are told of, the more telling first: MOST of them at most."""
+"""The axes with findings, the most informative first; at most MOST are used."""
 
 
 def findings(
@@ -82,7 +81,7 @@ def findings(
     losses: Rows,
     subscribers: Rows,
 ) -> Findings:
-    """Return the findings of a comparison: the rows of analysis.metrics.registry.compare, and their ranks.
+    """Return the findings of a comparison: rows of analysis.metrics.registry.compare, with their ranks.
 
     `losses` has the rows of analysis.tables.link_transits.losses, `subscribers` those of
     analysis.metrics.run.saturation.KEEPING_UP.
@@ -103,14 +102,14 @@ def findings(
 
 
 def unranked(values: Values, layerings: Sequence[str]) -> dict[str, str]:
-    """Return the layerings whose times are not ranked, and why."""
+    """Return the layerings with unranked times, and why."""
     keys = ("fell_behind", "cut_off", "delivered_share")
     whys = {x: why_unranked({key: values.get((key, x)) for key in keys}) for x in layerings}
     return {layering: why for layering, why in whys.items() if why}
 
 
 def joined(names: Sequence[str]) -> str:
-    """Write names one after the other: "a, b and c"."""
+    """Join names: "a, b and c"."""
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
 
 
@@ -170,7 +169,7 @@ def _delivery(values: Values, manifest: Manifest) -> Finding:
 
 
 def _behind(subscribers: Rows, manifest: Manifest) -> Iterator[Finding]:
-    """Say which layerings did not keep up, or were cut off, by the subscriber for whom it was worst."""
+    """Return the layerings that did not keep up, or were cut off, with their worst subscriber."""
     behind, cut_off = [], []
     for layering in manifest.layerings:
         rows = [row for row in subscribers if row["layering"] == layering]
@@ -208,7 +207,7 @@ def _defects(values: Values, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Finding]:
-    """Say how soon an item that a link has lost was there all the same."""
+    """Return the recovery times of items that a link lost."""
     times: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
     never: Counter[str] = Counter()
     for row in losses:
@@ -230,14 +229,14 @@ def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Finding]:
 
 
 def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Iterator[Finding]:
-    """Say who is first on an axis and where all others are, if that is worth a sentence."""
+    """Return the first layering on an axis and the position of all others, if notable."""
     unfair = unranked(values, manifest.layerings)
     ranked = [(one.layering, one.value) for one in axis.standings if one.rank and one.layering not in unfair]
     ranked.sort(key=lambda pair: pair[1] or 0.0, reverse=axis.metric.better == "higher")
     if not ranked:
         return
     (first, best), (last, worst) = ranked[0], ranked[-1]
-    assert best is not None  # what has a rank has a value
+    assert best is not None  # a rank implies a value
     assert worst is not None
     low, high = sorted((best, worst))
     if len(manifest.layerings) > 1 and (len(ranked) < 2 or high < NOTABLE * low):
@@ -255,7 +254,7 @@ def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Ite
 
 
 def _enough(metric: str, layerings: Sequence[str], values: Values) -> str:
-    """Return how many deliveries latencies are of."""
+    """Return the number of deliveries behind latencies."""
     if not metric.startswith("latency"):
         return ""
     counts = {x: pretty(values["delivered", x]) for x in layerings}
@@ -265,7 +264,7 @@ def _enough(metric: str, layerings: Sequence[str], values: Values) -> str:
 
 
 def _bound(metric: str, layering: str, values: Values) -> Iterator[str]:
-    """Say how far a layering is from what physics allows."""
+    """Return a layering's distance from its lower bound."""
     if metric == "latency_p50" and (late := values["latency_ratio_p50", layering]) is not None:
         how_far = "is that" if late <= NEAR else f"is {excess(late)} that"
         bound = with_unit(values["bound_p50", layering], "ms")

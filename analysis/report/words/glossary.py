@@ -1,4 +1,4 @@
-"""Words that not every reader knows, explained where they stand, and at the end of each page with them."""
+"""The glossary: terms explained in place, and at the end of each page that contains them."""
 
 import re
 
@@ -13,7 +13,7 @@ TERMS = {
     "NDNLPv2": "NDN Link Protocol, version 2: what goes between two neighbours around an NDN packet",
     "Nack": "a forwarder's no to an Interest, with the reason",
 }
-"""Each term in its singular, and what it means in a few words."""
+"""Each term in its singular, and its short definition."""
 
 COMMON = {
     "NDN": "Named Data Networking: consumers ask the network for packets by their names, whoever has them",
@@ -23,7 +23,7 @@ COMMON = {
     "Data": "an NDN packet with a name, content, and its producer's signature",
     "feed": "a log of signed messages, each of which names the one before; its messages are the items",
 }
-"""More of them, which stand too often to be marked wherever they do."""
+"""Further terms, too frequent to be marked in place."""
 
 _TERM = re.compile(rf"\b({'|'.join(TERMS)})(s?)\b")
 _TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
@@ -31,7 +31,7 @@ _WORD = re.compile(r"\b[A-Za-z0-9]+\b")
 
 
 def explained(text: str) -> Markup:
-    """Return a text, escaped if it is not markup yet, with TERMS that tell their meaning when pointed at."""
+    """Return a text, escaped if it is not markup yet, with definitions of TERMS on hover."""
     return Markup(
         _TERM.sub(
             lambda found: f'<abbr title="{escape(TERMS[found[1]])}">{found[0]}</abbr>', str(escape(text))
@@ -40,7 +40,7 @@ def explained(text: str) -> Markup:
 
 
 def occurring(page: str) -> list[tuple[str, str]]:
-    """Return the terms that stand in a page's markup, with their meanings, in alphabetical order."""
+    """Return the terms in a page's markup, with definitions, in alphabetical order."""
     text = _TAG.sub(" ", page)
     known = {**TERMS, **COMMON}
     found = {word[0] for word in _WORD.finditer(text)}

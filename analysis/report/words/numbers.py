@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers formatted for people."""
 
 import math
 
@@ -6,7 +6,7 @@ NARROW_SPACE = "\N{NARROW NO-BREAK SPACE}"
 
 
 def pretty(value: float | None) -> str:
-    """Write a number with three significant digits, and thousands apart; an en dash for an unknown one."""
+    """Format a number with three significant digits and digit grouping; an en dash for None."""
     if value is None:
         return "\N{EN DASH}"
     if value == 0:
@@ -18,12 +18,12 @@ def pretty(value: float | None) -> str:
 
 
 def several(count: float, noun: str) -> str:
-    """Write a number of things plainly, for a terminal: "1 entry", "2000 entries"."""
+    """Format a count for a terminal: "1 entry", "2000 entries"."""
     return f"{count} {_of(count, noun)}"
 
 
 def some(count: float, noun: str) -> str:
-    """Write a number of things with three significant digits, for a page: "1 Interest", "2 Interests"."""
+    """Format a count with three significant digits, for a page: "1 Interest", "2 Interests"."""
     return f"{pretty(count)} {_of(count, noun)}"
 
 
@@ -34,17 +34,17 @@ def _of(count: float, noun: str) -> str:
 
 
 def exponent(slope: float) -> str:
-    """Write a slope in a log-log plot with two decimals."""
-    return f"{round(slope, 2) + 0.0:.2f}"  # no minus before 0.00
+    """Format a slope of a log-log plot with two decimals."""
+    return f"{round(slope, 2) + 0.0:.2f}"  # avoids -0.00
 
 
 def with_unit(value: float | None, unit: str) -> str:
-    """Write a number and its unit, "33.9 ms"."""
+    """Format a number with its unit, "33.9 ms"."""
     return f"{pretty(value)}{NARROW_SPACE}{unit}" if unit else pretty(value)
 
 
 def duration(ns: float) -> str:
-    """Write a time in the unit that suits it: "870 µs", "21.3 ms", "12.3 s", "4.2 min"."""
+    """Format a time in a suitable unit: "870 µs", "21.3 ms", "12.3 s", "4.2 min"."""
     for unit, size in (("min", 60e9), ("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if abs(ns) >= (1 if unit != "min" else 10) * size:
             return with_unit(ns / size, unit)
@@ -52,7 +52,7 @@ def duration(ns: float) -> str:
 
 
 def volume(size: float) -> str:
-    """Write a number of bytes: "412 bytes", "5.6 kB", "1.2 GB"."""
+    """Format a number of bytes: "412 bytes", "5.6 kB", "1.2 GB"."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if size >= factor:
             return with_unit(size / factor, unit)
@@ -60,14 +60,14 @@ def volume(size: float) -> str:
 
 
 def excess(ratio: float) -> str:
-    """Write a ratio to a bound, in front of the bound: "4.8 % over", or from 2 on "3.2 times"."""
+    """Format a ratio to a bound, to precede the bound: "4.8 % over", or from 2 on "3.2 times"."""
     if ratio >= 2:
         return f"{_two_digits(ratio)} times"
     return f"{_two_digits(max(ratio - 1, 0) * 100)}{NARROW_SPACE}% over"
 
 
 def compared(value: float, base: float, less: str, more: str) -> str:
-    """Say how a value compares with another: "24 times fewer", "5.1 % more", "the same"."""
+    """Format a comparison of two values: "24 times fewer", "5.1 % more", "the same"."""
     if value == base:
         return "the same"
     word = less if value < base else more

@@ -1,4 +1,4 @@
-"""Ranks: on each axis of the comparison, which layering is first, second, and so on."""
+"""Ranks of layerings on each axis of the comparison."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ from analysis.files import Rows
 from analysis.metrics.registry import METRICS, Metric, is_time, shown, why_unranked
 
 ALIKE = 1.01
-"""Values within this factor of the best of a rank share it: less is chance, not design."""
+"""Values within this factor of the best share its rank: a smaller difference is chance."""
 
 
 class Standing(NamedTuple):
     """A layering on an axis: its value, its rank from 1, and `shade`, from 1 (first) to 0 (last).
 
-    `why` says why it has a value and no rank, if so.
+    `why`: the reason for a value without a rank.
     """
 
     layering: str
@@ -23,7 +23,7 @@ class Standing(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """A metric that layerings are ranked on; `decides` tells whether they differ on it."""
+    """A ranked metric; `decides`: layerings differ on it."""
 
     metric: Metric
     standings: list[Standing]
@@ -31,10 +31,10 @@ class Axis(NamedTuple):
 
 
 def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
-    """Rank layerings on every axis that some of them have a value on.
+    """Rank layerings on every axis with values.
 
-    Those of like value (ALIKE) share the better rank; the next one's counts all before it. Layerings that did
-    not finish have no ranks among times: analysis.metrics.registry.why_unranked says so.
+    Similar values (ALIKE) share the better rank; the next one's rank counts all before it. Layerings that did
+    not finish have no ranks among times: see analysis.metrics.registry.why_unranked.
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     keys = {metric for metric, _ in values}
@@ -63,7 +63,7 @@ def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
 
 
 def alike(a: float | None, b: float | None) -> bool:
-    """Tell whether two values are known and within ALIKE of each other."""
+    """Return whether two values are known and within ALIKE of each other."""
     return a is not None and b is not None and max(a, b) <= ALIKE * min(a, b)
 
 

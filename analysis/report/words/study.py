@@ -1,5 +1,6 @@
-"""A study in words: its figures as people read them, and findings that name who is first on what, where, and
-whether chance could have made it so."""
+"""A study in words: formatted figures, and findings about the first layering by metric and point, with
+statistical significance.
+"""
 
 from collections.abc import Iterator
 from statistics import fmean
@@ -12,7 +13,7 @@ from analysis.report.words.ranks import alike
 from analysis.run.keys import NET
 
 MOST = 7
-"""Findings of a page."""
+"""Maximum number of findings of a page."""
 
 _TOLD = {
     "latency_p50": "the lowest median latency",
@@ -25,19 +26,19 @@ _TOLD = {
     "first_item_p50": "the shortest wait for a first item",
     "fairness": "the highest fairness",
 }
-"""Metrics that findings are about, the most telling first, and what the first on it has."""
+"""Metrics of findings, the most informative first, and the advantage of the first layering."""
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
 _NAMED = 3
-"""Layerings, or settings, that are named where there are no more."""
+"""Maximum number of layerings, or settings, listed by name."""
 
 _LATENCY = "latency_p50"
 _METRICS = {metric.key: metric for metric in METRICS}
 
 
 def estimate_text(value: Estimate | None) -> str:
-    """Write an estimate: "33.9 ± 1.2", without an interval "33.9"."""
+    """Format an estimate: "33.9 ± 1.2", without an interval "33.9"."""
     if value is None:
         return pretty(None)
     if value.half is None:
@@ -50,13 +51,13 @@ def _two(half: float) -> str:
 
 
 def point_words(study: Study, point: Point) -> str:
-    """Write where runs stand: "5 %", "asf", "5 %, Mininet, relay"."""
+    """Format a point: "5 %", "asf", "5 %, Mininet, relay"."""
     x = with_unit(point.x, study.words.unit) if not isinstance(point.x, str) else point.x
     return ", ".join(filter(None, (x, point.group)))
 
 
 def findings(study: Study) -> list[Finding]:
-    """Return the findings, MOST at most, whichever way the figures fall."""
+    """Return at most MOST findings, whichever way the figures fall."""
     keys = {metric.key for metric in studied(study, METRICS)}
     told = [_METRICS[key] for key in _TOLD if key in keys]
     firsts = [finding for metric in told if (finding := _first(study, metric)) is not None]
@@ -65,7 +66,7 @@ def findings(study: Study) -> list[Finding]:
 
 
 def caveats(study: Study) -> Iterator[str]:
-    """Yield what is to be known of the figures."""
+    """Yield the caveats of the figures."""
     where: dict[tuple[str, str], list[Point]] = {}
     for x in study.layerings:
         for point in study.points:
@@ -122,7 +123,7 @@ def _mean(worst: tuple[float, Point]) -> float:
 
 
 def _networks(study: Study) -> Iterator[Finding]:
-    """Say how far a network is from another with the same seeds, if that is what the study is about."""
+    """Return the difference of networks with equal seeds, if they are the study's subject."""
     if study.key != NET or len(study.xs) != 2 or len(study.groups) > 1:
         return
     one, other = study.points
@@ -142,11 +143,11 @@ def _networks(study: Study) -> Iterator[Finding]:
 
 
 def _first(study: Study, metric: Metric) -> Finding | None:
-    """Say who is first on a metric, and where."""
+    """Return the first layering on a metric, and where."""
     first = {point: leaders for point in study.points if (leaders := _leaders(study, metric, point))}
     if not first:
         return None
-    # The layering that is first at most points, with those that are first just where it is.
+    # The layering that is first at most points, with others first exactly there.
     places = {x: [point for point, leaders in first.items() if x in leaders] for x in study.layerings}
     best = max(places, key=lambda x: len(places[x]))
     at = places[best]
@@ -160,7 +161,7 @@ def _first(study: Study, metric: Metric) -> Finding | None:
 
 
 def _ranked(study: Study, metric: Metric, point: Point) -> dict[str, Estimate]:
-    """Return the values of the layerings that are ranked at a point, the best first."""
+    """Return the values of the layerings ranked at a point, the best first."""
     values = {
         x: value
         for x in study.layerings
@@ -179,7 +180,7 @@ def _leaders(study: Study, metric: Metric, point: Point) -> list[str]:
 
 
 def _standing(study: Study, metric: Metric, point: Point, leaders: list[str]) -> str:
-    """Write the figures of those who are first at a point, and of the next."""
+    """Format the values of the first layerings at a point, and of the next."""
     values = _ranked(study, metric, point)
     every = _leaders(study, metric, point)
     said = f"{estimate_text(values[leaders[0]])}{NARROW_SPACE}{metric.unit} under {leaders[0]}"
@@ -196,7 +197,7 @@ def _standing(study: Study, metric: Metric, point: Point, leaders: list[str]) ->
 
 
 def _elsewhere(study: Study, first: dict[Point, list[str]], named: list[str]) -> str:
-    """Say who else is first, and where."""
+    """Return the first layerings elsewhere, and where."""
     said: dict[tuple[str, str], list[Point]] = {}
     for point, leaders in first.items():
         others = [x for x in leaders if x not in named]
@@ -209,7 +210,7 @@ def _elsewhere(study: Study, first: dict[Point, list[str]], named: list[str]) ->
 
 
 def _growth(study: Study) -> Iterator[Finding]:
-    """Say what the number that the study is about does to median latency."""
+    """Return the effect of a numeric subject on median latency."""
     if not study.is_numeric or len(study.xs) < 2 or len(study.groups) > 1:
         return
     low, high = study.points[0], study.points[-1]
@@ -237,7 +238,7 @@ def _growth(study: Study) -> Iterator[Finding]:
 
 
 def _at(study: Study, points: list[Point]) -> str:
-    """Write where: " at 1, 2 and 5 %", " with asf"."""
+    """Format points: " at 1, 2 and 5 %", " with asf"."""
     if not study.key:
         return ""
     if not study.is_numeric or len(study.groups) > 1:
