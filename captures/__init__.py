@@ -1,1 +1,1 @@
-"""Captures: the pcapng format, the frames inside, and the recorder that takes them off the network."""
+"""Captures: the pcapng format, dissection of frames, and the recorder for network interfaces."""

@@ -37,9 +37,9 @@ from captures.dissectors.tiny import (
 )
 
 WIRESHARK_PLUGIN = Path(__file__).with_name("feednet.lua")
-"""The plugin for Wireshark and tshark."""
+"""Plugin for Wireshark and tshark."""
 WIRESHARK_PLUGINS = Path("~/.local/lib/wireshark/plugins")
-"""Where they look for those of one user."""
+"""A user's plugin directory of both."""
 
 __all__ = [
     "ETHERTYPE",

@@ -1,8 +1,8 @@
-"""Where NDN packets are found: UDP 6363 and 56363 (multicast), TCP 6363, WebSocket on TCP 9696, Ethertype
-0x8624, PPP 0x0077.
+"""Bindings of NDN: UDP 6363 and 56363 (multicast), TCP 6363, WebSocket on TCP 9696, Ethertype 0x8624, PPP
+0x0077.
 
-Importing this module binds the layers, for dissection and, as far as it is unambiguous, for building:
-`Ether() / IP() / UDP() / Interest(name="/a")` gets its ports by itself.
+Importing this module binds the layers, for dissection and, where unambiguous, for building: `Ether() / IP() /
+UDP() / Interest(name="/a")` sets its ports by itself.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ class NDN(Packet):
 
     @classmethod
     def tcp_reassemble(cls, data: bytes, metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
-        """Return the packets that a stream begins with, for Scapy's TCPSession; None while there is none."""
+        """Return the packets at the beginning of a stream, for Scapy's TCPSession; None without any."""
         if data[0] not in _LAYERS:
             return conf.raw_layer(data)
         size = _whole(data)
@@ -64,7 +64,7 @@ class NDN(Packet):
 
 
 def _whole(data: bytes) -> int:
-    """Return how many bytes the whole NDN packets take that `data` begins with."""
+    """Return the size of the whole NDN packets at the beginning of `data`."""
     at = 0
     while at < len(data) and data[at] in _LAYERS:
         try:
@@ -75,7 +75,7 @@ def _whole(data: bytes) -> int:
 
 
 class _Packets(PacketListField):
-    """The whole packets that the bytes begin with; Scapy's own rule would need each to tell its end."""
+    """The whole packets at the beginning of the bytes; Scapy's own field needs each packet's end."""
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, list[Any]]:
         packets, at, size = [], 0, _whole(s)
@@ -87,18 +87,18 @@ class _Packets(PacketListField):
 
 
 class NdnStream(Packet):
-    """NDN packets back to back; what follows the last whole one is the payload, the beginning of another."""
+    """Consecutive NDN packets; the rest after the last whole one is the payload."""
 
     _name = "NdnStream"
     fields_desc = [_Packets("packets", [])]  # noqa: RUF012
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Choose Raw: it is the beginning of a packet whose rest is in another segment."""
+        """Choose Raw for the first part of a packet continued in another segment."""
         return conf.raw_layer
 
 
 def _whole_frames(data: bytes) -> int:
-    """Return how many bytes the whole WebSocket frames take that `data` begins with."""
+    """Return the size of the whole WebSocket frames at the beginning of `data`."""
     at = 0
     while (frame := websocket.read_frame(data, at)) is not None and at < frame.end <= len(data):
         at = frame.end
@@ -106,7 +106,7 @@ def _whole_frames(data: bytes) -> int:
 
 
 class _Messages(PacketListField):
-    """The packets in the whole WebSocket frames that the bytes begin with."""
+    """The packets in the whole WebSocket frames at the beginning of the bytes."""
 
     def getfield(self, pkt: Packet, s: bytes) -> tuple[bytes, list[Any]]:
         size = _whole_frames(s)
@@ -116,13 +116,13 @@ class _Messages(PacketListField):
 
 
 class NdnWebSocket(NdnStream):
-    """NDN packets in WebSocket frames; what follows the last whole frame is the payload."""
+    """NDN packets in WebSocket frames; the rest after the last whole frame is the payload."""
 
     _name = "NdnWebSocket"
     fields_desc = [_Messages("packets", [])]  # noqa: RUF012
 
     def mysummary(self) -> str:
-        """Return the line for frames that hold no whole packet: a ping, or a part of a message."""
+        """Return the summary of frames without a whole packet: a ping, or a part of a message."""
         return "WebSocket"
 
 

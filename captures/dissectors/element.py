@@ -1,8 +1,7 @@
-"""What all TLV layers share: elements are found by type, lengths are computed, damage is Raw.
+"""Base of all TLV layers: elements are found by type, lengths are computed, damaged bytes become Raw.
 
-NDN packet format 0.3, "Considerations for Evolvability": elements that are recognised stand in a given
-order; one that is unknown or out of order is ignored if its type is even and above 31, and makes the packet
-malformed otherwise.
+NDN packet format 0.3, "Considerations for Evolvability": recognised elements have a fixed order; one that is
+unknown or out of order is ignored if its type is even and above 31, otherwise the packet is malformed.
 """
 
 from collections.abc import Callable
@@ -22,11 +21,11 @@ from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elemen
 _Element = TypeVar("_Element", bound="Element")
 
 LAYERS: dict[int, Any] = {}
-"""Layers of whole packets, by TLV type: each enters itself, so one may hold another that is defined later."""
+"""Layers of whole packets, by TLV type; each registers itself, so one may contain another defined later."""
 
 
 def shown_if_set(*fields: Tlv | Ignored | Leading) -> list[Any]:
-    """Return the fields for a `fields_desc`; `show()` leaves out those that are not set."""
+    """Return the fields for a `fields_desc`; `show()` omits unset ones."""
     return [ConditionalField(field, _has(field)) for field in fields]
 
 
@@ -35,7 +34,7 @@ def _has(field: Tlv | Ignored | Leading) -> Any:
 
 
 class _ElementClass(Packet_metaclass):
-    """Gives each class its table of fields, and a dispatch_hook of its own: Scapy asks no inherited one."""
+    """Metaclass that adds a table of fields, and a dispatch_hook, since Scapy ignores inherited ones."""
 
     def __new__(mcs, name: str, bases: Any, dct: dict[str, Any]) -> Any:
         if "guarded" in dct and "dispatch_hook" not in dct:
@@ -68,14 +67,14 @@ def _raw_if_damaged(cls: Any, _pkt: Any = b"", *_args: Any, **options: Any) -> A
 
 
 class Element(Packet, metaclass=_ElementClass):
-    """A TLV element as a Scapy layer; a subclass gives its fields in the order that they must stand in.
+    """A TLV element as a Scapy layer; a subclass lists its fields in their required order.
 
     Class attributes:
         TYPE: TLV-TYPE; None for a sequence of elements without a header around them.
-        REQUIRED: names of the fields that must be there.
-        EXACT: whether it holds no other elements than these.
-        guarded: if set in a class, its bytes become Raw when they are damaged, and do not raise.
-        describe: returns the line for a packet in a list; captures.dissectors.summary sets it.
+        REQUIRED: names of required fields.
+        EXACT: whether all other elements are malformed.
+        guarded: if set in a class, damaged bytes become Raw and do not raise.
+        describe: returns a packet's summary line; captures.dissectors.summary sets it.
     """
 
     TYPE: ClassVar[int | None] = None
@@ -87,7 +86,7 @@ class Element(Packet, metaclass=_ElementClass):
 
     @classmethod
     def decode(cls, value: bytes) -> dict[str, Any]:
-        """Return the fields that a TLV-VALUE holds; raise MalformedPacket."""
+        """Return the fields in a TLV-VALUE; raise MalformedPacket."""
         fields: dict[str, Any] = {}
         ignored: list[tuple[int, bytes]] = []
         seen: set[int] = set()
@@ -99,7 +98,7 @@ class Element(Packet, metaclass=_ElementClass):
             if field is None or not cls._fits(field, rank, last, seen, is_first):
                 check_ignorable(kind, field is not None)
                 ignored.append((kind, value[start:end]))
-            elif field.anywhere and not cls.heeds(field, value[start:end], fields):
+            elif field.anywhere and not cls.recognises(field, value[start:end], fields):
                 ignored.append((kind, value[start:end]))
             elif isinstance(field, Repeated):
                 fields.setdefault(field.name, []).append(field.decode(value[start:end]))
@@ -128,12 +127,12 @@ class Element(Packet, metaclass=_ElementClass):
 
     @classmethod
     def field_of(cls, kind: int, value: bytes) -> tuple[int, Tlv | None]:
-        """Return the field for an element, with its place in the order; (-1, None) if there is none."""
+        """Return the field for an element, with its index in the order; (-1, None) without one."""
         return cls.by_type.get(kind, (-1, None))
 
     @classmethod
-    def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
-        """Tell whether this element is ours: types from 240 are free for any application.
+    def recognises(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
+        """Return whether an element is NDN's: types from 240 are free for any application.
 
         `fields` are those before it.
         """
@@ -148,8 +147,8 @@ class Element(Packet, metaclass=_ElementClass):
 
     def _fill(self, wire: bytes, fields: dict[str, Any]) -> None:
         self.fields.update(fields)
-        # What was read is built again byte for byte, also where the sender chose another form, until a
-        # field changes; those that hold lists and packets can change unseen and are compared.
+        # Dissected bytes are rebuilt unchanged, also with non-minimal encodings, until a field changes. Lists
+        # and packets can change in place and are compared.
         self.raw_packet_cache = wire
         self.raw_packet_cache_fields = {
             name: self._raw_packet_cache_field_value(self.get_field(name), value, copy=True)
@@ -159,7 +158,7 @@ class Element(Packet, metaclass=_ElementClass):
         self.explicit = 1
 
     def do_dissect(self, s: bytes) -> bytes:
-        """Read the element that `s` begins with; return what follows it."""
+        """Dissect the element at the beginning of `s`; return the rest."""
         start, end = 0, len(s)
         if self.TYPE is not None:
             kind, start, end = read_header(s, 0, len(s))
@@ -169,7 +168,7 @@ class Element(Packet, metaclass=_ElementClass):
         return s[end:]
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Return what belongs to this layer (nothing), and what follows it."""
+        """Return this layer's payload (none), and the rest."""
         return b"", s
 
     def self_build(self) -> bytes:
@@ -189,11 +188,11 @@ class Element(Packet, metaclass=_ElementClass):
         }
 
     def complete(self, parts: dict[str, bytes]) -> None:
-        """Compute what is derived from the other fields (encoded, by name) and was not given."""
+        """Compute derived fields that were not given, from the others (encoded, by name)."""
 
 
 class Nested(Tlv):
-    """An element that is a layer of its own class."""
+    """A nested element with a layer class of its own."""
 
     __slots__ = ["layer", "options"]
 

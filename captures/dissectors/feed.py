@@ -1,4 +1,4 @@
-"""What Data of a feed hold: items, native or classic SSB, and proofs of a fork (docs/controlled-push.md)."""
+"""Content of a feed's Data: items, native or classic SSB, and proofs of a fork (docs/controlled-push.md)."""
 
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from forwarder.wire.tlv import MalformedPacket, read_header
 class NativeItem(Element):
     """A native item's content: the id of the item before (32 bytes; none in item 1), and the payload.
 
-    The payload is called `body`: to Scapy, a layer's payload is the next layer.
+    The payload is called `body`: Scapy reserves the word for the next layer.
     """
 
     name = "NativeItem"
@@ -51,7 +51,7 @@ class _Halves(Repeated):
 
 
 class ForkProof(Element):
-    """Two items of one feed that cannot both be: whole Data packets, in the order of their bytes."""
+    """Two conflicting items of one feed: whole Data packets, in the order of their bytes."""
 
     TYPE = FORK_PROOF
     EXACT = True
@@ -68,7 +68,7 @@ class ForkProof(Element):
 
 
 def open_content(name: bytes, content: bytes, proofs: bool = True) -> Element | bytes:
-    """Return what the Data of this name holds: a layer where name and bytes allow one, else the bytes."""
+    """Return the content of Data with this name: a layer if name and bytes allow one, else the bytes."""
     try:
         if is_item_name(name):
             layer: Element = (SsbItem if content[:1] == bytes((SSB_MESSAGE,)) else NativeItem).of(content)

@@ -1,8 +1,8 @@
-"""Scapy fields for TLV elements: each is one element of an NDN packet, header and all; if unset, nothing.
+"""Scapy fields for TLV elements: each is one element of an NDN packet with its header; an unset one is
+absent.
 
-A field decodes a TLV-VALUE into what a person would write (a number, bytes, a name's URI), raising
-MalformedPacket, and encodes it again. It does not find its element in a packet: :class:`Element` in
-:mod:`captures.dissectors.element` does, as elements are found by type and not by place.
+A field decodes a TLV-VALUE into a readable value (a number, bytes, a name's URI), raising MalformedPacket,
+and encodes it again. :class:`Element` in :mod:`captures.dissectors.element` finds its element by type.
 """
 
 from collections.abc import Mapping
@@ -18,14 +18,14 @@ from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elemen
 
 
 class Tlv(Field[Any, Any]):
-    """One element whose value is bytes as they are; the base of the others.
+    """An element with a value of plain bytes; the base of the others.
 
     Args:
         name: the field's name.
         kind: TLV-TYPE.
-        default: the value of a packet that does not say; None leaves the element out.
-        anywhere: whether the element is recognised wherever it stands.
-        sizes: lengths of the value that are allowed, in bytes; None for all.
+        default: the default value; None omits the element.
+        anywhere: whether the element is recognised at any position.
+        sizes: allowed lengths of the value in bytes; None for all.
     """
 
     __slots__ = ["anywhere", "kind", "sizes"]
@@ -54,7 +54,7 @@ class Tlv(Field[Any, Any]):
         return value.encode() if isinstance(value, str) else bytes(value)
 
     def is_set(self, value: Any) -> bool:
-        """Tell whether a value makes an element."""
+        """Return whether a value makes an element."""
         return value is not None
 
     def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
@@ -69,7 +69,7 @@ class Tlv(Field[Any, Any]):
 
 
 class Number(Tlv):
-    """A NonNegativeInteger; `names` says what numbers are called, and such a name may be given for one."""
+    """A NonNegativeInteger; `names` maps numbers to names, which are accepted as values, too."""
 
     __slots__ = ["names"]
 
@@ -104,7 +104,7 @@ class Number(Tlv):
 
 
 class Fixed(Tlv):
-    """A number that always takes `size` bytes, big-endian."""
+    """A number of exactly `size` bytes, big-endian."""
 
     __slots__ = ["size"]
 
@@ -123,7 +123,7 @@ class Fixed(Tlv):
 
 
 class Source(Tlv):
-    """Evidence of a source: number, hops, and the signature, empty if there is none."""
+    """Evidence of a source: number, hops, and the signature, which may be empty."""
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
         return decode_evidence(value)
@@ -139,7 +139,7 @@ class Source(Tlv):
 
 
 class Known(Source):
-    """Evidence that is held; () if that is none."""
+    """Evidence that the sender has; () if none."""
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
         return super().decode(value) if value else ()
@@ -155,12 +155,12 @@ class Known(Source):
 
 
 def source_text(evidence: Evidence | tuple[()]) -> str:
-    """Return evidence, or that there is none, in a few characters."""
+    """Return evidence, or its absence, in a few characters."""
     return f"({evidence.number}, {evidence.hops})" if isinstance(evidence, Evidence) else "nothing"
 
 
 class Leading(Field[Any, Any]):
-    """Bytes that stand before the elements, always as many."""
+    """A fixed number of bytes before the elements."""
 
     __slots__ = ["size"]
 
@@ -169,7 +169,7 @@ class Leading(Field[Any, Any]):
         self.size = size
 
     def is_set(self, value: Any) -> bool:
-        """Tell whether they are there: they always are."""
+        """Return whether the bytes are present: always."""
         return True
 
     def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102
@@ -180,7 +180,7 @@ class Leading(Field[Any, Any]):
 
 
 class Flag(Tlv):
-    """An empty element: there, or not."""
+    """An empty element as a bool."""
 
     def __init__(self, name: str, kind: int, *, anywhere: bool = False) -> None:
         super().__init__(name, kind, False, anywhere=anywhere, sizes=range(1))
@@ -197,19 +197,19 @@ class Flag(Tlv):
 
 
 class Text(Tlv):
-    """UTF-8 text, kept as bytes (a packet may hold any) and shown as text."""
+    """UTF-8 text, kept as bytes, since packets may contain any, and shown as text."""
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:  # noqa: D102
         return "\n".join(map(printable, bytes(x).decode(errors="backslashreplace").split("\n")))
 
 
 def printable(text: str) -> str:
-    """Return text in one line, with escapes for what would do something to a terminal."""
+    """Return text in one line, with control characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def name_uri(name: Any) -> str:
-    """Return a name's URI in its one canonical form, from any URI or the bytes of its components.
+    """Return a name's canonical URI, from any URI or the bytes of its components.
 
     Raises ValueError if it is no name.
     """
@@ -217,7 +217,7 @@ def name_uri(name: Any) -> str:
 
 
 class Name(Tlv):
-    """A Name, as a URI; `nonempty` refuses the name without components."""
+    """A Name, as a URI; `nonempty` refuses the empty name."""
 
     __slots__ = ["nonempty"]
 
@@ -289,7 +289,7 @@ class Component(Tlv):
 
 
 class Wrapped(Number):
-    """A number in an element inside this one, as NackReason in Nack; `absent` if it is not there."""
+    """A number in a nested element, as NackReason in Nack; `absent` is the value without it."""
 
     __slots__ = ["absent", "inner"]
 
@@ -314,7 +314,7 @@ class Wrapped(Number):
 
 
 class Repeated(Tlv):
-    """An element that may come several times, as a list of what `one` reads."""
+    """An element that may occur several times, as a list of the values of `one`."""
 
     __slots__ = ["one"]
 
@@ -338,7 +338,7 @@ class Repeated(Tlv):
 
 
 class Ignored(Field[Any, Any]):
-    """Elements that are not recognised: (type, value) pairs, which stand last when built."""
+    """Unrecognised elements: (type, value) pairs, built last."""
 
     islist = 1
 
@@ -346,7 +346,7 @@ class Ignored(Field[Any, Any]):
         super().__init__("ignored", [], fmt="s")
 
     def is_set(self, value: Any) -> bool:
-        """Tell whether there are any."""
+        """Return whether there are any."""
         return bool(value)
 
     def addfield(self, pkt: Packet | None, s: bytes, val: Any) -> bytes:  # noqa: D102

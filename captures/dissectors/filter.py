@@ -1,11 +1,11 @@
-"""Which packets to show: the part of Wireshark's display filters that asks for fields.
+"""A display filter: the part of Wireshark's display filters about fields.
 
     ndn.type == LLI and not ndn.name contains "32=metadata"
     ndn.lp.nack_reason                                        (has the field)
     ndn.feed.item >= 5 && (ip.src == 10.0.0.1 || ip.dst == 10.0.0.1)
 
-A comparison holds if it holds for one of a field's values; `!=` if it holds for all, as in Wireshark 4.
-Source: Wireshark User's Guide, "Building Display Filter Expressions".
+A comparison is true if it is for one of a field's values; `!=` if it is for all, as in Wireshark 4. Source:
+Wireshark User's Guide, "Building Display Filter Expressions".
 """
 
 import difflib
@@ -45,16 +45,16 @@ _MOST_NESTED = 50
 
 
 class InvalidFilter(ValueError):
-    """The text is no filter; the message says where it goes wrong."""
+    """The text is no filter; the message has the position of the error."""
 
 
 def interfaces_in(text: str) -> list[str]:
-    """Return the interfaces that a filter asks for by name: words after INTERFACE and ==."""
+    """Return the interfaces named in a filter: words after INTERFACE and ==."""
     return [a or b for a, b in re.findall(rf'{INTERFACE}\s*==\s*(?:"([^"]*)"|([^\s()&|]+))', text)]
 
 
 def compile_filter(text: str) -> Filter:
-    """Return the test that a filter's text stands for, on a packet's fields; raise InvalidFilter."""
+    """Compile a filter to a predicate on a packet's fields; raise InvalidFilter."""
     parser = _Parser(text)
     test = parser.either()
     if parser.token:
@@ -74,7 +74,7 @@ class _Parser:
         self._next()
 
     def _next(self) -> str:
-        """Move on; return the token that is left behind."""
+        """Advance; return the token before."""
         left = self.token
         match = _TOKEN.match(self._text, self._at)
         if match is None:
@@ -138,7 +138,7 @@ class _Parser:
 
 
 def check_field(name: str) -> str:
-    """Return the name of a field; raise InvalidFilter if there is none of that name."""
+    """Return the name of a field; raise InvalidFilter if it is unknown."""
     if name not in FIELD_NAMES:
         close = difflib.get_close_matches(name, FIELD_NAMES, 1)
         hint = f"; did you mean {close[0]}?" if close else ""

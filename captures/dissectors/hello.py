@@ -1,4 +1,4 @@
-"""Hello, what two neighbours tell each other of all feeds of their link, as a Scapy layer."""
+"""Hello, the state of all feeds of a link between two neighbours, as a Scapy layer."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from forwarder.wire.tlv import MalformedPacket
 
 
 class Standing(Element):
-    """Where what was granted of a feed stands; nothing is granted without `next` and `limit`."""
+    """State of a feed's grant; nothing is granted without `next` and `limit`."""
 
     name = "Standing"
     fields_desc = shown_if_set(

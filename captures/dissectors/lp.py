@@ -25,7 +25,8 @@ _FRAGMENT = 0x50
 
 
 class FeedState(Element):
-    """What the sender of a pushed item knows of the feed; `feed` is its name, where nothing else says it."""
+    """Sender's state of a pushed item's feed; `feed` is its name, present only where nothing else names
+    it."""
 
     TYPE = FEED_STATE
     name = "FeedState"
@@ -41,7 +42,7 @@ class FeedState(Element):
 
 
 class _Announcement(Tlv):
-    """PrefixAnnouncement: a Data packet, whole."""
+    """PrefixAnnouncement: a whole Data packet."""
 
     holds_packets = 1
 
@@ -82,7 +83,7 @@ class LpPacket(Element):
 
     @classmethod
     def decode(cls, value: bytes) -> dict[str, Any]:
-        """Return the header's fields; raise MalformedPacket. The fragment is not looked at."""
+        """Return the header's fields; raise MalformedPacket. The fragment is not decoded."""
         fields: dict[str, Any] = {}
         last = 0
         for kind, start, end in elements(value, 0, len(value)):
@@ -107,7 +108,7 @@ class LpPacket(Element):
         return fields
 
     def do_dissect(self, s: bytes) -> bytes:
-        """Read the header; return the fragment and what follows the packet."""
+        """Dissect the header; return the fragment and the rest after the packet."""
         _, start, end = read_header(s, 0, len(s))
         header = end
         for kind, first, _ in elements(s, start, end):
@@ -117,19 +118,19 @@ class LpPacket(Element):
         return s[header:]
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Tell the fragment from what follows the packet."""
+        """Split the fragment from the rest after the packet."""
         size = self._missing(self.raw_packet_cache or b"")
         return s[:size], s[size:]
 
     @staticmethod
     def _missing(header: bytes) -> int:
-        """Return how many bytes a packet's header says that it has more than these."""
+        """Return the number of bytes missing after these, according to a packet's header."""
         _, at = read_number(header, 0)
         length, at = read_number(header, at)
         return at + length - len(header)
 
     def guess_payload_class(self, payload: bytes) -> type[Packet]:
-        """Choose by the first byte; a piece of a packet is Raw."""
+        """Choose by the first byte; a fragment of a packet is Raw."""
         if self.getfieldval("frag_count") in (None, 1):
             if payload[0] == INTEREST:
                 return Interest
@@ -140,7 +141,7 @@ class LpPacket(Element):
     def do_build(self) -> bytes:
         """Return the packet, its fragment included and its lengths computed."""
         if not self.explicit:
-            drawn = next(iter(self))  # as in Scapy: here random values are drawn
+            drawn = next(iter(self))  # Scapy draws random values here
             return drawn.do_build()
         fragment = self.do_build_payload()
         header = self.self_build()
@@ -156,5 +157,5 @@ class LpPacket(Element):
         return element(LP_PACKET, body)
 
     def mysummary(self) -> str:
-        """Return the line for a list of packets."""
+        """Return the summary for a list of packets."""
         return Element.describe(self)

@@ -1,4 +1,4 @@
-"""Interest and Data as Scapy layers (NDN packet format 0.3, and docs/controlled-push.md for our elements)."""
+"""Interest and Data as Scapy layers (NDN packet format 0.3; feednet's elements: docs/controlled-push.md)."""
 
 import hashlib
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ from captures.layers.old_format import (
     PUBLISHER,
     SELECTORS,
     is_old,
-    modern,
+    to_current_format,
 )
 from forwarder.wire.evidence import decode_evidence
 from forwarder.wire.feed import is_item_name
@@ -60,7 +60,7 @@ _INTEREST_SIGNATURE_VALUE = 46
 
 
 class ValidityPeriod(Element):
-    """When a certificate holds: two times as ISO 8601 basic text (NDN Certificate Format 2.0)."""
+    """Validity of a certificate: two times as ISO 8601 basic text (NDN Certificate Format 2.0)."""
 
     TYPE = 253
     name = "ValidityPeriod"
@@ -68,7 +68,7 @@ class ValidityPeriod(Element):
 
 
 class KeyLocator(Element):
-    """Whose key signed: a name, or a digest."""
+    """Name or digest of the signing key."""
 
     TYPE = 28
     name = "KeyLocator"
@@ -76,7 +76,7 @@ class KeyLocator(Element):
 
 
 class SignatureInfo(Element):
-    """How a packet is signed: SignatureInfo of Data, InterestSignatureInfo of an Interest."""
+    """Signature parameters: SignatureInfo of Data, InterestSignatureInfo of an Interest."""
 
     name = "SignatureInfo"
     REQUIRED: ClassVar[tuple[str, ...]] = ("signature_type",)
@@ -92,7 +92,8 @@ class SignatureInfo(Element):
 
 
 class MetaInfo(Element):
-    """What Data is: ContentType, FreshnessPeriod in milliseconds, FinalBlockId as a component (`seg=5`)."""
+    """MetaInfo of Data: ContentType, FreshnessPeriod in milliseconds, FinalBlockId as a component
+    (`seg=5`)."""
 
     TYPE = 20
     name = "MetaInfo"
@@ -105,7 +106,7 @@ class MetaInfo(Element):
 
 
 class Selectors(Element):
-    """What an Interest of the old format (before 0.3) asks for besides a name; Exclude is bytes."""
+    """Selectors of an Interest of the old format (before 0.3); Exclude is bytes."""
 
     TYPE = SELECTORS
     name = "Selectors"
@@ -121,13 +122,13 @@ class Selectors(Element):
 
 
 class Named(Element):
-    """An element with a field `name`, the very word by which Scapy keeps a layer's title."""
+    """An element with a field `name`; Scapy uses the same word for a layer's title."""
 
     titled: ClassVar[bool] = False
     """Whether `name` is the title for now, since a layer is being shown."""
 
     def mysummary(self) -> str:
-        """Return the line for a list of packets; in an LpPacket it tells of that too."""
+        """Return the summary for a list of packets; in an LpPacket it includes the link layer's."""
         return Element.describe(self.underlayer if isinstance(self.underlayer, Element) else self)
 
     def _show_or_dump(self, *args: Any, **options: Any) -> str | None:
@@ -143,21 +144,21 @@ def _get_name(packet: Named) -> Any:
 
 
 def _set_name(packet: Named, value: Any) -> None:
-    if value != type(packet).__name__:  # else it is Scapy, which gives a new layer its title
+    if value != type(packet).__name__:  # else Scapy, which sets the title of a new layer
         packet.setfieldval("name", value)
 
 
-# Not in the class: Scapy's metaclass takes a `name` that it finds there for the title.
+# Not in the class: Scapy's metaclass takes a `name` there for the title.
 Named.name = property(_get_name, _set_name)  # type: ignore[assignment]
 
 
 class Interest(Named):
-    """An Interest; with `send_credit` a long-lived one (LLI), with `persistent` one that Data do not use up.
+    """An Interest; with `send_credit` a long-lived one (LLI), with `persistent` one that Data do not satisfy.
 
-    `known` is the evidence of a source that an LLI's sender has. Elements of these types that forwarders do
-    not heed belong to another application, and are `ignored`.
-    `lifetime` is in milliseconds. Computed where not given: ParametersSha256DigestComponent at the name's end
-    if there are `parameters`, and the signature of a `signature_info` of type 0 (DigestSha256).
+    `known` is the LLI sender's evidence of a source. Elements of these types that forwarders do not recognise
+    belong to another application, and are `ignored`. `lifetime` is in milliseconds. Computed where not given:
+    ParametersSha256DigestComponent at the name's end if there are `parameters`, and the signature of a
+    `signature_info` of type 0 (DigestSha256).
     """
 
     TYPE = INTEREST
@@ -182,9 +183,9 @@ class Interest(Named):
     )
 
     @classmethod
-    def heeds(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
-        """Tell what forwarders heed: a number in the Interest for an item, evidence or nothing behind that,
-        and an empty `persistent`."""
+    def recognises(cls, field: Tlv, value: bytes, fields: dict[str, Any]) -> bool:
+        """Return whether forwarders recognise an element: the number in an item's Interest, evidence or
+        nothing after that, and an empty `persistent`."""
         if field.kind == PERSISTENT:
             return not value
         if field.kind == KNOWN:
@@ -193,19 +194,19 @@ class Interest(Named):
 
     @classmethod
     def decode(cls, value: bytes) -> dict[str, Any]:
-        """Return the fields; raise MalformedPacket. With Selectors, the rest is as in the format of today."""
+        """Return the fields; raise MalformedPacket. With Selectors, the rest is as in the current format."""
         packet = element(INTEREST, value)
         fields = super().decode(value)
         if "selectors" in fields:
             if not is_old(packet):
                 raise MalformedPacket(f"element of type {SELECTORS} out of order or repeated")
-            today = modern(packet)
+            today = to_current_format(packet)
             _, start, end = read_header(today, 0, len(today))
             super().decode(today[start:end])
         return fields
 
     def asks(self) -> tuple[bool, bool]:
-        """Return whether the name may be a prefix and Data must be fresh, whatever the format."""
+        """Return whether the name may be a prefix and whether Data must be fresh, in both formats."""
         old = self.getfieldval("selectors")
         if old is None:
             return self.getfieldval("can_be_prefix"), self.getfieldval("must_be_fresh")
@@ -241,7 +242,7 @@ def _is_evidence(value: bytes) -> bool:
 
 
 class _Content(Tlv):
-    """Data's content: bytes, or a layer that can be read from them by the packet's name."""
+    """Data's content: bytes, or a layer decoded from them by the packet's name."""
 
     holds_packets = 1
 
@@ -253,7 +254,7 @@ class _Content(Tlv):
 
 
 class Data(Named):
-    """A Data packet. Its `content` is bytes, or of an item or a fork's proof the layer of what it holds.
+    """A Data packet. Its `content` is bytes, or the layer of an item or of a fork's proof.
 
     A signature that is not given is computed if it is of type 0 (DigestSha256), and empty otherwise.
     """
@@ -272,7 +273,8 @@ class Data(Named):
 
     @classmethod
     def decode(cls, value: bytes, proofs: bool = True) -> dict[str, Any]:
-        """Return the fields; `proofs` lets content be a fork's proof, whose halves can hold none."""
+        """Return the fields; `proofs` allows a fork's proof as content; its halves may not contain
+        another."""
         fields = super().decode(value)
         if "content" in fields:
             fields["content"] = open_content(from_uri(fields["name"]), fields["content"], proofs)

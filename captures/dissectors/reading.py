@@ -1,4 +1,4 @@
-"""Captures read by Scapy, a row a frame: pcap and pcapng, also compressed by gzip."""
+"""Captures read by Scapy, one row per frame: pcap and pcapng, also compressed by gzip."""
 
 import logging
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from captures.dissectors.binding import ETHERTYPE, MULTICAST_PORT, NDN, PORT, PP
 from captures.dissectors.fields import printable
 from captures.dissectors.lp import LpPacket
 from captures.dissectors.ndn import Data, Interest
-from captures.dissectors.summary import Fields, Whole, describe, fields_of, short_name
+from captures.dissectors.summary import Fields, Reassembled, describe, fields_of, short_name
 from captures.dissectors.tiny import tiny_fields
 from captures.layers.reassembly import Reassembler
 from forwarder.wire.lp import FRAGMENT, LP_PACKET
@@ -31,7 +31,7 @@ _FOREIGN_SECRETS = "Unknown DSB secrets type"
 
 
 class UnreadableCapture(ValueError):
-    """The file is no capture, or is damaged from some frame on; the message says which."""
+    """The file is no capture, or is damaged from some frame on; the message has the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class Row:
     """One frame.
 
     Attributes:
-        number: from 1, as Wireshark counts.
-        time: ns, from the epoch or whatever the capture counts from.
+        number: from 1, as in Wireshark.
+        time: ns, since the capture's own epoch.
         since: ns after the first frame.
-        interface: its name; empty if the capture does not say.
+        interface: its name; empty if unknown.
         direction: "in", "out", or empty.
-        src, dst: addresses, of IP where there is IP.
-        line: what the frame holds, in a line.
+        src, dst: addresses, of IP if present.
+        line: summary of the frame.
         fields: the fields of its NDN packets, and `frame.*` and `ip.*`, under Wireshark's names.
         frame: the frame, dissected.
-        wholes: packets that it completes, being their last fragment.
-        is_ndn: whether it holds NDN packets.
+        reassembled: packets completed by this frame as their last fragment.
+        is_ndn: whether it contains NDN packets.
     """
 
     number: int
@@ -62,16 +62,16 @@ class Row:
     line: str
     fields: Fields
     frame: Packet
-    wholes: tuple[Whole, ...]
+    reassembled: tuple[Reassembled, ...]
     is_ndn: bool
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Read a capture; raise OSError, or UnreadableCapture after the rows that could be read."""
-    complaints = _Complaints()
+    """Read a capture; raise OSError, or UnreadableCapture after the readable rows."""
+    warnings = _Warnings()
     log = logging.getLogger("scapy.runtime")
     propagates, log.propagate = log.propagate, False
-    handlers, log.handlers = log.handlers, [complaints]
+    handlers, log.handlers = log.handlers, [warnings]
     number = start = 0
     reassembler: Reassembler[bytes] = Reassembler()
     try:
@@ -86,18 +86,18 @@ def read_rows(path: Path) -> Iterator[Row]:
         raise UnreadableCapture(f"{path}: {_after(number)}damaged") from error
     finally:
         log.propagate, log.handlers = propagates, handlers
-    if complaints.text:
-        raise UnreadableCapture(f"{path}: {_after(number)}{complaints.text}")
+    if warnings.text:
+        raise UnreadableCapture(f"{path}: {_after(number)}{warnings.text}")
 
 
 def _after(number: int) -> str:
     return f"after frame {number}: " if number else ""
 
 
-class _Complaints(logging.Handler):
-    """Keeps what Scapy's readers complain of; they do not raise.
+class _Warnings(logging.Handler):
+    """Collects warnings of Scapy's readers, which do not raise.
 
-    Secrets of a type that Scapy does not know do not damage a capture.
+    Secrets of an unknown type do not damage a capture.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
     if IP in frame:
         fields += [("ip.src", src), ("ip.dst", dst), ("ip.addr", src), ("ip.addr", dst)]
     fields += tiny_fields(frame)
-    lines, wholes = [], []
+    lines, reassembled = [], []
     for packet in packets:
         whole = None
         if isinstance(packet, LpPacket):
@@ -132,9 +132,9 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
                 bytes(packet.payload),
             )
             if pieces is not None:
-                whole = Whole(_network_layer(b"".join(pieces)), len(pieces))
-                wholes.append(whole)
-        cut = _cut(packet, frame)
+                whole = Reassembled(_network_layer(b"".join(pieces)), len(pieces))
+                reassembled.append(whole)
+        cut = _truncated(packet, frame)
         lines.append(cut.line if cut else describe(packet, whole))
         fields += cut.fields if cut else fields_of(packet, whole)
     return Row(
@@ -148,20 +148,20 @@ def _row(number: int, time: int, since: int, frame: Packet, reassembler: Reassem
         "; ".join(lines) or printable(frame.lastlayer().summary()),
         fields,
         frame,
-        tuple(wholes),
+        tuple(reassembled),
         bool(packets),
     )
 
 
-class _Cut(NamedTuple):
-    """What a packet of which the rest is missing tells."""
+class _Truncated(NamedTuple):
+    """Fields readable from a truncated packet."""
 
     line: str
     fields: Fields
 
 
-def _cut(packet: Packet, frame: Packet) -> _Cut | None:
-    """Return what the beginning of a packet tells, its rest being in another IP fragment, or not captured."""
+def _truncated(packet: Packet, frame: Packet) -> _Truncated | None:
+    """Return the fields of a packet continued in another IP fragment, or truncated by the capture."""
     first = (IP in frame and frame[IP].flags.MF) or (
         IPv6ExtHdrFragment in frame and frame[IPv6ExtHdrFragment].m
     )
@@ -170,11 +170,11 @@ def _cut(packet: Packet, frame: Packet) -> _Cut | None:
         return None
     wire = bytes(packet)
     try:
-        kind, at = _opened(wire, 0)
+        kind, at = _element_at(wire, 0)
         if kind == LP_PACKET:
-            while _opened(wire, at)[0] != FRAGMENT:
+            while _element_at(wire, at)[0] != FRAGMENT:
                 _, _, at = read_header(wire, at, len(wire))
-            kind, at = _opened(wire, _opened(wire, at)[1])
+            kind, at = _element_at(wire, _element_at(wire, at)[1])
         named, start, end = read_header(wire, at, len(wire))
         uri = to_uri(wire[start:end])
     except MalformedPacket:
@@ -183,11 +183,11 @@ def _cut(packet: Packet, frame: Packet) -> _Cut | None:
         return None
     what = "Interest" if kind == INTEREST else "Data"
     fields: Fields = [("ndn.type", what), ("ndn.name", uri), ("ndn.problem", problem)]
-    return _Cut(f"{what} {short_name(uri)} [{problem}]", fields)
+    return _Truncated(f"{what} {short_name(uri)} [{problem}]", fields)
 
 
-def _opened(wire: bytes, at: int) -> tuple[int, int]:
-    """Return the type of an element and where its value begins, which may be cut short."""
+def _element_at(wire: bytes, at: int) -> tuple[int, int]:
+    """Return the type of an element and the start of its value, which may be truncated."""
     kind, at = read_number(wire, at)
     _, at = read_number(wire, at)
     return kind, at
@@ -195,12 +195,12 @@ def _opened(wire: bytes, at: int) -> tuple[int, int]:
 
 def _network_layer(wire: bytes) -> Packet:
     packet: Packet = NDN(wire)
-    # Padding means bytes after the packet, which a fragmented one must not have.
+    # Padding means bytes after the packet; a fragmented packet must not have any.
     return packet if isinstance(packet, Interest | Data) and not packet.payload else Raw(wire)
 
 
 def _ndn_packets(frame: Packet) -> list[Packet]:
-    """Return the NDN packets of a frame; Raw for one that is damaged."""
+    """Return the NDN packets of a frame; Raw for a damaged one."""
     layer = frame
     while not isinstance(layer, NoPayload):
         if isinstance(layer, NdnStream):

@@ -1,6 +1,6 @@
-"""A packet in one line, and its fields under the names that they have in Wireshark.
+"""One-line summary of a packet, and its fields under Wireshark's names.
 
-The plugin for Wireshark (feednet.lua) writes the same lines and fields; a test compares the two.
+The plugin for Wireshark (feednet.lua) produces the same lines and fields; a test compares the two.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _LAST = (1 << 64) - 1
 
 
 def short_name(uri: str) -> str:
-    """Return a name for a narrow column: of a long component ".." and its last three bytes, as in a URI."""
+    """Shorten a name for a narrow column: of a long component ".." and its last three bytes, as in a URI."""
     return "/".join(map(_short_component, uri.split("/")))
 
 
@@ -48,8 +48,8 @@ def _short_component(text: str) -> str:
     return f"{marker}{equals}..{value[at:]}"
 
 
-class Whole(NamedTuple):
-    """A packet put together from fragments: its layer (Raw if it is damaged) and how many there were."""
+class Reassembled(NamedTuple):
+    """A reassembled packet: its layer (Raw if damaged) and the number of fragments."""
 
     packet: Packet
     fragments: int
@@ -59,10 +59,10 @@ TYPES = ("Interest", "LLI", "Data", "Malformed", "Nack", "Fragment", "FeedState"
 """Every value of `ndn.type`."""
 
 
-def packet_type(packet: Packet, whole: Whole | None = None) -> str:
-    """Return what a packet is, the value of `ndn.type`; empty for a layer that is none of NDN's.
+def packet_type(packet: Packet, whole: Reassembled | None = None) -> str:
+    """Return a packet's type, the value of `ndn.type`; empty for a layer not of NDN.
 
-    `whole` is what the packet, a fragment, has completed.
+    `whole` is the packet completed by this fragment.
     """
     if isinstance(packet, Interest):
         return "Interest" if _credit(packet) is None else "LLI"
@@ -86,12 +86,12 @@ def packet_type(packet: Packet, whole: Whole | None = None) -> str:
 
 
 def is_fragment(packet: LpPacket) -> bool:
-    """Tell whether a link packet holds a piece of a packet."""
+    """Return whether a link packet contains a fragment of a packet."""
     return (packet.frag_count or 1) > 1
 
 
-def describe(packet: Packet, whole: Whole | None = None) -> str:
-    """Return the line for an NDN packet; `whole` as for packet_type()."""
+def describe(packet: Packet, whole: Reassembled | None = None) -> str:
+    """Return an NDN packet's summary; `whole` as for packet_type()."""
     if not isinstance(packet, LpPacket):
         return _network_line(packet)
     words = []
@@ -128,7 +128,7 @@ def _state_line(state: FeedState, bare: bool) -> str:
 
 
 def hello_line(hello: Hello) -> str:
-    """Return the line for a Hello."""
+    """Return a Hello's summary."""
     words = ["Hello"]
     words += [f"no. {hello.number}"] * (hello.number is not None)
     words += [f"to no. {hello.reply}"] * (hello.reply is not None)
@@ -167,7 +167,7 @@ def problem_of(wire: bytes) -> str:
             layer.decode(wire[start:end])
     except MalformedPacket as problem:
         return str(problem)
-    return "neither Interest, Data nor LpPacket"  # of which the last is not in another
+    return "neither Interest, Data nor LpPacket"  # the last of which is not nested in another
 
 
 def uri_of(packet: Interest | Data) -> str:
@@ -177,14 +177,15 @@ def uri_of(packet: Interest | Data) -> str:
 
 
 def _item(packet: Interest | Data) -> int | None:
-    """Return the number of the item that a packet is for or of; None if it is of another name."""
+    """Return the item number of a packet's name; None for other names."""
     name = from_uri(uri_of(packet))
     parts = split_item(name) if is_item_name(name) else None
     return None if parts is None else parts[1]
 
 
 def _credit(packet: Interest) -> int | None:
-    """Return the credit of an LLI; None for a classic Interest, in which others may use that type."""
+    """Return the credit of an LLI; None for a classic Interest, where other applications may use that
+    type."""
     return None if _item(packet) is None else packet.send_credit
 
 
@@ -233,11 +234,11 @@ def _content_line(packet: Data) -> str:
     return f"{len(bytes(content or b''))} bytes"
 
 
-def fields_of(packet: Packet, whole: Whole | None = None) -> Fields:
+def fields_of(packet: Packet, whole: Reassembled | None = None) -> Fields:
     """Return an NDN packet's fields under the names of the Wireshark plugin, `ndn.type` first.
 
-    Empty if it is no NDN packet; `whole` as for packet_type(). What is derived stands with its source:
-    `ndn.lli.first` and `ndn.lli.last` from an LLI's name and credit, `ndn.feed.item` from an item's name.
+    Empty if it is no NDN packet; `whole` as for packet_type(). Derived fields follow their source:
+    `ndn.lli.first` and `ndn.lli.last` an LLI's name and credit, `ndn.feed.item` an item's name.
     """
     kind = packet_type(packet, whole)
     fields: Fields = [("ndn.type", kind)] if kind else []
@@ -435,7 +436,7 @@ FIELD_NAMES = sorted(
         for name in table.values()
     }
 )
-"""Every name that a field can have."""
+"""Names of all fields."""
 
 
 Element.describe = staticmethod(describe)

@@ -2,7 +2,7 @@
 
     Ether() / IP(dst="239.5.5.8") / UDP() / TinyWant(demultiplexer=bytes(7), offset=0, wanted=[1, 4])
 
-What a packet is, its form tells (`captures.layers.tiny`).
+A packet's type follows from its form (`captures.layers.tiny`).
 """
 
 import zlib
@@ -36,7 +36,7 @@ from ssb.bipf import encode
 
 
 class _Numbers(Field[Any, Any]):
-    """A list of numbers that takes all that is there but the CRC."""
+    """A list of numbers that takes all bytes before the CRC."""
 
     islist = 1  # or Scapy takes the list for alternatives
 
@@ -54,7 +54,7 @@ class _Numbers(Field[Any, Any]):
 
 
 class TinyPacket(Packet):
-    """What all of tinySSB's packets have: a CRC-32 behind them, computed if it is unset."""
+    """Base of tinySSB's packets: a CRC-32 at the end, computed if unset."""
 
     kind = ""
 
@@ -69,13 +69,13 @@ class TinyPacket(Packet):
         return b"", s
 
     @property
-    def says(self) -> str:
-        """What it says, in words."""
+    def details(self) -> str:
+        """The packet's summary."""
         return ""
 
     def mysummary(self) -> str:
         """Return the line for this packet."""
-        return f"tinySSB {self.kind}{self.says}"
+        return f"tinySSB {self.kind}{self.details}"
 
 
 def _demultiplexer() -> StrFixedLenField:
@@ -97,17 +97,17 @@ class TinyEntry(TinyPacket):
 
     @property
     def content(self) -> Content:
-        """What it tells of its content."""
+        """Content of the entry, as far as this packet has it."""
         packet = bytes(self)[:-CRC]
         return content_of(packet) or Content(0, b"")
 
     @property
     def isp_command(self) -> str:
-        """The tinyISP command that it is, as its beginning tells; `tunnel` for an entry in an entry."""
+        """The tinyISP command in the entry, by its beginning; `tunnel` for an entry in an entry."""
         return command_of(bytes(self)[:-CRC])
 
     @property
-    def says(self) -> str:
+    def details(self) -> str:
         """See TinyPacket."""
         length, chunks = self.content.length, self.content.chunks
         chain = f", {chunks} chunks" if chunks else ""
@@ -115,7 +115,7 @@ class TinyEntry(TinyPacket):
 
 
 class TinyChunk(TinyPacket):
-    """A chunk of a side chain: content, and a pointer to the next one, zero in the last."""
+    """A chunk of a side chain: content, and a pointer to the next chunk, zero in the last."""
 
     name = "tinySSB chunk"
     kind = "chunk"
@@ -126,34 +126,34 @@ class TinyChunk(TinyPacket):
     ]
 
     @property
-    def says(self) -> str:
+    def details(self) -> str:
         """See TinyPacket."""
         return ", the last" if not any(self.next_pointer) else ""
 
 
 class TinyWant(TinyPacket):
-    """A want vector: the next entry that is wanted of each feed of a set, from a place on."""
+    """A want vector: the next wanted entry of each feed of a set, from an offset on."""
 
     name = "tinySSB want vector"
     kind = "want"
     fields_desc = [_demultiplexer(), _Numbers("numbers", [0, 1]), XIntField("crc32", None)]  # noqa: RUF012
 
     @property
-    def says(self) -> str:
+    def details(self) -> str:
         """See TinyPacket."""
         offset, *wanted = self.numbers
         return f" of {len(wanted)} feeds from {offset}"
 
 
 class TinyChunkVector(TinyPacket):
-    """A chunk vector: chunks that are lacking, each as feed, entry and number."""
+    """A chunk vector: missing chunks, each as feed, entry and number."""
 
     name = "tinySSB chunk vector"
     kind = "chunk vector"
     fields_desc = [_demultiplexer(), _Numbers("missing", [[0, 1, 0]]), XIntField("crc32", None)]  # noqa: RUF012
 
     @property
-    def says(self) -> str:
+    def details(self) -> str:
         """See TinyPacket."""
         return f" of {len(self.missing)} chunks"
 
@@ -171,7 +171,7 @@ class TinyNovelty(TinyPacket):
     ]
 
     @property
-    def says(self) -> str:
+    def details(self) -> str:
         """See TinyPacket."""
         return f" {self.key[:4].hex()}"
 
@@ -192,7 +192,7 @@ class TinyClaim(TinyPacket):
     ]
 
     @property
-    def says(self) -> str:
+    def details(self) -> str:
         """See TinyPacket."""
         return f" of {self.count} keys, {self.lowest[:4].hex()} to {self.highest[:4].hex()}"
 
@@ -227,11 +227,11 @@ TINY_FIELDS: Final = {
     f"tinyssb.{name}"
     for name in ("kind", "length", "chunks", "command", "offset", "wanted", "missing", "count", "key")
 }
-"""Every name that a field can have."""
+"""Names of all fields."""
 
 
 def tiny_fields(frame: Packet) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a frame's packet under the names that they have in Wireshark."""
+    """Yield the fields of a frame's packet under Wireshark's names."""
     packet = next((frame[layer] for layer in LAYERS if layer in frame), None)
     if packet is None:
         return

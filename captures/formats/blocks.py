@@ -1,7 +1,7 @@
 """pcapng as arrays: a captures.formats.records.RecordReader.
 
-Sections below are the draft's. captures/formats/chain.py follows the chain of blocks; packets between two
-blocks that describe them are read all at once, whatever damage is between them.
+Section numbers are the draft's. captures/formats/chain.py follows the chain of blocks; packets between two
+describing blocks are read all at once, whatever damage is between them.
 """
 
 import struct
@@ -32,9 +32,9 @@ from captures.formats.records import (
     Ints,
     Octets,
     Records,
+    add_empty_records,
     join_records,
     no_records,
-    note_empty,
 )
 
 _OBSOLETE, _SIMPLE = 2, 3
@@ -44,7 +44,7 @@ _UNDESCRIBED = "a packet of an interface that is not described"
 
 
 class BlockReader:
-    """A RecordReader of pcapng; `context` is the blocks that describe the section to start in, if any."""
+    """A RecordReader of pcapng; `context` has the blocks that describe the section to start in, if any."""
 
     def __init__(self, context: bytes = b"") -> None:
         self.interfaces: list[Interface] = []
@@ -53,9 +53,9 @@ class BlockReader:
         self._order = "<"
         self._readable = False
         self._header = bytearray()
-        self._sources: list[Source] = []  # of all sections; those of this one are from _first on
+        self._sources: list[Source] = []  # of all sections; those of the current section are from _first on
         self._first = 0
-        self._lost: int | None = None  # file offset of the damage that is being skipped
+        self._lost: int | None = None  # file offset of the damage being skipped
         self._reason = ""
         if context:
             data = np.frombuffer(context + bytes(64), np.uint8)
@@ -63,7 +63,7 @@ class BlockReader:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it looks for a record."""
+        """Whether it is searching for a record."""
         return self._lost is not None
 
     @property
@@ -98,7 +98,7 @@ class BlockReader:
             order = chain.byte_order(at) if bytes(data[at : at + 4]) == b"\n\r\r\n" else None
             if order is not None and order != self._order and size - at >= 12:
                 self._flush(data, runs, offset, parts)
-                self._order = order  # the chain goes on in the other order
+                self._order = order  # the chain continues in the other byte order
                 continue
             wait, reason = self._obstacle(data, at, size, final)
             if wait:
@@ -117,7 +117,7 @@ class BlockReader:
         return join_records(parts) if parts else no_records()
 
     def _obstacle(self, data: Octets, at: int, size: int, final: bool) -> tuple[bool, str]:
-        """Say why the chain stops at `at`: whether to wait for more bytes, or what is wrong."""
+        """Return why the chain stops at `at`: more bytes are needed, or the damage."""
         left = size - at
         if left < 12:
             return not final, "cut off in a block"
@@ -135,7 +135,7 @@ class BlockReader:
         return int(word)
 
     def _flush(self, data: Octets, runs: list[Ints], offset: int, parts: list[Records]) -> None:
-        """Read the packets in runs of blocks under one description."""
+        """Read the packets in runs of blocks with the same description."""
         if runs:
             at = np.concatenate(runs)
             runs.clear()
@@ -144,7 +144,7 @@ class BlockReader:
             parts.append(self._packets(data, at, total, kinds, offset))
 
     def _describe(self, data: Octets, at: int, kind: int, offset: int) -> int:
-        """Take in a block of captures.formats.chain.DESCRIBING; return its size."""
+        """Process a block of captures.formats.chain.DESCRIBING; return its size."""
         block = data[at : at + self._word(data, at + 4)].tobytes()
         offset += at
         if kind == SECTION_HEADER:
@@ -167,7 +167,7 @@ class BlockReader:
                 source = read_source(block, 0, len(block), self._order)
             except CaptureError as error:
                 self.damages.append(Damage(offset, len(block), f"interface description: {error.reason}"))
-                # It has a number all the same.
+                # It counts as an interface all the same.
                 source = Source(Interface("", link_type=-1), 10**6, 0)
             self._sources.append(source)
             self.interfaces.append(source.interface)
@@ -187,7 +187,7 @@ class BlockReader:
             if of_kind.any():
                 parts.append(read(data, at[of_kind], total[of_kind], offset))
         records = self._joined(parts)
-        if len(parts) > 1:  # back into the order of the file
+        if len(parts) > 1:  # back into file order
             order = np.argsort(records.at)
             records = Records(*(column[order] for column in records))
         return records
@@ -213,8 +213,8 @@ class BlockReader:
         good = (total >= 32) & (options <= limit)
         known = index < len(self._sources) - self._first
         if not (good & known).all():
-            self._note(~good, at, total, offset, _MISFIT)
-            self._note(good & ~known, at, total, offset, _UNDESCRIBED)
+            self._add_damages(~good, at, total, offset, _MISFIT)
+            self._add_damages(good & ~known, at, total, offset, _UNDESCRIBED)
             good &= known
             at, total, index, high, low = at[good], total[good], index[good], high[good], low[good]
             captured, original, options, limit = captured[good], original[good], options[good], limit[good]
@@ -233,13 +233,13 @@ class BlockReader:
         snaplen = (self._sources[self._first].interface.snaplen if known else 0) or LARGEST_TIME
         captured = np.minimum(original, snaplen)
         good = (total >= 16) & (captured <= total - 16) & known
-        self._note(~good, at, total, offset, _MISFIT if known else _UNDESCRIBED)
+        self._add_damages(~good, at, total, offset, _MISFIT if known else _UNDESCRIBED)
         at, original, captured = at[good], original[good], captured[good]
         nothing = np.zeros(len(at), np.int64)
         return Records(at + 12, captured, original, nothing, nothing + self._first, nothing)
 
     def _with_bytes(self, at: Ints, total: Ints, captured: Ints, offset: int) -> Ints:
-        """Return the rows that are not among more than MOST_EMPTY empty ones; note those as damage."""
+        """Return the rows without runs of more than MOST_EMPTY empty ones; record those as damage."""
         every = np.arange(len(at))
         if captured.all():
             return every
@@ -247,13 +247,15 @@ class BlockReader:
         runs = edges[edges[:, 1] - edges[:, 0] > MOST_EMPTY].tolist()
         for low, high in runs:
             ends = at[low:high] + total[low:high]
-            gaps = np.flatnonzero(ends[:-1] != at[low + 1 : high]) + 1  # of what is not a packet, or damaged
+            gaps = (
+                np.flatnonzero(ends[:-1] != at[low + 1 : high]) + 1
+            )  # of blocks that are no packets, or damaged
             for first, last in pairwise([0, *gaps.tolist(), high - low]):
                 begin = int(at[low + first])
-                note_empty(self.damages, offset + begin, int(ends[last - 1]) - begin)
+                add_empty_records(self.damages, offset + begin, int(ends[last - 1]) - begin)
         return np.delete(every, np.concatenate([every[low:high] for low, high in runs])) if runs else every
 
-    def _note(self, bad: Flags, at: Ints, total: Ints, offset: int, reason: str) -> None:
+    def _add_damages(self, bad: Flags, at: Ints, total: Ints, offset: int, reason: str) -> None:
         for row in np.flatnonzero(bad).tolist():
             self.damages.append(Damage(offset + int(at[row]), int(total[row]), reason))
 
@@ -294,7 +296,7 @@ class BlockReader:
 
 
 def _nanoseconds(units: np.ndarray[tuple[int], np.dtype[np.uint64]], source: Source) -> Ints:
-    """Return stamps in nanoseconds; by Python's integers where 64 bits do not do."""
+    """Return time stamps in nanoseconds; with Python's integers where 64 bits do not suffice."""
     largest = int(units.max(initial=0))
     rate, offset = source.per_second, source.offset_ns
     if SECOND % rate == 0 and largest * (SECOND // rate) + abs(offset) <= LARGEST_TIME:

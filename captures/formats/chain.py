@@ -1,9 +1,9 @@
-"""The chain of blocks in a window of pcapng: followed, and found again where it is broken.
+"""The chain of blocks in a window of pcapng: traversal, and recovery where it is broken.
 
-Blocks are a multiple of 4 bytes, so a window is walked as 32-bit words; a block's length stands at both its
-ends, which tells a broken chain from a whole one. Whatever needs a look at all of the window is computed
-once for each byte order and alignment, and a search never goes back. So any number of breaks costs no more
-than one pass over the window and a constant for each break.
+Blocks are a multiple of 4 bytes, so a window is walked as 32-bit words. A block's length is at both its ends,
+which reveals a broken chain. Passes over the whole window are made once for each byte order and alignment,
+and a search never goes back. So any number of breaks costs at most one pass over the window and a constant
+for each break.
 """
 
 import struct
@@ -22,22 +22,22 @@ from captures.formats.pcapng import (
 from captures.formats.records import Ints, Octets
 
 DESCRIBING: Final = (SECTION_HEADER, INTERFACE_DESCRIPTION, DECRYPTION_SECRETS)
-"""Blocks that change how those after them are read."""
+"""Blocks that change how later blocks are read."""
 LARGEST_BLOCK: Final = 1 << 24
-"""In bytes; Wireshark's limit too."""
+"""In bytes; also Wireshark's limit."""
 
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 _LEAST = 12  # bytes of a block without a body
-_LEAST_FOUND = 28  # bytes of a block that a search takes for one
+_LEAST_FOUND = 28  # bytes of a block found by a search
 
 
 class _Words(NamedTuple):
     """A window as words of one byte order and alignment.
 
     Attributes:
-        lengths: all words, to be looked at one by one.
-        guess, ends: where packet blocks that are whole seem to begin and end.
-        breaks: places in `guess` of those that another does not follow.
+        lengths: all words, for single access.
+        guess, ends: begin and end of probably whole packet blocks.
+        breaks: indices in `guess` of blocks without a successor.
     """
 
     lengths: memoryview
@@ -47,19 +47,22 @@ class _Words(NamedTuple):
 
 
 class Chain:
-    """The blocks in `data[:size]`, which has captures.formats.records.SLACK bytes more."""
+    """The blocks in `data[:size]`, followed by captures.formats.records.SLACK more bytes."""
 
     def __init__(self, data: Octets, size: int) -> None:
         self._data = data
         self._size = size
         self._words: dict[tuple[int, str], _Words] = {}
         self._raw = b""
-        self._next: dict[bytes, int] = {}  # sign -> its first place from where the last search began
+        self._next: dict[
+            bytes, int
+        ] = {}  # byte pattern -> its first position from the last search's start on
 
     def follow(self, start: int, order: str) -> tuple[list[Ints], int, int]:
-        """Walk over whole blocks from a byte on; return their places in runs, where the walk ends, and why.
+        """Walk over whole blocks from a byte on; return their positions in runs, the walk's end, and the
+        reason.
 
-        It ends at a block of DESCRIBING that is whole, whose type is the reason, or where there is no whole
+        The walk ends at a whole block of DESCRIBING, whose type is the reason, or where there is no whole
         block: then the reason is 0.
         """
         shift = start & 3
@@ -90,8 +93,8 @@ class Chain:
     def find(self, start: int, order: str, final: bool) -> tuple[int | None, int]:
         """Search for a whole packet block or section header from a byte on.
 
-        Return its place, None if there is none in this window, and where the next search is to begin. Unless
-        the window is the `final` one, a block that goes on in the next window may be whole.
+        Return its position, None if there is none in this window, and the start of the next search. Unless
+        the window is `final`, a block that continues in the next window may be whole.
         """
         self._raw = self._raw or self._data[: self._size].tobytes()
         packet, header = (struct.pack(order + "I", kind) for kind in (ENHANCED_PACKET, SECTION_HEADER))
@@ -115,14 +118,14 @@ class Chain:
             at = place + 1
 
     def byte_order(self, at: int) -> str | None:
-        """Return the order that a section header at a byte says, None if it says none."""
+        """Return the byte order in a section header, None if invalid."""
         for order in "<>":
             if struct.unpack_from(order + "I", self._data.data, at + 8)[0] == BYTE_ORDER_MAGIC:
                 return order
         return None
 
     def _find(self, sign: bytes, at: int) -> int:
-        """Return the first place of a sign from a byte on; the size if there is none."""
+        """Return the first position of a byte pattern from a byte on; the size without one."""
         place = self._next.get(sign, -1)
         if place < at:
             place = self._raw.find(sign, at)
@@ -130,8 +133,8 @@ class Chain:
         return place
 
     def _in_words(self, shift: int, order: str) -> _Words:
-        """Return the window as words. Nearly all blocks are packets that follow each other, so words that
-        look like their type, with a length that is there at both ends, are found all at once."""
+        """Return the window as words. Nearly all blocks are consecutive packets, so words equal to their
+        types, with equal lengths at both ends, are found all at once."""
         found = self._words.get((shift, order))
         if found is not None:
             return found

@@ -1,9 +1,9 @@
-"""Exported PDUs of Wireshark: packets without the layers below, each with tags for what these said.
+"""Exported PDUs of Wireshark: packets without the layers below, each with tags for the fields of these.
 
 A PDU is tags, then the packet. A tag is its type and its value's length, two bytes each, and the value,
-padded to a multiple of four bytes; all numbers have the most significant byte first.
+padded to a multiple of four bytes; all numbers are big-endian.
 
-Source: "LINKTYPE_WIRESHARK_UPPER_PDU" (tcpdump.org) and epan/exported_pdu.h of Wireshark, which it refers to.
+Source: "LINKTYPE_WIRESHARK_UPPER_PDU" (tcpdump.org) and its reference epan/exported_pdu.h of Wireshark.
 """
 
 import struct
@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, ip_address
 LINKTYPE = 252
 """LINKTYPE_WIRESHARK_UPPER_PDU."""
 MOST_BYTES = 262_144
-"""Wireshark refuses a file with a longer packet in it."""
+"""Wireshark refuses a file with a longer packet."""
 
 _END, _DISSECTOR = 0, 12
 _IPV4_SOURCE, _IPV4_TARGET, _IPV6_SOURCE, _IPV6_TARGET = 20, 21, 22, 23
@@ -22,10 +22,10 @@ _TCP = 2
 
 
 def tcp_tags(dissector: str, source: tuple[str, int], target: tuple[str, int], frame: int) -> bytes:
-    """Return the tags of a packet that TCP brought.
+    """Return the tags of a packet received over TCP.
 
-    `dissector` is what Wireshark calls what reads the packet; `source` and `target` are an IP address and a
-    port each; `frame` is the number of the frame that the packet was complete with.
+    `dissector` is Wireshark's name of the packet's dissector; `source` and `target` are an IP address and a
+    port each; `frame` is the number of the frame that completed the packet.
     """
     sender, receiver = ip_address(source[0]), ip_address(target[0])
     is_ipv4 = isinstance(sender, IPv4Address)

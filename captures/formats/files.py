@@ -1,8 +1,7 @@
-"""Capture files of any format that is known, compressed or not: opened, and cut into pieces to be read in
-parallel.
+"""Capture files of any known format, compressed or not: opened, and cut into pieces for parallel reading.
 
-What a file is, its first bytes say, never its name. A compressed file can only be read from its beginning,
-so it is one piece; any other is cut between records.
+The format follows from a file's first bytes, not from its name. A compressed file can only be read from its
+beginning, so it is one piece; any other is cut between records.
 """
 
 import bz2
@@ -32,21 +31,21 @@ from captures.formats.records import (
 
 PIECE_BYTES = 32 << 20
 PIECE_FRAMES = 1 << 17
-"""A piece ends with the record that reaches one of these, which bounds what a reader holds in memory."""
+"""A piece ends with the record that reaches one of these bounds; they limit a reader's memory."""
 
 EMPTY_FILE = "empty"
-"""Why a file without a byte is no capture."""
+"""Reason why an empty file is no capture."""
 
 _STEP = 1 << 18
 _FIRST, _FIRST_BYTES = 20, 1 << 21
-"""Frames that tell a capture from others, and how many bytes they take at most."""
+"""Frames that identify a capture, and their bytes at most."""
 _PCAPNG = b"\n\r\r\n"
 
 
 class Piece(NamedTuple):
-    """Some records of a file, to be read alone: bytes `start` to `end` (None: the file's end).
+    """Some records of a file, which can be read alone: bytes `start` to `end` (None: the file's end).
 
-    context: what the records before have said; first: number of the first frame, from 1.
+    context: the state after the records before; first: number of the first frame, from 1.
     """
 
     path: str
@@ -57,7 +56,7 @@ class Piece(NamedTuple):
 
 
 class _Decompressor(Protocol):
-    """What bz2 and lzma have in common."""
+    """Interface of bz2 and lzma."""
 
     @property
     def eof(self) -> bool: ...
@@ -68,8 +67,8 @@ class _Decompressor(Protocol):
     def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
-class _Gunzip:
-    """zlib's decompressor of a gzip member with the manners of the others."""
+class _GzipDecompressor:
+    """zlib's decompressor of a gzip member with the interface of bz2 and lzma."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(wbits=31)
@@ -91,15 +90,15 @@ class _Gunzip:
 
 
 _COMPRESSED: dict[bytes, Callable[[], _Decompressor]] = {
-    b"\x1f\x8b": _Gunzip,
+    b"\x1f\x8b": _GzipDecompressor,
     b"BZh": bz2.BZ2Decompressor,
     b"\xfd7zXZ\0": lzma.LZMADecompressor,
 }
 _BY_ARROW = {b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"}
 
 
-class _Inflated(io.RawIOBase):
-    """What a compressed file holds: all of it, or all before the damage, which `reason` then tells."""
+class _Decompressed(io.RawIOBase):
+    """Content of a compressed file: all, or all before the damage; `reason` is the damage."""
 
     def __init__(self, file: BinaryIO, magic: bytes) -> None:
         self.reason = ""
@@ -118,7 +117,7 @@ class _Inflated(io.RawIOBase):
                         self.reason = "compressed data cut off"
                         return
                 try:
-                    yield unpack.decompress(packed, _STEP)  # no more at once, however well it was compressed
+                    yield unpack.decompress(packed, _STEP)  # bounded, however well it was compressed
                 except (zlib.error, OSError, lzma.LZMAError, EOFError):
                     self.reason = "compressed data damaged"
                     return
@@ -138,11 +137,11 @@ class _Inflated(io.RawIOBase):
             self.reason = "compressed data damaged or cut off"
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return true."""
         return True
 
     def readinto(self, buffer: object, /) -> int:
-        """Fill a buffer as far as one step goes."""
+        """Fill a buffer with the result of one step."""
         room = memoryview(buffer)  # type: ignore[arg-type]
         while not self._rest:
             chunk = next(self._chunks, None)
@@ -156,7 +155,7 @@ class _Inflated(io.RawIOBase):
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is compressed in a way that is known here. Raises OSError."""
+    """Return whether a file is compressed in a known format. Raises OSError."""
     with open(path, "rb") as file:
         return _compression(file) is not None
 
@@ -168,9 +167,9 @@ def _compression(file: BinaryIO) -> bytes | None:
 
 
 class Capture:
-    """An open capture; `reader` says what it found once the windows have been read."""
+    """An open capture; once the windows are read, `reader` has its secrets and damages."""
 
-    def __init__(self, path: str, file: BinaryIO, inflated: _Inflated | None) -> None:
+    def __init__(self, path: str, file: BinaryIO, inflated: _Decompressed | None) -> None:
         self.path = path
         self._file = file
         self._inflated = inflated
@@ -192,24 +191,24 @@ class Capture:
             if self._inflated is None:
                 file.seek(0)
             else:
-                self._file = file = _Replayed(header, file)  # type: ignore[assignment]
+                self._file = file = _Prefixed(header, file)  # type: ignore[assignment]
             context = header if head != _PCAPNG else b""
         self.reader = BlockReader(context) if head == _PCAPNG else PcapReader(context)
         yield from windows(file, self.reader, start, end, step)
 
     @property
     def secrets(self) -> list[bytes]:
-        """The key logs found so far (captures.formats.key_log)."""
+        """Key logs found so far (captures.formats.key_log)."""
         return [data for kind, data in self.reader.secrets if kind == SECRETS_TYPE]
 
     @property
     def damages(self) -> list[Damage]:
-        """What could not be read so far."""
+        """Unreadable parts so far."""
         reason = self._inflated.reason if self._inflated else ""
         return self.reader.damages + ([Damage(-1, 0, reason)] if reason else [])
 
 
-class _Replayed:
+class _Prefixed:
     """A file whose first bytes were read already."""
 
     def __init__(self, head: bytes, file: BinaryIO) -> None:
@@ -217,7 +216,7 @@ class _Replayed:
         self._file = file
 
     def readinto(self, room: memoryview) -> int:
-        """Fill a buffer as far as one step goes."""
+        """Fill a buffer with the result of one step."""
         if self._head:
             size = min(len(room), len(self._head))
             room[:size] = self._head[:size]
@@ -227,7 +226,7 @@ class _Replayed:
 
 
 def secrets_in(path: str | os.PathLike[str]) -> Secrets:
-    """Return the secrets that a capture has in it.
+    """Return the secrets in a capture.
 
     Raises OSError, and CaptureError for a file that is no capture.
     """
@@ -242,27 +241,26 @@ def open_capture(path: str | os.PathLike[str]) -> Iterator[Capture]:
     """Open a capture, compressed or not. Raises OSError."""
     with open(path, "rb") as file:
         magic = _compression(file)
-        inflated = None if magic is None else _Inflated(file, magic)
+        inflated = None if magic is None else _Decompressed(file, magic)
         yield Capture(os.fspath(path), inflated or file, inflated)  # type: ignore[arg-type]
 
 
 def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIECE_FRAMES) -> Iterator[Piece]:
-    """Cut a capture into pieces, of which each ends as soon as it has `size` bytes or `frames` frames.
+    """Cut a capture into pieces, each of which ends once it has `size` bytes or `frames` frames.
 
-    Raises OSError, and CaptureError for a file that is no capture. Damage is left to whoever reads the
-    pieces.
+    Raises OSError, and CaptureError for a file that is no capture. Damage is found when the pieces are read.
     """
     name = os.fspath(path)
     begin, context, first, number = 0, b"", 1, 1
     if is_compressed(path):
         with open_capture(path) as capture:
-            next(capture.windows(step=_STEP), None)  # it has to be one
+            next(capture.windows(step=_STEP), None)  # invalid otherwise
         yield Piece(name, 0, None, b"", 1)
         return
     with open_capture(path) as capture:
         for window in capture.windows(step=min(WINDOW, size)):
             number += len(window.records.at)
-            # Between windows a record begins, and the context is that of the next one.
+            # A record begins between windows, and the context is that of the next record.
             if not capture.reader.is_lost and (window.end - begin >= size or number - first >= frames):
                 yield Piece(name, begin, window.end, context, first)
                 begin, context, first = window.end, capture.reader.context, number
@@ -273,10 +271,10 @@ def cut(path: str | os.PathLike[str], size: int = PIECE_BYTES, frames: int = PIE
 def read_piece(
     piece: Piece, damages: list[Damage], key_logs: list[bytes] | None = None
 ) -> Iterator[tuple[Window, list[Interface]]]:
-    """Yield the windows of a piece, each with the interfaces that its records point at.
+    """Yield the windows of a piece, each with the interfaces of its records.
 
-    Appends to `damages` what could not be read, and to `key_logs` those that are in it. Raises OSError, and
-    CaptureError as Capture.windows() does.
+    Appends unreadable parts to `damages`, and key logs to `key_logs`. Raises OSError, and CaptureError as
+    Capture.windows() does.
     """
     with open_capture(piece.path) as capture:
         for window in capture.windows(piece.start, piece.end, piece.context):

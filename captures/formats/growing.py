@@ -1,14 +1,14 @@
-"""A capture that is still being written: what has been added to it, in pieces that end with a whole record.
+"""A capture that is still being written: its new records, in pieces that end with a whole record.
 
-Theory of operation. The size of a growing file says nothing: it ends wherever its writer's buffer happened
-to, and whoever goes on from there has lost the record in between, and all after it. So a Place is where a
-record ends, and only the bytes before it are handed out. A Place also holds the number of frames so far and
-a checksum of the bytes before it, which tells a file that went on from one that was begun anew. What a
-reader needs besides, such as pcapng's interfaces, stands in the file itself: to go on from a Place that
-another process has come to, the file is walked once more from its beginning.
+Theory of operation. A growing file may end within a record, depending on its writer's buffer; a reader that
+continued from its end would lose that record, and all after it. So a Position is the end of a record, and
+only bytes before it are returned. It also has the number of frames so far and a checksum of the bytes before
+it, which distinguishes a file that grew from one that was begun anew. Other reader state, such as pcapng's
+interfaces, is in the file itself: to continue from another process's Position, the file is walked once more
+from its beginning.
 
-A capture may be renamed while it grows, with the directory that it is in; so it has several paths, the
-one to come last.
+A capture may be renamed while it grows, together with its directory; so it has several paths, the final one
+last.
 """
 
 import os
@@ -24,25 +24,25 @@ from captures.formats.records import PCAP_HEADER, WINDOW, PcapReader, RecordRead
 
 _PCAPNG = b"\n\r\r\n"
 _MARKED = 1024
-_LEAST_STEP = 4096  # a reader wants the head of a file whole
+_LEAST_STEP = 4096  # a reader needs the whole head of a file
 
 
-class Place(NamedTuple):
-    """A byte of a capture where a record ends: `frames` stand before it; mark: a checksum of what does."""
+class Position(NamedTuple):
+    """The end of a record in a capture: `frames` before it; mark: a checksum of the bytes before it."""
 
     at: int
     frames: int
     mark: int
 
 
-START = Place(0, 0, 0)
-"""The beginning of a capture, whether there is one yet or not."""
+START = Position(0, 0, 0)
+"""The beginning of a capture, even before it exists."""
 
 
 def open_any(paths: Sequence[str]) -> BinaryIO:
-    """Open the first of some paths that there is; raise FileNotFoundError if there is none.
+    """Open the first existing path; raise FileNotFoundError without any.
 
-    A file that is renamed from one of them to a later one is always found.
+    A file renamed from one of them to a later one is always found.
     """
     for path in paths[:-1]:
         with suppress(FileNotFoundError):
@@ -50,31 +50,31 @@ def open_any(paths: Sequence[str]) -> BinaryIO:
     return open(paths[-1], "rb")
 
 
-class Growing:
-    """A capture that grows, at one of some paths."""
+class GrowingCapture:
+    """A growing capture, at one of some paths."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = paths
-        self._place = START
+        self._position = START
         self._reader: RecordReader | None = None
 
     def pieces(
         self,
-        start: Place,
+        start: Position,
         end: int | None = None,
         most: int | None = None,
         *,
         size: int = PIECE_BYTES,
         frames: int = PIECE_FRAMES,
-    ) -> tuple[list[Piece], Place]:
-        """Return what has been added since `start`, in pieces, and where the last whole record ends.
+    ) -> tuple[list[Piece], Position]:
+        """Return the pieces added since `start`, and the end of the last whole record.
 
-        Nothing from byte `end` on is looked at; `most` bytes, or a quarter more, are enough. A piece has as
-        many bytes or frames as captures.formats.files.cut() would give it. There is nothing yet in a file
-        that is not there yet, or too short to tell what it is.
+        Nothing from byte `end` on is read; reading stops after `most` bytes, or a quarter more. A piece has
+        as many bytes or frames as captures.formats.files.cut() would give it. A missing file, or one too
+        short to have a format, has no pieces.
 
-        Raises CaptureError for a file that is no capture, damaged or compressed, or that is not what it was
-        at `start`; and OSError.
+        Raises CaptureError for a file that is no capture, damaged or compressed, or that changed since
+        `start`; and OSError.
         """
         try:
             file = open_any(self._paths)
@@ -84,19 +84,19 @@ class Growing:
             raise self._error(start.at, "is not there any more") from None
         with file:
             self._check(file, start)
-            if self._place != start or self._reader is None:
+            if self._position != start or self._reader is None:
                 if not self._begin(file):
                     return [], START
                 self._walk(file, start.at, None, start.at + 1, 1 << 62)
-                if self._place[:2] != start[:2]:
+                if self._position[:2] != start[:2]:
                     raise self._error(start.at, "has been replaced by another capture")
             found = self._walk(file, end, most, size, frames)
-            self._place = self._place._replace(mark=self._mark(file, self._place.at))
-            return found, self._place
+            self._position = self._position._replace(mark=self._mark(file, self._position.at))
+            return found, self._position
 
     def _begin(self, file: BinaryIO) -> bool:
-        """Stand at the beginning; return whether there is one yet."""
-        self._reader, self._place = None, START
+        """Go to the beginning; return whether the file has one."""
+        self._reader, self._position = None, START
         file.seek(0)
         head = file.read(PCAP_HEADER)
         if len(head) < PCAP_HEADER:
@@ -112,15 +112,15 @@ class Growing:
         return True
 
     def _walk(self, file: BinaryIO, end: int | None, most: int | None, size: int, frames: int) -> list[Piece]:
-        """Go on to the last whole record; return the way in pieces."""
-        reader, (begin, number, _) = self._reader, self._place
+        """Continue to the last whole record; return the new pieces."""
+        reader, (begin, number, _) = self._reader, self._position
         assert reader is not None
         found: list[Piece] = []
         at, first, start = begin, number, begin
         context = reader.context if begin else b""
         if end is not None and end <= begin:
             return found
-        # A window ends before the record that it cuts: one of `most` bytes would always take a second one.
+        # A window ends before the record that it cuts: `most` bytes would always need a second one.
         step = max(_LEAST_STEP, min(WINDOW, size, WINDOW if most is None else most // 4))
         file.seek(begin)
         for window in windows(file, reader, begin, end, step, grows=True):
@@ -134,15 +134,15 @@ class Growing:
                 break
         if at > begin:
             found.append(Piece(file.name, begin, at, context, first + 1))
-        self._place = Place(at, number, 0)
+        self._position = Position(at, number, 0)
         return found
 
-    def _check(self, file: BinaryIO, place: Place) -> None:
-        """Raise CaptureError if the file is not the one that had a place."""
-        if os.fstat(file.fileno()).st_size < place.at:
-            raise self._error(place.at, "has become shorter than what was read of it")
-        if place.at and self._mark(file, place.at) != place.mark:
-            raise self._error(place.at, "has been replaced by another capture")
+    def _check(self, file: BinaryIO, position: Position) -> None:
+        """Raise CaptureError unless the file still has a position."""
+        if os.fstat(file.fileno()).st_size < position.at:
+            raise self._error(position.at, "has become shorter than what was read of it")
+        if position.at and self._mark(file, position.at) != position.mark:
+            raise self._error(position.at, "has been replaced by another capture")
 
     @staticmethod
     def _mark(file: BinaryIO, at: int) -> int:
@@ -150,7 +150,7 @@ class Growing:
         return crc32(file.read(min(at, _MARKED)))
 
     def _damage(self, at: int) -> CaptureError:
-        self._place, reader, self._reader = START, self._reader, None
+        self._position, reader, self._reader = START, self._reader, None
         for damage in reader.damages if reader else ():
             return self._error(damage.offset, damage.reason)
         return self._error(at, "no record begins here")

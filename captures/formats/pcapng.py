@@ -1,14 +1,15 @@
-"""pcapng, the capture file format of Wireshark: how it is written, and what describes an interface.
+"""pcapng, the capture file format of Wireshark: its writer, and the description of interfaces.
 
-Theory of operation. A pcapng file is a chain of blocks; each carries its type, and its length at both ends.
-A Section Header Block opens a section and fixes its byte order; each Interface Description Block adds the
-next interface to the section; packets and statistics name an interface by its number. So what a reader needs,
-to start in the middle of a section, is the section's header block and the interface blocks so far.
+Theory of operation. A pcapng file is a chain of blocks; each has its type, and its length at both ends. A
+Section Header Block opens a section and fixes its byte order; each Interface Description Block adds the next
+interface to the section; packets and statistics refer to an interface by its number. So to start in the
+middle of a section, a reader needs the section's header block and the interface blocks so far.
 
-The writer always writes little-endian and takes every stamp as an argument: same calls, same bytes.
-captures/formats/blocks.py reads what it, and others, have written.
+The writer always writes little-endian and takes every time stamp as an argument: same calls, same bytes.
+captures/formats/blocks.py reads such files, and others.
 
-Source: draft-ietf-opsawg-pcapng, "PCAP Now Generic (pcapng) Capture File Format"; sections below are its own.
+Source: draft-ietf-opsawg-pcapng, "PCAP Now Generic (pcapng) Capture File Format"; section numbers are its
+own.
 """
 
 import os
@@ -24,7 +25,7 @@ from base.units import SECOND
 LINKTYPE_ETHERNET = 1
 SNAPLEN = 262144
 
-SECTION_HEADER = 0x0A0D0D0A  # reads the same in both byte orders (section 4.1)
+SECTION_HEADER = 0x0A0D0D0A  # the same in both byte orders (section 4.1)
 INTERFACE_DESCRIPTION = 1
 _INTERFACE_STATISTICS = 5
 ENHANCED_PACKET = 6
@@ -43,9 +44,9 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 
 
 class CaptureError(ValueError):
-    """A capture that cannot be read, or cannot be read further.
+    """A capture is unreadable, from its beginning or from some byte on.
 
-    Attributes: `path`; `offset`, the byte where the damage shows; `reason`.
+    Attributes: `path`; `offset` of the damage in bytes; `reason`.
     """
 
     def __init__(self, path: AnyPath, offset: int, reason: str) -> None:
@@ -59,7 +60,7 @@ class CaptureError(ValueError):
 
 
 class Direction(IntEnum):
-    """Which way a frame went at its interface; the numbers are those of epb_flags (section 4.3.1)."""
+    """Direction of a frame at its interface; values are those of epb_flags (section 4.3.1)."""
 
     UNKNOWN = 0
     IN = 1
@@ -68,9 +69,9 @@ class Direction(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """An interface that frames were captured on (section 4.2).
+    """A captured interface (section 4.2).
 
-    `ipv4` is "10.0.0.1/30", or "10.0.0.1" where the mask is not known; `snaplen` is in bytes, 0 for no limit.
+    `ipv4` is "10.0.0.1/30", or "10.0.0.1" if the mask is unknown; `snaplen` is in bytes, 0 for no limit.
     """
 
     name: str
@@ -84,7 +85,7 @@ class Interface:
 
 _U32 = struct.Struct("<I")
 _PACKET_HEAD = struct.Struct("<IIIIIII")
-# Beside frame and padding: 28 bytes before; 8 of epb_flags, 4 of end of options, 4 of total length after.
+# Besides frame and padding: 28 bytes before; 8 of epb_flags, 4 of end of options, 4 of total length after.
 _PACKET_OVERHEAD = 44
 
 
@@ -136,17 +137,17 @@ def _interface_block(interface: Interface) -> bytes:
 
 
 def secrets_block(kind: int, secrets: bytes) -> bytes:
-    """Return a Decryption Secrets Block (section 4.7) of a type of secrets."""
+    """Return a Decryption Secrets Block (section 4.7) with secrets of one type."""
     return _block(
         DECRYPTION_SECRETS, struct.pack("<II", kind, len(secrets)) + secrets + bytes(-len(secrets) & 3)
     )
 
 
 class Writer:
-    """Writes one section into `file`, which stays the caller's to flush and close; give a buffered file.
+    """Writes one section to `file`, which the caller flushes and closes; it should be buffered.
 
-    The header and a block per interface are written at once, so that a capture without frames is valid too.
-    Raises ValueError for an interface that cannot be written.
+    The header and a block per interface are written at once, so a capture without frames is valid too. Raises
+    ValueError for an interface that cannot be written.
     """
 
     def __init__(
@@ -180,8 +181,8 @@ class Writer:
         """Write a frame as an Enhanced Packet Block (section 4.3).
 
         `interface_index` counts the constructor's interfaces from 0; `time_ns` is in nanoseconds, from 0 on;
-        `original_length`, in bytes, is for a frame that was cut. Raises ValueError for what the format or the
-        interface's snaplen does not admit.
+        `original_length` is that of a truncated frame, in bytes. Raises ValueError for values outside the
+        format or the interface's snaplen.
         """
         captured = len(frame)
         original = captured if original_length is None else original_length
@@ -210,7 +211,7 @@ class Writer:
     def statistics(self, interface_index: int, time_ns: int, received: int, dropped: int) -> None:
         """Write an Interface Statistics Block (section 4.6): frames since the capture began.
 
-        `received` counts the `dropped` too. Raises ValueError if the interface does not exist.
+        `received` includes the `dropped` ones. Raises ValueError if the interface does not exist.
         """
         if not 0 <= interface_index < len(self._limits):
             raise ValueError(f"no interface {interface_index}: the capture has {len(self._limits)}")
@@ -226,9 +227,9 @@ class Writer:
 
 
 class Source:
-    """An interface together with the meaning of its time stamps (if_tsresol, if_tsoffset).
+    """An interface, and the unit and offset of its time stamps (if_tsresol, if_tsoffset).
 
-    A stamp counts units of which there are `per_second`, from `offset_ns` nanoseconds after 1970 on.
+    A stamp counts units, `per_second` each second, from `offset_ns` nanoseconds after 1970 on.
     """
 
     __slots__ = ("interface", "offset_ns", "per_second")
@@ -249,7 +250,7 @@ def read_source(data: bytes, at: int, stop: int, order: str, path: AnyPath = "")
     link_type, _, snaplen = struct.unpack_from(order + "HHI", data, at + 8)
     name = description = ""
     ipv4 = None
-    per_second, offset_ns = 10**6, 0  # what the draft assumes where the options are missing
+    per_second, offset_ns = 10**6, 0  # the draft's defaults
     lengths = {_IF_IPV4ADDR: 8, _IF_TSRESOL: 1, _IF_TSOFFSET: 8}
     for code, value in read_options(data, at + 16, stop - 4, order, lengths, path):
         if code == _IF_NAME:
@@ -269,7 +270,7 @@ def read_source(data: bytes, at: int, stop: int, order: str, path: AnyPath = "")
 def read_options(
     data: bytes, at: int, end: int, order: str, lengths: dict[int, int], path: AnyPath = ""
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield (code, value) of each option (section 3.5); `lengths` holds the prescribed lengths.
+    """Yield (code, value) of each option (section 3.5); `lengths` has the prescribed lengths.
 
     Raises CaptureError.
     """
@@ -289,7 +290,7 @@ def _string(value: bytes) -> str:
 
 
 def _address(value: bytes) -> str:
-    """Return an if_IPv4addr option, an address and its mask, as Interface.ipv4 has it."""
+    """Return an if_IPv4addr option, an address and its mask, as Interface.ipv4."""
     address = str(IPv4Address(value[:4]))
     hosts = ~int.from_bytes(value[4:]) & 0xFFFFFFFF
     if hosts == 0 or hosts & (

@@ -1,15 +1,15 @@
-"""The frames of a capture as arrays: where each lies in a buffer, and what its record says of it.
+"""The frames of a capture as arrays: their positions in a buffer, and their records' fields.
 
-Theory of operation. A capture is read in windows of some megabytes. Records are a chain (each says where
-the next begins), so a short loop walks their beginnings, and everything else is gathered by numpy for all
-records of the window at once. What a window ends in the middle of is kept for the next one.
+Theory of operation. A capture is read in windows of some megabytes. Records are a chain (each has the start
+of the next), so a short loop walks their beginnings, and numpy gathers everything else for all records of the
+window at once. A record cut by a window's end is kept for the next window.
 
-A reader never gives up: where the chain breaks, it looks for the next place that bears out a whole record,
-goes on there, and notes the Damage. `context` is what another reader of the same kind must be given to
-start at a record in the middle of the file.
+A reader never gives up: where the chain breaks, it searches for the next plausible whole record, continues
+there, and records the Damage. `context` lets another reader of the same kind start at a record in the middle
+of the file.
 
-This module has what both formats share, and pcap; captures/formats/blocks.py has pcapng.
-Source: draft-ietf-opsawg-pcap, "PCAP Capture File Format"; the patched format of A. Kuznetsov's libpcap.
+This module has the parts common to both formats, and pcap; captures/formats/blocks.py has pcapng. Source:
+draft-ietf-opsawg-pcap, "PCAP Capture File Format"; the patched format of A. Kuznetsov's libpcap.
 """
 
 import struct
@@ -26,26 +26,25 @@ Octets: TypeAlias = npt.NDArray[np.uint8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 SLACK = 64
-"""Zero bytes after a window's own, so that a gather of a few bytes never leaves the array."""
+"""Zero bytes after a window's own, so that a gather of a few bytes stays within the array."""
 WINDOW = 1 << 23
 LARGEST_TIME = (1 << 63) - 1
-"""Times are signed 64-bit numbers; a later one is given as this one."""
+"""Largest time: times are signed 64-bit numbers; later ones are replaced by this one."""
 
 MOST_EMPTY = 4096
-"""Records one after the other that may be without a byte. Of more, compressed files may hold any number: they
-are damage."""
+"""Accepted consecutive empty records. Compressed files may hold any number; more are damage."""
 EMPTY = "records without a byte"
 
-_LARGEST_FRAME = 1 << 18  # Wireshark's limit too
+_LARGEST_FRAME = 1 << 18  # also Wireshark's limit
 _LARGEST_RECORD = 1 << 24
-_LEAST_STEP, _MOST_STEP = 1 << 8, 1 << 20  # bytes that are searched at once
+_LEAST_STEP, _MOST_STEP = 1 << 8, 1 << 20  # bytes searched at once
 
 
 class Records(NamedTuple):
     """The frames of one window, in file order; arrays of one length.
 
-    at: place of the frame's first byte in the window; captured: bytes there are; original: bytes there were
-    on the wire; time: ns; source: index into the reader's `interfaces`; direction: a
+    at: position of the frame's first byte in the window; captured: its captured bytes; original: its bytes on
+    the wire; time: ns; source: index into the reader's `interfaces`; direction: a
     captures.formats.pcapng.Direction.
     """
 
@@ -58,23 +57,23 @@ class Records(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """Bytes of a file that could not be read: from `offset` on, `size` of them, and why."""
+    """Unreadable bytes of a file: `size` of them from `offset` on, and the reason."""
 
     offset: int
     size: int
     reason: str
 
 
-def note_empty(damages: list[Damage], offset: int, size: int) -> None:
-    """Note records without a byte, as one damage with those right before them."""
+def add_empty_records(damages: list[Damage], offset: int, size: int) -> None:
+    """Record empty records, as one damage with those right before them."""
     if damages and damages[-1].reason == EMPTY and damages[-1].offset + damages[-1].size == offset:
         offset, size = damages[-1].offset, damages.pop().size + size
     damages.append(Damage(offset, size, EMPTY))
 
 
 class Window(NamedTuple):
-    """A part of a file: its bytes (SLACK more than it has), its records, and the place in the file where the
-    record after them begins."""
+    """A part of a file: its bytes (and SLACK more), its records, and the file offset of the record after
+    them."""
 
     data: Octets
     records: Records
@@ -82,7 +81,7 @@ class Window(NamedTuple):
 
 
 class RecordReader(Protocol):
-    """Reads the windows of one file, one after the other."""
+    """Reads the windows of one file in order."""
 
     interfaces: list[Interface]
     damages: list[Damage]
@@ -91,24 +90,24 @@ class RecordReader(Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it looks for a record, as where it stands there is none."""
+        """Whether it is searching for a record, since there is none at its position."""
         ...
 
     @property
     def context(self) -> bytes:
-        """What a reader needs that begins after the last record read."""
+        """State of a reader that starts after the last record read."""
         ...
 
     def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
-        """Read the records in `data[:size]`, which stands at `offset` in the file.
+        """Read the records in `data[:size]`, which is at `offset` in the file.
 
-        Return them, and how many bytes are done with. `final`: nothing follows these bytes.
+        Return them, and the number of bytes consumed. `final`: no bytes follow.
         """
         ...
 
 
 def no_records() -> Records:
-    """Return no record at all."""
+    """Return empty Records."""
     return Records(*(np.empty(0, np.int64) for _ in Records._fields))
 
 
@@ -126,11 +125,11 @@ def windows(
     *,
     grows: bool = False,
 ) -> Iterator[Window]:
-    """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window
-    (WINDOW if None). `grows`: more may follow, so a record that the file ends in is no damage.
+    """Read a file from byte `start` to `end` (to its end if None), `step` new bytes for each window (WINDOW
+    if None). `grows`: more may follow, so a record cut by the file's end is no damage.
 
-    The bytes of a window stand until the next one is asked for: they share a buffer, as a fresh one costs
-    more than reading into it.
+    The bytes of a window are valid until the next one: windows share a buffer, since allocation costs more
+    than reading.
     """
     step = step or WINDOW
     offset, left = start, 0
@@ -155,13 +154,12 @@ def windows(
 
 
 _MAGICS = {0xA1B2C3D4: (1000, 16), 0xA1B23C4D: (1, 16), 0xA1B2CD34: (1000, 24)}
-"""pcap's magic numbers: nanoseconds in a stamp's fraction, bytes of a record's header."""
+"""pcap's magic numbers: nanoseconds per unit of a stamp's fraction, bytes of a record's header."""
 PCAP_HEADER = 24
 
 
 def pcap_order(magic: bytes) -> str | None:
-    """Return the byte order, "<" or ">", of a pcap file that begins with these 4 bytes; None if it is
-    none."""
+    """Return the byte order, "<" or ">", of a pcap file with these first 4 bytes; None for other files."""
     for order in "<>":
         if struct.unpack(order + "I", magic)[0] in _MAGICS:
             return order
@@ -177,18 +175,18 @@ class PcapReader:
         self.context = header
         magic, _, _, _, _, snaplen, link = struct.unpack(order + "IHHiIII", header)
         self._unit, self._header = _MAGICS[magic]
-        # The upper bits of the link type may tell of a frame check sequence.
+        # The upper bits of the link type may describe a frame check sequence.
         self.interfaces = [Interface("", "", None, link & 0xFFFF, snaplen)]
         self.damages: list[Damage] = []
         self.secrets: list[tuple[int, bytes]] = []  # pcap has none
         self._limit = max(snaplen, _LARGEST_FRAME) if snaplen < _LARGEST_RECORD else _LARGEST_FRAME
         self._order = order
         self._length = struct.Struct(order + "I")
-        self._lost: int | None = None  # file offset of the damage that is being skipped
+        self._lost: int | None = None  # file offset of the damage being skipped
 
     @property
     def is_lost(self) -> bool:
-        """Whether it looks for a record."""
+        """Whether it is searching for a record."""
         return self._lost is not None
 
     def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
@@ -200,7 +198,7 @@ class PcapReader:
         while True:
             if self._lost is not None:
                 place = self._recover(data, at, size, final)
-                if place is None:  # keep as much as a whole record and the next one's header may need
+                if place is None:  # keep as many bytes as a whole record and the next one's header may need
                     at = size if final else max(at, size - 2 * (_LARGEST_FRAME + self._header))
                     if final:
                         self._damaged(offset + size, "no record after this place")
@@ -222,7 +220,7 @@ class PcapReader:
         return self._records(data, np.array(found, np.int64)), at
 
     def _walk(self, data: Octets, at: int, size: int, offset: int, found: list[int]) -> int:
-        """Append the places of whole records from `at` on; return where the first that is none would be."""
+        """Append the positions of whole records from `at` on; return the position after them."""
         append, length, header, limit = found.append, self._length.unpack_from, self._header, self._limit
         buffer = data.data
         last = size - header
@@ -248,15 +246,15 @@ class PcapReader:
                     at += header * int(np.argmax(heads != 0) if heads.any() else len(heads))
                     if heads.any():
                         break
-                note_empty(self.damages, offset + begin, at - begin)
+                add_empty_records(self.damages, offset + begin, at - begin)
                 empty = 0
         return at
 
     def _recover(self, data: Octets, at: int, size: int, final: bool) -> int | None:
-        """Return the first place from `at` on where two plausible records follow each other, or one ends
-        the file."""
+        """Return the first position from `at` on with two consecutive plausible records, or one that ends the
+        file."""
         last, step = size - self._header, _LEAST_STEP
-        while at <= last:  # in steps that grow, so that a search costs no more than the bytes that it passes
+        while at <= last:  # in growing steps, so that a search costs no more than the bytes skipped
             places = np.arange(at, min(at + step, last + 1))
             at, step = at + step, min(2 * step, _MOST_STEP)
             places = places[self._plausible(data, places)]

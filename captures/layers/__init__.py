@@ -1,1 +1,1 @@
-"""Frames, streams and framing: the way from link types to NDN packets."""
+"""Frames, streams and framing: from link types to NDN packets."""

@@ -1,8 +1,8 @@
 """IPv4 in Ethernet II, built for the emulator's captures: UDP datagrams, and those of any protocol.
 
 The Internet checksum (RFC 1071) is the complement of a one's-complement sum of 16-bit words. Such a sum is
-the plain sum modulo 65535; and as 65536 leaves 1, so is a whole string of words read as one big number. One
-conversion and one remainder do, in place of a loop. Zero is the case to mind: a sum of 65535 leaves 0.
+the plain sum modulo 65535. As 65536 is 1 modulo 65535, so is a string of words taken as one big number: one
+conversion and one remainder replace a loop. A sum of 65535 needs care, as its remainder is 0.
 """
 
 import struct
@@ -40,9 +40,9 @@ def udp_frame(
     ident: int = 0,
     ttl: int = 64,
 ) -> bytes:
-    """Return an Ethernet frame with one UDP datagram, not padded to Ethernet's minimum, as a veth carries it.
+    """Return an Ethernet frame with one UDP datagram, not padded to Ethernet's minimum, as on a veth.
 
-    Raises what udp_datagram() does; the rest is as with ipv4_frame().
+    Raises the errors of udp_datagram(); otherwise like ipv4_frame().
     """
     datagram = udp_datagram(src_ip, dst_ip, src_port, dst_port, payload)
     return ipv4_frame(src_mac, dst_mac, src_ip, dst_ip, _UDP, datagram, ident, ttl)
@@ -51,7 +51,7 @@ def udp_frame(
 def udp_datagram(src_ip: str, dst_ip: str, src_port: int, dst_port: int, payload: bytes) -> bytes:
     """Return a UDP datagram (RFC 768): header and payload.
 
-    Raises ValueError for a payload above 65507 bytes, and OSError for an address that is none.
+    Raises ValueError for a payload above 65507 bytes, and OSError for an invalid address.
     """
     length = UDP_HEADER + len(payload)
     if length > 0xFFFF - IPV4_HEADER:
@@ -60,7 +60,7 @@ def udp_datagram(src_ip: str, dst_ip: str, src_port: int, dst_port: int, payload
     # The length counts twice: in the pseudo-header and in the UDP header.
     words = addresses + _UDP + length + src_port + dst_port + length
     words += int.from_bytes(payload) << (len(payload) % 2 * 8)  # an odd payload is padded by a zero byte
-    checksum = 0xFFFF - words % 0xFFFF  # 1 to 65535: a zero is sent as all ones, as zero means "none"
+    checksum = 0xFFFF - words % 0xFFFF  # 1 to 65535: zero is sent as all ones, since zero means "none"
     return _UDP_HEAD.pack(src_port, dst_port, length, checksum) + payload
 
 
@@ -77,9 +77,9 @@ def ipv4_frame(
     """Return an Ethernet frame with one IPv4 datagram of any protocol (RFC 791).
 
     MAC addresses are 6 bytes, IPv4 addresses text; `ident` is the IPv4 identification, taken modulo 65536;
-    `protocol` is a number of the field of that name (6 for TCP). "Don't fragment" is set, and the payload's
-    own checksum is the caller's. Raises ValueError for a payload above 65515 bytes, and OSError for an
-    address that is none.
+    `protocol` is the number in the field of that name (6 for TCP). "Don't fragment" is set; the caller
+    computes the payload's own checksum. Raises ValueError for a payload above 65515 bytes, and OSError for an
+    invalid address.
     """
     total = IPV4_HEADER + len(payload)
     if total > 0xFFFF:

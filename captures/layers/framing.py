@@ -1,6 +1,6 @@
-"""Where packets begin and end in a stream of bytes: what captures.layers.streams asks, and TLV end to end.
+"""Packet boundaries in a stream of bytes: the interface for captures.layers.streams, and consecutive TLVs.
 
-Over TCP 6363, packets are TLV elements end to end, as NFD's TcpTransport sends them.
+Over TCP 6363, packets are consecutive TLV elements, as sent by NFD's TcpTransport.
 """
 
 import struct
@@ -8,36 +8,36 @@ from collections.abc import Iterator
 from typing import Protocol
 
 LARGEST_PACKET = 1 << 16
-"""A longer element is not taken for a packet; NFD sends 8800 bytes at most."""
+"""Largest size of a packet; NFD sends 8800 bytes at most."""
 
 _INTEREST, _DATA, _LP, _NAME = 5, 6, 100, 7
 _U16, _U32 = struct.Struct("!H"), struct.Struct("!I")
 
 
 class Framing(Protocol):
-    """How packets follow each other in the bytes of one direction of a connection.
+    """Framing of packets in the bytes of one direction of a connection.
 
-    `skipped` counts bytes that belong to no packet that could be read.
+    `skipped` counts bytes outside readable packets.
     """
 
     skipped: int
 
     def read(self, data: bytearray) -> Iterator[bytes]:
-        """Yield the whole packets that `data` begins with; leave in it what may become one."""
+        """Yield the whole packets at the beginning of `data`; leave the rest that may become one."""
 
-    def lose(self) -> None:
-        """Take note that bytes are missing; what is read next may begin anywhere."""
+    def resynchronise(self) -> None:
+        """Resynchronise after missing bytes: the next ones may begin anywhere."""
 
 
 class Elements:
-    """TLV elements end to end; `in_step` says whether the first byte begins one."""
+    """Consecutive TLV elements; `in_step`: the first byte begins one."""
 
     def __init__(self, in_step: bool) -> None:
         self.skipped = 0
         self._in_step = in_step
 
     def read(self, data: bytearray) -> Iterator[bytes]:
-        """Yield the whole packets that `data` begins with; leave in it what may become one."""
+        """Yield the whole packets at the beginning of `data`; leave the rest that may become one."""
         at = 0
         while at < len(data):
             if not self._in_step:
@@ -45,7 +45,7 @@ class Elements:
                 self.skipped += begin - at
                 at = begin
             size = packet_size(data, at)
-            if size is None:  # not all of its header is there
+            if size is None:  # its header is incomplete
                 break
             if not size:
                 self._in_step = False
@@ -59,13 +59,13 @@ class Elements:
             at += size
         del data[:at]
 
-    def lose(self) -> None:
-        """Look for a packet's beginning anew."""
+    def resynchronise(self) -> None:
+        """Search for the next packet's beginning."""
         self._in_step = False
 
 
 def packet_size(data: bytes | bytearray, at: int) -> int | None:
-    """Return the size of the packet at `at`; 0 if there can be none, None if that cannot be said yet."""
+    """Return the size of the packet at `at`; 0 if it is none, None if more bytes are needed."""
     if at >= len(data):
         return None
     if data[at] not in (_INTEREST, _DATA, _LP):
@@ -85,8 +85,7 @@ def packet_size(data: bytes | bytearray, at: int) -> int | None:
 
 
 def _packet_after(data: bytearray, at: int) -> int:
-    """Return the first place from `at` on that looks like a packet's beginning, or like the beginning of
-    one."""
+    """Return the first position from `at` on of a plausible packet, or of the beginning of one."""
     while at < len(data):
         size = packet_size(data, at)
         if size is None:

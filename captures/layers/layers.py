@@ -1,10 +1,10 @@
-"""Frames of any usual link type, taken apart one at a time down to what UDP, TCP or the link carries.
+"""Frames of any usual link type, decoded one at a time down to the payload of UDP, TCP or the link.
 
-Where analysis/decode/batch.py decodes frames by the thousand, this says what is right, and takes over
-whatever is unusual. Nothing here raises: a frame that cannot be read has a `problem`.
+analysis/decode/batch.py decodes frames by the thousand; this module is its reference, and decodes unusual
+frames. Nothing here raises: an unreadable frame has a `problem`.
 
 Sources: the link types' descriptions at tcpdump.org; IEEE 802.1Q; RFC 791, 8200 (extension headers), 768,
-9293, 1661 and 1662 (PPP). That NDN is 0x0077 in PPP, no standard says: ndnSIM writes its traces so
+9293, 1661 and 1662 (PPP). No standard assigns 0x0077 in PPP to NDN: ndnSIM writes its traces so
 (`pppHeader.SetProtocol (0x0077)` in examples/ccnx-simple-with-pcap.cc), and the dissector of ndn-tools reads
 them so (`ppp.protocol` in tools/dissect-wireshark/ndn.lua).
 """
@@ -53,22 +53,21 @@ class Ports(NamedTuple):
 
 
 class Tcp(NamedTuple):
-    """What a TCP header says besides ports: sequence number, acknowledgement number, flags."""
+    """A TCP header: sequence number, acknowledgement number, flags; without ports."""
 
     sequence: int
     acknowledged: int
     flags: int
 
 
-class Carried(NamedTuple):
-    """What a frame carries over UDP or TCP, or of NDN right over the link.
+class FramePayload(NamedTuple):
+    """Payload of a frame: over UDP or TCP, or NDN directly over the link.
 
     transport: "udp", "tcp", "ethernet" or "ppp"; source, destination: IP addresses, MAC addresses over
     Ethernet, empty over PPP; link, ip, header: bytes of each layer's header, of padding too in `link`; at:
-    place of the payload in the frame; length: bytes of it on the wire; there: bytes of it in the capture;
-    vlan: outermost VLAN, or None.
-    tcp: of a segment. whole: bytes of the payload of a datagram of which this is the first IP
-    fragment, `length` being what is in this one; else None.
+    position of the payload in the frame; length: its bytes on the wire; there: its captured bytes; vlan:
+    outermost VLAN, or None. tcp: of a segment. whole: payload size of a datagram whose first IP fragment this
+    is, while `length` is the fragment's; else None.
     """
 
     transport: str
@@ -87,8 +86,8 @@ class Carried(NamedTuple):
     whole: int | None = None
 
 
-def carried(frame: bytes, original: int, link_type: int) -> Carried | str:
-    """Return what a frame carries; a problem, if that cannot be said; or "" if it is something else.
+def frame_payload(frame: bytes, original: int, link_type: int) -> FramePayload | str:
+    """Return a frame's payload; a problem, if unreadable; or "" for other frames.
 
     `original` is the frame's length on the wire.
     """
@@ -107,7 +106,7 @@ def carried(frame: bytes, original: int, link_type: int) -> Carried | str:
 
 
 def _network(frame: bytes, link_type: int) -> tuple[int, int, int | None] | None:
-    """Return (protocol as an Ethertype, -1 if it is not there, where its header begins, VLAN)."""
+    """Return (protocol as an Ethertype, -1 without one, start of its header, VLAN)."""
     if link_type == ETHERNET:
         at = 14
     elif link_type == SLL:
@@ -119,7 +118,7 @@ def _network(frame: bytes, link_type: int) -> tuple[int, int, int | None] | None
     elif link_type in (NULL, LOOP):
         family = min(
             int.from_bytes(frame[:4], "little"), int.from_bytes(frame[:4], "big")
-        )  # NULL is in the order of the machine that captured
+        )  # NULL has the byte order of the capturing machine
         return (FAMILIES.get(family, 0) if len(frame) >= 4 else -1), 4, None
     elif link_type in RAW:
         return (-1 if not frame else {4: IPV4, 6: IPV6}.get(frame[0] >> 4, 0)), 0, None
@@ -147,15 +146,15 @@ def _untagged(frame: bytes, protocol: int, at: int) -> tuple[int, int, int | Non
     return protocol, at, vlan
 
 
-def _ethernet(frame: bytes, original: int, link_type: int, at: int, vlan: int | None) -> Carried:
-    """NDN right over Ethernet, or PPP: what follows the packet is padding, so its length is its TLV's."""
+def _ethernet(frame: bytes, original: int, link_type: int, at: int, vlan: int | None) -> FramePayload:
+    """NDN directly over Ethernet, or PPP: bytes after the packet are padding, so its length is its TLV's."""
     length = min(_tlv_size(frame, at), original - at)
     sender, receiver = STATIONS.get(link_type, (_NOWHERE, _NOWHERE))
     source, target = bytes(frame[sender]), bytes(frame[receiver])
     there = min(length, len(frame) - at)
     link = original - length
     name = "ppp" if link_type in PPP else "ethernet"
-    return Carried(name, mac(source), mac(target), None, None, vlan, link, 0, 0, at, length, there)
+    return FramePayload(name, mac(source), mac(target), None, None, vlan, link, 0, 0, at, length, there)
 
 
 _NOWHERE = slice(0)
@@ -167,16 +166,16 @@ STATIONS: dict[int, tuple[slice, slice]] = {
 
 
 GROUP = r"^(22[4-9]|23[0-9])\.|^ff[0-9a-f]{2}:|^[0-9a-f][13579bdf]:"
-"""What addresses of groups look like: of IPv4, IPv6, and Ethernet."""
+"""Patterns of group addresses: IPv4, IPv6, and Ethernet."""
 
 
 def is_group(address: str) -> bool:
-    """Tell whether it is a multicast or broadcast address."""
+    """Return whether an address is a multicast or broadcast address."""
     return re.match(GROUP, address) is not None
 
 
 def mac(address: bytes) -> str:
-    """Write a MAC address."""
+    """Format a MAC address."""
     return ":".join(f"{octet:02x}" for octet in address)
 
 
@@ -185,14 +184,14 @@ _SLL_DIRECTIONS = {0: 1, 1: 1, 2: 1, 4: 2}  # to us, broadcast, multicast; sent 
 
 
 def sll_direction(frame: bytes, link_type: int) -> int:
-    """Return the captures.formats.pcapng.Direction that a cooked capture's frame tells; 0 if it does not."""
+    """Return the captures.formats.pcapng.Direction in a cooked capture's frame; 0 without one."""
     where = _SLL_KIND.get(link_type)
     whole = where is not None and len(frame) >= (SLL_HEADER if link_type == SLL else SLL2_HEADER)
     return _SLL_DIRECTIONS.get(int.from_bytes(frame[where]), 0) if where and whole else 0
 
 
 def _tlv_size(frame: bytes, at: int) -> int:
-    """Return the size of the TLV element at `at`, all that is there if that cannot be said."""
+    """Return the size of the TLV element at `at`; all captured bytes if it is unreadable."""
     start = at
     numbers = []
     for _ in range(2):
@@ -205,12 +204,12 @@ def _tlv_size(frame: bytes, at: int) -> int:
     return at - start + numbers[1]
 
 
-def _ipv4(frame: bytes, original: int, at: int, vlan: int | None) -> Carried | str:
+def _ipv4(frame: bytes, original: int, at: int, vlan: int | None) -> FramePayload | str:
     short = CUT if original > len(frame) else SHORT
     if len(frame) < at + 20:
         return short
     header = (frame[at] & 15) * 4
-    # 0 stands for as much as there is: the network card was to cut it (segmentation offload).
+    # 0 stands for all bytes: the network card was to cut it (segmentation offload).
     total = _WORD.unpack_from(frame, at + 2)[0] or original - at
     if frame[at] >> 4 != 4 or header < 20 or total < header:
         return BAD_IP
@@ -227,7 +226,7 @@ def _ipv4(frame: bytes, original: int, at: int, vlan: int | None) -> Carried | s
     return _transport(frame, original, protocol, place, ends, vlan, bool(fragment))
 
 
-def _ipv6(frame: bytes, original: int, at: int, vlan: int | None) -> Carried | str:
+def _ipv6(frame: bytes, original: int, at: int, vlan: int | None) -> FramePayload | str:
     short = CUT if original > len(frame) else SHORT
     if len(frame) < at + 40:
         return short
@@ -267,8 +266,8 @@ def _transport(
     ends: tuple[str, str],
     vlan: int | None,
     is_first: bool,
-) -> Carried | str:
-    """Read UDP or TCP; `is_first`: of a datagram's fragments it is the first."""
+) -> FramePayload | str:
+    """Read UDP or TCP; `is_first`: the first fragment of a datagram."""
     at, end, ip = place
     size = UDP_HEADER if protocol == UDP else TCP_HEADER
     if end - at < size:
@@ -294,4 +293,4 @@ def _transport(
     there = max(0, min(length, len(frame) - start))
     link = original - ip - size - length
     name = "udp" if protocol == UDP else "tcp"
-    return Carried(name, *ends, source, target, vlan, link, ip, size, start, length, there, tcp, whole)
+    return FramePayload(name, *ends, source, target, vlan, link, ip, size, start, length, there, tcp, whole)

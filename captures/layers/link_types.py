@@ -1,4 +1,4 @@
-"""The names of link types, and what to do about those whose frames are not read.
+"""Names of link types, and remedies for those whose frames are not read.
 
 Source: the registry of "Link-Layer Header Types" at tcpdump.org, names without LINKTYPE_. A number is that of
 the name after it; each further name has the next number.
@@ -37,7 +37,7 @@ ATSC_ALP ETW NETANALYZER_NG ZBOSS_NCP USB_2_0_LOW_SPEED USB_2_0_FULL_SPEED USB_2
 ZWAVE_TAP SILABS_DEBUG_CHANNEL FIRA_UCI MDB DECT_NR EDK2_MM DEBUG_ONLY DECT_NR_TAP
 """
 _PRIVATE: Final = range(147, 163)
-"""USER0 to USER15: each user means something else."""
+"""USER0 to USER15: their meaning is each user's own."""
 
 READ_HERE: Final = "Ethernet, raw IP, PPP, loopback and Linux's cooked capture (tcpdump -i any)"
 """Link types whose frames are read, in words."""
@@ -59,14 +59,14 @@ _NAMES: Final = _names()
 
 @lru_cache(4096)
 def not_read(link_type: int) -> str:
-    """Say which link type it is that is not read."""
+    """Return the problem of a link type that is not read."""
     if link_type < 0:
         return "link type unknown, as its interface's description is damaged"
     return f"link type {link_type} ({_NAMES.get(link_type, 'not registered')}) is not read"
 
 
 def remedy(problems: list[str]) -> str | None:
-    """Return what to do if some of the problems are of not_read(), else None."""
+    """Return a remedy if some of the problems are of not_read(), else None."""
     types = [each for each in problems if each.endswith(" is not read") and each.startswith("link type ")]
     if not types:
         return None

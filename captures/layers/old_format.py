@@ -1,8 +1,9 @@
-"""Interests of the packet format before 0.3, which ask for Data by Selectors, rewritten as those of today.
+"""Interests of the packet format before 0.3 (with Selectors), converted to the current format.
 
-So whoever reads captures needs one parser only; forwarders drop such Interests. An old Interest asks for
-whatever its name is a prefix of, unless MaxSuffixComponents is 1: then nothing but the digest may follow.
-Of the Selectors, MustBeFresh is kept. An old Interest without Selectors is one of today, and so are old Data.
+So readers of captures need one parser only; forwarders drop such Interests. An old Interest requests any Data
+whose name it is a prefix of, unless MaxSuffixComponents is 1: then only the digest may follow. Of the
+Selectors, MustBeFresh is kept. Old Interests without Selectors, and old Data, are valid in the current
+format.
 
 Source: NDN packet format 0.2, section "Interest Packet".
 """
@@ -14,7 +15,7 @@ from forwarder.wire.packet import INTEREST
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, read_header, read_nni
 
 OLD_FORMAT: Final = "old packet format (Selectors)"
-"""What is said of such an Interest."""
+"""Note on such an Interest."""
 
 SELECTORS: Final = 9
 MIN_SUFFIX, MAX_SUFFIX, PUBLISHER, EXCLUDE, CHILD, FRESH = 13, 14, 28, 16, 17, 18
@@ -24,7 +25,7 @@ _CAN_BE_PREFIX = 33
 
 
 def is_old(packet: bytes) -> bool:
-    """Tell whether an Interest has Selectors after its Name."""
+    """Return whether an Interest has Selectors after its Name."""
     try:
         _, start, end = read_header(packet, 0, len(packet))
         kind, _, after = read_header(packet, start, end)
@@ -33,8 +34,8 @@ def is_old(packet: bytes) -> bool:
         return False
 
 
-def modern(packet: bytes) -> bytes:
-    """Return an old Interest as one of today; raise MalformedPacket."""
+def to_current_format(packet: bytes) -> bytes:
+    """Convert an old Interest to the current format; raise MalformedPacket."""
     _, start, end = read_header(packet, 0, len(packet))
     _, _, name_end = read_header(packet, start, end)
     _, first, after = read_header(packet, name_end, end)

@@ -1,7 +1,6 @@
-"""NDN packets out of TCP: the bytes of a stream, read as captures.layers.framing or captures.layers.websocket
-say.
+"""NDN packets from the bytes of a TCP stream, framed by captures.layers.framing or captures.layers.websocket.
 
-Where bytes are missing, it looks for the next place where a packet plausibly begins.
+After missing bytes, the next plausible packet is searched for.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,8 +13,8 @@ from captures.layers.websocket import WebSocket, begins_http
 class PacketStream:
     """One direction of a connection that carries NDN; `websocket`: its port is one of WebSocket.
 
-    A new connection between the same ports begins anew. Counts: `gaps`, places where bytes are missing;
-    `skipped`, bytes that were captured and belong to no packet that could be read.
+    A new connection between the same ports begins anew. Counts: `gaps`, runs of missing bytes; `skipped`,
+    captured bytes outside readable packets.
     """
 
     def __init__(self, websocket: bool = False) -> None:
@@ -23,18 +22,18 @@ class PacketStream:
         self._stream = Stream()
         self._gaps = self._skipped = 0  # of connections before
         self._end = 0
-        self._bytes = bytearray()  # what follows the last packet
+        self._bytes = bytearray()  # bytes after the last packet
         self._begun = False  # whether the stream begins there
-        self._framing: Framing | None = None  # not known before the first bytes
+        self._framing: Framing | None = None  # unknown before the first bytes
 
     @property
     def gaps(self) -> int:
-        """Places where bytes are missing."""
+        """Number of runs of missing bytes."""
         return self._gaps + self._stream.gaps
 
     @property
     def skipped(self) -> int:
-        """Bytes that belong to no packet."""
+        """Bytes outside packets."""
         return self._skipped + (self._framing.skipped if self._framing else 0)
 
     @property
@@ -43,14 +42,14 @@ class PacketStream:
         return isinstance(self._framing, WebSocket)
 
     def receive(self, segment: Segment) -> Iterator[bytes]:
-        """Take a segment in; yield the packets that it completes."""
+        """Process a segment; yield the packets that it completes."""
         if segment.flags & SYN and self._stream.first != segment.sequence + 1 & 0xFFFFFFFF:
             yield from self.finish()
             self._begun = True
         yield from self._read(self._stream.receive(segment))
 
     def finish(self) -> Iterator[bytes]:
-        """Yield what can still be read; the connection is over."""
+        """Yield the remaining readable packets at the connection's end."""
         yield from self._read(self._stream.finish())
         self._drop()
         self._skipped, self._framing = self.skipped, None
@@ -73,13 +72,13 @@ class PacketStream:
         self._bytes.clear()
         self._begun = False
         if self._framing is not None:
-            self._framing.lose()
+            self._framing.resynchronise()
 
     def _chosen(self) -> Framing | None:
-        """Return how the packets are framed that the bytes begin; None if that cannot be said yet."""
+        """Return the framing of the first packets; None if more bytes are needed."""
         is_http = begins_http(self._bytes)
         if is_http is None:
             return None
-        # WebSocket begins with HTTP; a capture that begins later shows it by the port only.
+        # WebSocket begins with HTTP; in a capture that begins later only the port identifies it.
         is_websocket = is_http or (self._websocket and not self._begun)
         return WebSocket(is_http) if is_websocket else Elements(self._begun)

@@ -1,8 +1,8 @@
-"""Network packets put together from the fragments of NDNLPv2, for whoever looks on.
+"""Reassembly of NDNLPv2 fragments to network packets, for an observer.
 
 Fragment k of a packet has Sequence s + k, FragIndex k and FragCount n (NFD wiki, "NDNLPv2"). Every sender
-counts its fragments by itself. An onlooker has no time-outs to keep: it holds the fragments of the newest
-packets, and lets go of the oldest.
+counts its fragments by itself. An observer needs no time-outs: it keeps the fragments of the newest packets,
+and drops the oldest.
 """
 
 from collections.abc import Hashable
@@ -11,16 +11,16 @@ from typing import Generic, TypeVar
 Fragment = TypeVar("Fragment")
 
 MOST_FRAGMENTS = 1000
-"""No packet has as many; forwarders take 400."""
+"""Most fragments of a packet; forwarders accept 400."""
 
 _SEQUENCES = 1 << 64
 
 
 class Reassembler(Generic[Fragment]):
-    """The fragments seen so far, of at most `most` packets; a fragment that came twice counts once.
+    """The fragments seen so far, of at most `most` packets; a duplicate fragment counts once.
 
-    `once`: whether a packet that came whole is remembered, so that its fragments, doubled by the link, do not
-    make another one. The last `most` are.
+    `once`: the last `most` complete packets are remembered, so that their fragments, duplicated by the link,
+    do not make another one.
     """
 
     def __init__(self, most: int = 10_000, *, once: bool = False) -> None:
@@ -34,9 +34,9 @@ class Reassembler(Generic[Fragment]):
     def add(
         self, link: Hashable, sequence: int | None, index: int, count: int, fragment: Fragment
     ) -> list[Fragment] | None:
-        """Take in a fragment; return those of the packet that it completes, in their order, or None.
+        """Add a fragment; return those of the packet that it completes, in their order, or None.
 
-        `link` tells apart what must not be mixed: where the frame was captured, from whom, to whom.
+        `link` separates independent fragments: by capture point, sender and receiver.
         """
         if sequence is None or not index < count <= MOST_FRAGMENTS or count == 1:
             return None

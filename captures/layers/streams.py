@@ -1,9 +1,9 @@
-"""TCP, put together again: one direction of a connection, from its segments as they were captured.
+"""TCP reassembly: one direction of a connection, from its captured segments.
 
 A capture is not a receiver: it may begin in the middle of a connection, lack segments that did arrive, and
-hold only the first bytes of each. So a Stream never waits for ever: when what it holds back for a missing
-segment gets too much, it gives the gap up and counts it. What the bytes mean is for others to say:
-captures/layers/packet_stream.py cuts NDN packets out of them.
+have only the first bytes of each. So a Stream never waits for ever: when too many bytes are held back for a
+missing segment, it skips the gap and counts it. captures/layers/packet_stream.py finds NDN packets in the
+bytes.
 
 Source: RFC 9293 (sequence numbers).
 """
@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 HELD_BYTES = 1 << 18
-"""How much is held back for a segment that is missing."""
+"""Bytes held back for a missing segment at most."""
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 """Flags of a segment."""
 
 
 class Segment(NamedTuple):
-    """A captured segment: sequence number, flags, payload as captured, and its length on the wire; and
-    what else its frame had, in bytes."""
+    """A captured segment: sequence number, flags, captured payload, its length on the wire, and the bytes of
+    the frame's headers."""
 
     sequence: int
     flags: int
@@ -30,10 +30,10 @@ class Segment(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """The next bytes of a stream: `length` from place `at` on, of which `data` was captured.
+    """The next bytes of a stream: `length` from position `at` on, of which `data` was captured.
 
-    Places count from the stream's first byte that is known of, 0. A chunk that does not begin where the one
-    before ended comes after a gap.
+    Positions count from the stream's first known byte, 0. A chunk that does not begin at the end of the one
+    before follows a gap.
     """
 
     at: int
@@ -46,10 +46,10 @@ class Stream:
     """One direction of a connection.
 
     Attributes:
-        first: the sequence number of place 0; None before the first segment.
-        begun: whether place 0 is where the connection began.
-        gaps: places where bytes are missing.
-        repeated: bytes that came once more, or after their gap had been given up.
+        first: the sequence number of position 0; None before the first segment.
+        begun: whether the connection began at position 0.
+        gaps: runs of missing bytes.
+        repeated: bytes received again, or after their gap was skipped.
     """
 
     def __init__(self) -> None:
@@ -57,12 +57,12 @@ class Stream:
         self.begun = False
         self.gaps = 0
         self.repeated = 0
-        self._end = 0  # the place after the last chunk
-        self._held: dict[int, Segment] = {}  # segments that came early, by their place
+        self._end = 0  # the position after the last chunk
+        self._held: dict[int, Segment] = {}  # early segments, by their position
         self._held_bytes = 0
 
     def receive(self, segment: Segment) -> Iterator[Chunk]:
-        """Take a segment in; yield what is next, in order."""
+        """Process a segment; yield the next chunks in order."""
         if segment.flags & SYN:
             if self.first is None:
                 self.first = segment.sequence + 1 & 0xFFFFFFFF
@@ -74,19 +74,19 @@ class Stream:
             self.first = segment.sequence
         at = self._end + distance(self.first + self._end & 0xFFFFFFFF, segment.sequence)
         if at > self._end:
-            self._hold(at, segment)
+            self._buffer(at, segment)
             while self._held_bytes > HELD_BYTES:
-                yield from self._leap()
+                yield from self._skip_gap()
         else:
             yield from self._append(at, segment)
             yield from self._release()
 
     def finish(self) -> Iterator[Chunk]:
-        """Yield what is still held back; nothing follows."""
+        """Yield the chunks still held back; no segment follows."""
         while self._held:
-            yield from self._leap()
+            yield from self._skip_gap()
 
-    def _hold(self, at: int, segment: Segment) -> None:
+    def _buffer(self, at: int, segment: Segment) -> None:
         known = self._held.get(at)
         if known is not None and known.length >= segment.length:
             self.repeated += segment.length
@@ -97,14 +97,14 @@ class Stream:
         self._held[at] = segment
         self._held_bytes += len(segment.payload)
 
-    def _leap(self) -> Iterator[Chunk]:
-        """Go on after a gap, with the first segment that is held."""
+    def _skip_gap(self) -> Iterator[Chunk]:
+        """Skip a gap, to the first segment held back."""
         self.gaps += 1
         self._end = min(self._held)
         yield from self._release()
 
     def _release(self) -> Iterator[Chunk]:
-        """Yield what is held and due."""
+        """Yield the held segments that are next."""
         while due := sorted(at for at in self._held if at <= self._end):
             for at in due:
                 segment = self._held.pop(at)
@@ -121,10 +121,11 @@ class Stream:
         begin = self._end
         self._end += length
         if len(data) < length:
-            self.gaps += 1  # the capture kept only the first bytes of it
+            self.gaps += 1  # the capture truncated it
         yield Chunk(begin, length, data, segment)
 
 
 def distance(start: int, end: int) -> int:
-    """Return how far sequence number `end` is after `start`, both modulo 2^32; negative if before."""
+    """Return the distance from sequence number `start` to `end`, both modulo 2^32; negative if `end` is
+    before."""
     return (end - start + 0x80000000 & 0xFFFFFFFF) - 0x80000000

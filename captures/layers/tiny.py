@@ -1,8 +1,8 @@
-"""What a packet of tinySSB is, by its form alone: who knows no feed knows no entry by its demultiplexer.
+"""Types of tinySSB packets by their form alone: without the feed, a demultiplexer does not identify an entry.
 
-Claims and novelties are known by their letters and lengths, vectors by their numbers. Of packets of 120
-bytes, those are entries whose type and length are an entry's; one that ends with zeros, as no signature does,
-is the last chunk of a side chain. Of a hundred chunks of random bytes, one looks like an entry.
+Claims and novelties are recognised by their letters and lengths, vectors by their numbers. Packets of 120
+bytes are entries if their type and length are valid; one that ends with zeros, as no signature does, is the
+last chunk of a side chain. Of a hundred chunks of random bytes, one looks like an entry.
 """
 
 import zlib
@@ -13,19 +13,19 @@ from ssb.bipf import MalformedBipf, decode, read_varint
 PORT: Final = 1558
 """UDP port of tinySSB nodes, whose group is 239.5.5.8."""
 CRC: Final = 4
-"""Bytes of the CRC-32 behind each packet over UDP, the most significant first."""
+"""Bytes of the big-endian CRC-32 at the end of each packet over UDP."""
 PACKET, DEMUX, POINTER, CHUNK = 120, 7, 20, 100
 ENTRY, CHUNKS, WANT, VECTOR, NOVELTY, CLAIM = "entry", "chunk", "want", "chunk vector", "novelty", "claim"
-"""What packets are; CHUNKS is a chunk of a side chain."""
+"""Packet types; CHUNKS is a chunk of a side chain."""
 TUNNEL: Final = "tunnel"
-"""What is said of an entry that has another entry in it."""
+"""Command of an entry with another entry in it."""
 _INLINE, _PLAIN = 28, 48
 _LONGEST = 16_384
 _NOVELTY, _CLAIM = 40, 105
 
 
 def read_numbers(data: bytes) -> list[Any]:
-    """Return a BIPF list of numbers, or of lists of them; numbers have no sign. Raises MalformedBipf."""
+    """Return a BIPF list of numbers, or of lists of them; numbers are unsigned. Raises MalformedBipf."""
     value = decode(data, unsigned=True)
     if not isinstance(value, list):
         raise MalformedBipf("no list")
@@ -36,17 +36,17 @@ def read_numbers(data: bytes) -> list[Any]:
 
 
 def without_crc(payload: bytes) -> bytes | None:
-    """Return the packet in a datagram; None if the CRC is another packet's."""
+    """Return the packet in a datagram; None if the CRC is wrong."""
     packet, crc = payload[:-CRC], payload[-CRC:]
     return packet if zlib.crc32(packet).to_bytes(CRC) == crc else None
 
 
 class Content(NamedTuple):
-    """What an entry tells of its content.
+    """Content of an entry, as far as its packet has it.
 
     Attributes:
         length: bytes.
-        inline: its beginning, which is in the entry.
+        inline: its beginning in the entry.
     """
 
     length: int
@@ -54,12 +54,12 @@ class Content(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """How many chunks the side chain has."""
+        """Number of chunks of the side chain."""
         return -(-(self.length - len(self.inline)) // CHUNK)
 
 
 def content_of(packet: bytes) -> Content | None:
-    """Return what a packet of 120 bytes tells of its content; None if it is no entry."""
+    """Return the content of a packet of 120 bytes; None if it is no entry."""
     kind, payload = packet[DEMUX], packet[DEMUX + 1 : DEMUX + 1 + _PLAIN]
     if not any(packet[-POINTER:]) or kind > 1:
         return None
@@ -77,7 +77,7 @@ def content_of(packet: bytes) -> Content | None:
 
 
 def command_of(packet: bytes) -> str:
-    """Return the tinyISP command that an entry is, by its beginning: TUNNEL for an entry in an entry."""
+    """Return an entry's tinyISP command, by its beginning: TUNNEL for an entry in an entry."""
     content = content_of(packet)
     if content is None:
         return ""
@@ -95,7 +95,7 @@ def command_of(packet: bytes) -> str:
 
 
 def kind_of(packet: bytes) -> str | None:
-    """Return what a packet without its CRC is; None if it is none of tinySSB's."""
+    """Return the type of a packet without its CRC; None if it is not of tinySSB."""
     if len(packet) == PACKET:
         return ENTRY if content_of(packet) is not None else CHUNKS
     if len(packet) == _CLAIM and packet[DEMUX : DEMUX + 1] == b"c":

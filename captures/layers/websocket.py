@@ -1,11 +1,11 @@
-"""NDN packets out of WebSocket: the messages of one direction of a connection, from its bytes in order.
+"""NDN packets in WebSocket: the messages of one direction of a connection, from its bytes in order.
 
-HTTP upgrades the connection; then every message is one packet, in a binary frame or, cut, in several,
-between which pings may stand. What a client sends is masked. Messages that are compressed (an extension,
-which NFD does not offer) are not read; their bytes are counted as skipped.
+HTTP upgrades the connection; then every message is one packet, in one binary frame or split into several,
+with pings between them. A client's frames are masked. Compressed messages (an extension that NFD does not
+offer) are not read; their bytes count as skipped.
 
-Sources: RFC 6455, sections 1.3 (handshake), 5.2 (frames) and 5.4 (messages in several frames); NFD's
-WebSocketChannel and WebSocketTransport, which serve it on TCP port 9696.
+Sources: RFC 6455, sections 1.3 (handshake), 5.2 (frames) and 5.4 (fragmentation); NFD's WebSocketChannel and
+WebSocketTransport, which serve it on TCP port 9696.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from captures.layers.framing import LARGEST_PACKET, packet_size
 
 PORT = 9696
-"""Where NFD serves WebSocket."""
+"""NFD's port of WebSocket."""
 
 _HTTP = (b"GET /", b"HTTP/1.")
 _ACCEPTED = b" 101"
@@ -28,12 +28,12 @@ _FINAL, _RESERVED, _MASKED = 0x80, 0x70, 0x80
 _LONGEST_CONTROL = 125
 _WHOLE_BINARY = bytes((_FINAL | _BINARY,))
 _PACKET_HEADER = 6
-"""Bytes that tell the size of a packet of up to LARGEST_PACKET bytes."""
+"""Bytes that contain the size of a packet of up to LARGEST_PACKET bytes."""
 
 
 class Frame(NamedTuple):
-    """A frame's header: whether its message ends with it, what it is, the mask (or empty), where its payload
-    begins and ends. A frame that ends at 0 is none."""
+    """A frame's header: whether it is the message's last frame, its opcode, the mask (or empty), and the
+    begin and end of its payload. A frame that ends at 0 is invalid."""
 
     is_final: bool
     opcode: int
@@ -46,15 +46,15 @@ _NONE = Frame(False, 0, b"", 0, 0)
 
 
 def begins_http(data: bytes | bytearray) -> bool | None:
-    """Tell whether a stream begins with HTTP, as WebSocket does; None if that cannot be said yet."""
+    """Return whether a stream begins with HTTP, as WebSocket does; None if more bytes are needed."""
     if data.startswith(_HTTP):
         return True
     return None if any(text.startswith(data) for text in _HTTP) else False
 
 
 def read_frame(data: bytes | bytearray, at: int) -> Frame | None:
-    """Return the frame whose header is at `at`, with an end of 0 if there can be none; None if that cannot
-    be said yet. Its payload need not be there."""
+    """Return the frame whose header is at `at`, with an end of 0 if invalid; None if more bytes are needed.
+    Its payload may be incomplete."""
     if at + 2 > len(data):
         return None
     first, second = data[at], data[at + 1]
@@ -82,7 +82,7 @@ def read_frame(data: bytes | bytearray, at: int) -> Frame | None:
 
 
 def payload(data: bytes | bytearray, frame: Frame) -> bytes:
-    """Return as much of a frame's payload as there is, unmasked."""
+    """Return the available part of a frame's payload, unmasked."""
     masked = bytes(data[frame.start : frame.end])
     if not frame.mask:
         return masked
@@ -93,17 +93,17 @@ def payload(data: bytes | bytearray, frame: Frame) -> bytes:
 class WebSocket:
     """The messages of one direction of a connection.
 
-    Its HTTP comes first (`handshake`), or it begins with a frame (`in_step`), or anywhere.
+    It begins with HTTP (`handshake`), with a frame (`in_step`), or anywhere.
     """
 
     def __init__(self, handshake: bool = False, in_step: bool = False) -> None:
         self.skipped = 0
         self._handshake = handshake
         self._in_step = in_step
-        self._message: bytearray | None = None  # what has come of one in several frames
+        self._message: bytearray | None = None  # parts of a message in several frames
 
     def read(self, data: bytearray) -> Iterator[bytes]:
-        """Yield the messages that `data` completes; leave in it what may become a frame."""
+        """Yield the messages that `data` completes; leave the rest that may become a frame."""
         at = 0
         while at < len(data):
             if self._handshake:
@@ -122,7 +122,7 @@ class WebSocket:
             if frame is None:
                 break
             if not frame.end:
-                self.lose()
+                self.resynchronise()
                 at += 1
                 self.skipped += 1
                 continue
@@ -133,8 +133,8 @@ class WebSocket:
             at = frame.end
         del data[:at]
 
-    def lose(self) -> None:
-        """Look for a frame's beginning anew; what came of a message is lost, too."""
+    def resynchronise(self) -> None:
+        """Search for the next frame's beginning; the parts of a message are dropped."""
         self._handshake = self._in_step = False
         self.skipped += len(self._message or b"")
         self._message = None
@@ -144,7 +144,7 @@ class WebSocket:
             return
         if frame.opcode == _CONTINUATION:
             if self._message is None or len(self._message) + len(part) > LARGEST_PACKET:
-                self.lose()
+                self.resynchronise()
                 self._in_step = True
                 self.skipped += len(part)
                 return
@@ -159,13 +159,13 @@ class WebSocket:
 
 
 def _is_accepted(data: bytearray, at: int) -> bool:
-    """Tell whether frames follow the HTTP at `at`: after a request they do, and after `101`."""
+    """Return whether frames follow the HTTP at `at`: after a request they do, and after `101`."""
     is_answer = data.startswith(_HTTP[1], at)
     return not is_answer or data.startswith(_ACCEPTED, at + _STATUS_AT)
 
 
 def _frame_after(data: bytearray, at: int) -> int:
-    """Return the first place from `at` on that looks like a frame with one packet, or like its beginning."""
+    """Return the first position from `at` on of a plausible frame with one packet, or of its beginning."""
     while (at := data.find(_WHOLE_BINARY, at)) >= 0:
         frame = read_frame(data, at)
         if frame is None:

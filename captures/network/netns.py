@@ -1,4 +1,4 @@
-"""Being in another network namespace for a moment: a socket stays in the one that it was opened in."""
+"""Temporary entry into another network namespace: a socket stays in the namespace in which it was opened."""
 
 import ctypes
 import os
@@ -11,9 +11,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def inside(netns: str) -> Iterator[None]:
-    """Be in the network namespace at the path `netns` inside the `with` block.
+    """Enter the network namespace at the path `netns` for the `with` block.
 
-    This thread only, so never await in it. Raises OSError if the namespace is gone or may not be entered.
+    This affects the current thread only, so never await in it. Raises OSError if the namespace is gone or may
+    not be entered.
     """
     with open("/proc/thread-self/ns/net", "rb") as home, open(netns, "rb") as there:
         _setns(there.fileno())
@@ -35,5 +36,5 @@ def new_netns() -> int:
 
 
 def _setns(descriptor: int) -> None:
-    if _libc.setns(descriptor, _CLONE_NEWNET):  # os.setns is there from Python 3.12 on
+    if _libc.setns(descriptor, _CLONE_NEWNET):  # os.setns exists from Python 3.12 on
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

@@ -3,19 +3,18 @@
     python -m captures.network.recorder SPEC.json
 
 SPEC.json: {"output": path, "application": text, "ring_bytes": bytes per interface (optional),
-            "clock": [dilation, origin], as captures.network.clock.Clock has them (optional),
+            "clock": [dilation, origin], fields of captures.network.clock.Clock (optional),
             "interfaces": [{"name", "description", "ipv4", "netns": "/proc/PID/ns/net"}, ...]}
 
 It prints the line `ready` once it captures on every interface. It stops on SIGTERM, SIGINT or the end of its
-standard input; every frame that had come by then is in the file. It ends with one line of JSON:
-{"frames": N, "dropped": N, "interfaces": {name: {"frames": N, "dropped": N}}}. Whatever keeps it from that is
-one line on standard error and exit status 2.
+standard input; all earlier frames are in the file. It ends with one line of JSON: {"frames": N, "dropped": N,
+"interfaces": {name: {"frames": N, "dropped": N}}}. An error is one line on standard error, with exit status
+2.
 
-Theory of operation. The rings are looked at by the clock, not waited for: with hundreds of rings a wake-up a
-block would cost the processor that the experiment needs, and stamps are the kernel's, so a late look costs no
-accuracy. A frame may lie in an open block for two retire periods (see captures.network.ring). So frames are
-held back
-for HOLD_NS, sorted by time, and those older are written: the file is in the order of time across interfaces.
+Theory of operation. The rings are polled by the clock: with hundreds of rings a wake-up per block would use
+the processor time of the experiment, and time stamps are the kernel's, so late polling costs no accuracy. A
+frame may stay in an open block for two retire periods (see captures.network.ring). So frames are held back
+for HOLD_NS and written in the order of time across interfaces.
 """
 
 import argparse
@@ -43,9 +42,9 @@ from captures.network.ring import BLOCK_BYTES, MIN_BLOCKS, RETIRE_MS, Frame, Rin
 
 TICK_MS = 20
 FLUSH_MS = 500
-"""How often the file is brought up to date for whoever reads it while it grows."""
+"""Interval of flushes for readers of the growing file."""
 HOLD_NS = (2 * RETIRE_MS + 2 * TICK_MS) * 1_000_000
-DRAIN_S = 5.0  # many times what a kernel needs to retire its last blocks
+DRAIN_S = 5.0  # many times a kernel's delay in retiring its last blocks
 SIDE_BY_SIDE = 32
 
 _TOTAL_BYTES = 1 << 28
@@ -54,11 +53,11 @@ _TIME = itemgetter(1)
 
 
 class RecorderError(Exception):
-    """Why the recorder cannot go on, in one line."""
+    """The reason for the recorder's failure, in one line."""
 
 
 class Tap(BaseModel):
-    """An interface to capture: its name and its network namespace; the rest goes into the file."""
+    """An interface to capture: its name and network namespace; the other fields go into the file."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -68,7 +67,7 @@ class Tap(BaseModel):
 
 
 class Spec(BaseModel):
-    """What to capture, and where to."""
+    """The interfaces to capture, and the output."""
 
     model_config = ConfigDict(extra="forbid")
     output: Path
@@ -86,7 +85,8 @@ class Spec(BaseModel):
         return self
 
     def ring_size(self) -> int:
-        """Return the bytes of each ring: as asked, or an even share of 256 MiB within 512 KiB and 8 MiB."""
+        """Return the bytes of each ring: as configured, or an even share of 256 MiB within 512 KiB and 8
+        MiB."""
         return self.ring_bytes or min(_MAX_RING_BYTES, _TOTAL_BYTES // len(self.interfaces))
 
 
@@ -102,8 +102,8 @@ def load(path: str) -> Spec:
         raise RecorderError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from error
 
 
-class Stop:
-    """Tells when to stop: at SIGTERM, at SIGINT, at the end of standard input."""
+class StopSignal:
+    """Stop condition: SIGTERM, SIGINT, or the end of standard input."""
 
     def __init__(self) -> None:
         signals, wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -117,13 +117,13 @@ class Stop:
             self._poll.register(sys.stdin.fileno(), select.POLLIN)
 
     def wait(self, milliseconds: int) -> bool:
-        """Wait so long, or until it is time to stop; return whether it is."""
+        """Wait for a time, or until the stop; return whether to stop."""
         ready = [fd for fd, _ in self._poll.poll(milliseconds)]
         return self._signals in ready or any(not os.read(fd, 4096) for fd in ready)
 
 
 class Recording:
-    """The frames on their way from the rings into the file, where the run's clock stamps them."""
+    """Buffer of frames between the rings and the file; the run's clock stamps them."""
 
     def __init__(self, rings: list[Ring], writer: Writer, clock: Clock) -> None:
         self._rings = rings
@@ -132,12 +132,12 @@ class Recording:
         self._held: list[Frame] = []
 
     def take(self) -> None:
-        """Empty every block that is ready."""
+        """Empty all ready blocks."""
         for ring in self._rings:
             self._held += ring.take()
 
     def write(self, until_ns: float) -> None:
-        """Write what is held and not newer than `until_ns`, in the order of time."""
+        """Write the held frames up to `until_ns`, in the order of time."""
         self._held.sort(key=_TIME)
         ready = bisect_right(self._held, until_ns, key=_TIME)
         for interface, stamp, frame, direction, length in self._held[:ready]:
@@ -145,7 +145,7 @@ class Recording:
         del self._held[:ready]
 
     def finish(self) -> None:
-        """Take no more frames; write all that are in the rings, and the statistics. Raises RecorderError."""
+        """Stop capturing; write all frames in the rings, and the statistics. Raises RecorderError."""
         for ring in self._rings:
             ring.close_gate()
         end_ns = time.time_ns()
@@ -165,10 +165,10 @@ class Recording:
             self._writer.statistics(ring.index, self._clock.at(end_ns), ring.received, ring.dropped)
 
 
-def record(spec: Spec, stop: Stop) -> dict[str, Any]:
-    """Capture until `stop` says so; return the counts that are printed.
+def record(spec: Spec, stop: StopSignal) -> dict[str, Any]:
+    """Capture until `stop`; return the counts to print.
 
-    Raises RecorderError, RingError, ValueError for an address that is none, OSError for the output.
+    Raises RecorderError, RingError, ValueError for an invalid address, OSError for the output.
     """
     # A ring has a socket, and its mapping keeps a second descriptor of it.
     _allow_files(2 * len(spec.interfaces) + 64)
@@ -179,7 +179,7 @@ def record(spec: Spec, stop: Stop) -> dict[str, Any]:
         print("ready", flush=True)
         flush_ns = 0
         while not stop.wait(TICK_MS):
-            # What is taken after this moment includes all that was stamped HOLD_NS before it.
+            # Frames taken after this time include all stamped HOLD_NS before it.
             now_ns = time.time_ns()
             recording.take()
             recording.write(now_ns - HOLD_NS)
@@ -196,7 +196,7 @@ def record(spec: Spec, stop: Stop) -> dict[str, Any]:
 
 @contextmanager
 def _rings(spec: Spec) -> Iterator[list[Ring]]:
-    """Open and close the rings side by side: for each, the kernel waits until all processors took note."""
+    """Open and close the rings in parallel: for each, the kernel waits for all processors."""
     rings: list[Ring] = []
 
     def open_ring(index: int) -> None:
@@ -225,7 +225,7 @@ def main() -> int:
         "python -m captures.network.recorder", description="Capture many interfaces."
     )
     parser.add_argument("spec", metavar="SPEC.json")
-    stop = Stop()
+    stop = StopSignal()
     try:
         spec = load(parser.parse_args().spec)
         counts = record(spec, stop)

@@ -5,14 +5,14 @@ retires a block, that is, hands it to us, when it is full or has held frames for
 RETIRE_MS; we read it and give it back. While no block is free the kernel drops frames and counts them.
 
 A frame is stamped, in nanoseconds of CLOCK_REALTIME, when it passes the tap: coming in, before the node sees
-it; going out, when the driver takes it, which is after any queueing discipline (tc) of that interface. Two
-processors may put frames into one ring in another order than their stamps', microseconds apart.
+it; going out, when the driver takes it, after any queueing discipline (tc) of that interface. Two processors
+may put frames into one ring out of the order of their stamps, microseconds apart.
 
-A socket stays in the network namespace it was opened in, and a thread can step into a namespace for just that
-moment: so one process holds rings in as many namespaces as it likes.
+A socket stays in the network namespace in which it was opened, and a thread can enter a namespace
+temporarily: so one process holds rings in any number of namespaces.
 
-To stop without losing a frame, the ring first closes its gate (a filter that takes nothing). Then the
-kernel's own count says how many frames were put into blocks, and the ring is read until all are taken.
+To stop without losing a frame, the ring first closes its gate (a filter that accepts nothing). Then it is
+read until the frames taken equal the kernel's count of frames put into blocks.
 
 Source: linux/if_packet.h; Documentation/networking/packet_mmap.rst of the Linux kernel; packet(7).
 """
@@ -28,7 +28,7 @@ from typing import TypeAlias
 from captures.formats.pcapng import Direction
 from captures.network.netns import inside
 
-BLOCK_BYTES = 1 << 17  # holds the largest frame, a 64 KiB segment before it is cut for the wire
+BLOCK_BYTES = 1 << 17  # fits the largest frame, a 64 KiB segment before segmentation
 MIN_BLOCKS = 4
 RETIRE_MS = 100
 
@@ -62,13 +62,13 @@ _FRAME = struct.Struct("=6IH6xIH20xB")
 
 
 class RingError(OSError):
-    """A ring that cannot be set up, with the reason in one line."""
+    """A ring cannot be set up; the message is the reason in one line."""
 
 
 class Ring:
     """The ring of one interface; `index` is the interface's number in the capture.
 
-    Counts: `taken`, frames handed out; `received` and `dropped`, the kernel's, as of the last `count()`.
+    Counts: `taken`, frames returned; `received` and `dropped`, the kernel's at the last `count()`.
     """
 
     def __init__(self, index: int, name: str, netns: str, ring_bytes: int) -> None:
@@ -87,7 +87,7 @@ class Ring:
         try:
             self._memory = self._map()
             self._words = memoryview(self._memory).cast("I")
-            # Last, as frames flow from here on, and would be lost before there is a ring.
+            # Last: frames arrive from here on, and would be lost without a ring.
             self._socket.bind((name, _ETH_P_ALL))
         except OSError as error:
             self._socket.close()
@@ -98,15 +98,15 @@ class Ring:
         self._socket.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V3)
         frame_bytes = 2048  # TPACKET_V3 has no slots of a size; the kernel only checks that the numbers agree
         request = _REQUEST.pack(BLOCK_BYTES, self._blocks, frame_bytes, size // frame_bytes, RETIRE_MS, 0, 0)
-        # The kernel waits here, some 15 ms, until all processors took note. A call through ctypes, unlike
-        # socket.setsockopt, lets other threads run meanwhile, so that many rings are set up side by side.
+        # The kernel waits here for all processors, some 15 ms. A call through ctypes, unlike
+        # socket.setsockopt, lets other threads run meanwhile, so that many rings are set up in parallel.
         _call(_LIBC.setsockopt, self._socket.fileno(), _SOL_PACKET, _PACKET_RX_RING, request, len(request))
         return mmap.mmap(self._socket.fileno(), size)
 
     def take(self) -> list[Frame]:
         """Return the frames of every retired block, in the kernel's order, and give the blocks back."""
         frames: list[Frame] = []
-        for _ in range(self._blocks):  # once around, so that a busy ring does not keep the others waiting
+        for _ in range(self._blocks):  # once around, so that a busy ring does not delay the others
             start = self._next * BLOCK_BYTES
             status = (start + _BLOCK_STATUS) // 4
             if not self._words[status] & _STATUS_USER:
@@ -118,24 +118,24 @@ class Ring:
         return frames
 
     def close_gate(self) -> None:
-        """Take no more frames; those that are in the ring stay."""
+        """Accept no more frames; those in the ring stay."""
         instruction = ctypes.create_string_buffer(struct.pack("=HBBI", _BPF_RETURN, 0, 0, 0))
         program = struct.pack("HP", 1, ctypes.addressof(instruction))  # struct sock_fprog
         self._socket.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
     def count(self) -> None:
-        """Bring `received` and `dropped` up to date."""
+        """Update `received` and `dropped`."""
         counts = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, _STATISTICS.size)
         received, dropped, _ = _STATISTICS.unpack(counts)
-        self.received += received  # the kernel starts from zero again at each look
+        self.received += received  # reading resets the kernel's counters
         self.dropped += dropped
 
     def drained(self) -> bool:
-        """Return whether every frame that the kernel had put into the ring at the last `count()` is taken."""
+        """Return whether all frames in the ring at the last `count()` were taken."""
         return self.taken == self.received - self.dropped
 
     def close(self) -> None:
-        """Give the memory and the socket back."""
+        """Release the memory and the socket."""
         self._words.release()
         self._memory.close()
         self._socket.close()

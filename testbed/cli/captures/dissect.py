@@ -235,7 +235,7 @@ def _show_packet(rows: "Iterator[Row]", number: int, capture: Path) -> None:
             conf.color_theme = DefaultTheme()
         click.echo(f"frame {row.number}, {len(row.frame)} bytes: {row.line}")
         click.echo(str(row.frame.show(dump=True)).rstrip())
-        for whole in row.wholes:
+        for whole in row.reassembled:
             click.echo(f"reassembled from {whole.fragments} fragments:")
             click.echo(str(whole.packet.show(dump=True)).rstrip())
         return

@@ -11,7 +11,7 @@ from analysis.decode.protocols.registry import PROTOCOLS, protocol_of
 from analysis.decode.reference import NDN_PORTS
 from base.key_log import Secrets
 from captures.dissectors.summary import short_name
-from captures.layers.layers import Carried, Tcp
+from captures.layers.layers import FramePayload, Tcp
 from captures.layers.streams import Stream
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ def _segment(row: "Dissected") -> Row | None:
     ip, tcp = frame[IP], frame[TCP]
     length = ip.len - ip.ihl * 4 - tcp.dataofs * 4
     numbers = Tcp(tcp.seq, tcp.ack, int(tcp.flags) & 0xFF)
-    found = Carried("tcp", row.src, row.dst, tcp.sport, tcp.dport, None, 0, 0, 0, 0, length, length, numbers)
+    found = FramePayload(
+        "tcp", row.src, row.dst, tcp.sport, tcp.dport, None, 0, 0, 0, 0, length, length, numbers
+    )
     return Row(
         layering="",
         interface=row.interface,
