@@ -14,7 +14,7 @@ from scapy.fields import ConditionalField
 from scapy.layers.inet import TCP, UDP
 from scapy.packet import Packet
 
-from captures.dissectors.fields import Ignored, Leading, Name, Repeated, Tlv
+from captures.dissectors.fields import FixedBytes, Name, Repeated, Tlv, Unrecognised
 from forwarder.wire.name import NAME
 from forwarder.wire.tlv import MalformedPacket, check_ignorable, element, elements, read_header
 
@@ -24,12 +24,12 @@ LAYERS: dict[int, Any] = {}
 """Layers of whole packets, by TLV type; each registers itself, so one may contain another defined later."""
 
 
-def shown_if_set(*fields: Tlv | Ignored | Leading) -> list[Any]:
+def shown_if_set(*fields: Tlv | Unrecognised | FixedBytes) -> list[Any]:
     """Return the fields for a `fields_desc`; `show()` omits unset ones."""
     return [ConditionalField(field, _has(field)) for field in fields]
 
 
-def _has(field: Tlv | Ignored | Leading) -> Any:
+def _has(field: Tlv | Unrecognised | FixedBytes) -> Any:
     return lambda packet: field.is_set(packet.getfieldval(field.name))
 
 

@@ -138,7 +138,7 @@ class Source(Tlv):
         return source_text(x) + (" signed" if x.proof else "")
 
 
-class Known(Source):
+class OptionalSource(Source):
     """Evidence that the sender has; () if none."""
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
@@ -159,7 +159,7 @@ def source_text(evidence: Evidence | tuple[()]) -> str:
     return f"({evidence.number}, {evidence.hops})" if isinstance(evidence, Evidence) else "nothing"
 
 
-class Leading(Field[Any, Any]):
+class FixedBytes(Field[Any, Any]):
     """A fixed number of bytes before the elements."""
 
     __slots__ = ["size"]
@@ -288,7 +288,7 @@ class Component(Tlv):
         return str(x)
 
 
-class Wrapped(Number):
+class NestedNumber(Number):
     """A number in a nested element, as NackReason in Nack; `absent` is the value without it."""
 
     __slots__ = ["absent", "inner"]
@@ -337,7 +337,7 @@ class Repeated(Tlv):
         return [] if x is None else [x] if isinstance(x, int | bytes | Packet) else list(x)
 
 
-class Ignored(Field[Any, Any]):
+class Unrecognised(Field[Any, Any]):
     """Unrecognised elements: (type, value) pairs, built last."""
 
     islist = 1

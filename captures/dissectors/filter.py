@@ -56,14 +56,14 @@ def interfaces_in(text: str) -> list[str]:
 def compile_filter(text: str) -> Filter:
     """Compile a filter to a predicate on a packet's fields; raise InvalidFilter."""
     parser = _Parser(text)
-    test = parser.either()
+    test = parser.disjunction()
     if parser.token:
         raise InvalidFilter(f"{parser.token!r} is not expected there")
     return test
 
 
 class _Parser:
-    """Recursive descent: either = both {or both}, both = one {and one}, one = not one | (either) | test."""
+    """Recursive descent: or = and {"or" and}, and = not {"and" not}, not = "not" not | "(" or ")" | test."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -71,9 +71,9 @@ class _Parser:
         self._depth = 0
         self.token = ""
         self._is_quoted = self._is_sign = False
-        self._next()
+        self._advance()
 
-    def _next(self) -> str:
+    def _advance(self) -> str:
         """Advance; return the token before."""
         left = self.token
         match = _TOKEN.match(self._text, self._at)
@@ -89,35 +89,35 @@ class _Parser:
         self.token = re.sub(r"\\(.)", r"\1", match["text"][1:-1]) if self._is_quoted else match[0].strip()
         return left
 
-    def _take(self, *words: str) -> bool:
+    def _accept(self, *words: str) -> bool:
         if self._is_quoted or self.token.lower() not in words:
             return False
-        self._next()
+        self._advance()
         return True
 
-    def either(self) -> Filter:
-        tests = [self._both()]
-        while self._take("or", "||"):
-            tests.append(self._both())
+    def disjunction(self) -> Filter:
+        tests = [self._conjunction()]
+        while self._accept("or", "||"):
+            tests.append(self._conjunction())
         return tests[0] if len(tests) == 1 else lambda fields: any(test(fields) for test in tests)
 
-    def _both(self) -> Filter:
-        tests = [self._one()]
-        while self._take("and", "&&"):
-            tests.append(self._one())
+    def _conjunction(self) -> Filter:
+        tests = [self._negation()]
+        while self._accept("and", "&&"):
+            tests.append(self._negation())
         return tests[0] if len(tests) == 1 else lambda fields: all(test(fields) for test in tests)
 
-    def _one(self) -> Filter:
+    def _negation(self) -> Filter:
         self._depth += 1
         if self._depth > _MOST_NESTED:
             raise InvalidFilter("too deeply nested")
         try:
-            if self._take("not", "!"):
-                inner = self._one()
+            if self._accept("not", "!"):
+                inner = self._negation()
                 return lambda fields: not inner(fields)
-            if self._take("("):
-                inner = self.either()
-                if not self._take(")"):
+            if self._accept("("):
+                inner = self.disjunction()
+                if not self._accept(")"):
                     raise InvalidFilter("a closing parenthesis is missing")
                 return inner
             return self._test()
@@ -127,14 +127,14 @@ class _Parser:
     def _test(self) -> Filter:
         if self._is_quoted or not self.token:
             raise InvalidFilter("a field's name is missing")
-        name = check_field(self._next())
+        name = check_field(self._advance())
         comparison = None if self._is_quoted else _COMPARISONS.get(self.token.lower())
         if comparison is None:
             return lambda fields: any(field == name for field, _ in fields)
-        self._next()
+        self._advance()
         if self._is_sign or (not self.token and not self._is_quoted):
             raise InvalidFilter(f"a value is missing after {name} {comparison}")
-        return _comparison(name, comparison, self._next())
+        return _comparison(name, comparison, self._advance())
 
 
 def check_field(name: str) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from captures.dissectors.element import Element, Nested, shown_if_set
-from captures.dissectors.fields import Flag, Ignored, Leading, Number, Repeated, Source, Tlv
+from captures.dissectors.fields import FixedBytes, Flag, Number, Repeated, Source, Tlv, Unrecognised
 from forwarder.wire.hello import (
     EVIDENCE,
     FORGOTTEN,
@@ -26,11 +26,11 @@ class Standing(Element):
 
     name = "Standing"
     fields_desc = shown_if_set(
-        Leading("reference", REFERENCE_BYTES),
+        FixedBytes("reference", REFERENCE_BYTES),
         Number("next", NEXT),
         Number("limit", LIMIT),
         Source("evidence", EVIDENCE),
-        Ignored(),
+        Unrecognised(),
     )
 
     @classmethod
@@ -68,5 +68,5 @@ class Hello(Element):
         _Standings("have", HAVE),
         _Standings("state", STATE),
         Flag("forgotten", FORGOTTEN),
-        Ignored(),
+        Unrecognised(),
     )

@@ -11,7 +11,17 @@ from scapy.config import conf
 from scapy.packet import NoPayload, Packet
 
 from captures.dissectors.element import Element, Nested, shown_if_set
-from captures.dissectors.fields import Fixed, Flag, Ignored, Name, Number, Repeated, Source, Tlv, Wrapped
+from captures.dissectors.fields import (
+    Fixed,
+    Flag,
+    Name,
+    NestedNumber,
+    Number,
+    Repeated,
+    Source,
+    Tlv,
+    Unrecognised,
+)
 from captures.dissectors.hello import Hello
 from captures.dissectors.ndn import Data, Interest, open_network
 from forwarder.wire.lp import FEED_STATE, LP_PACKET
@@ -37,7 +47,7 @@ class FeedState(Element):
         Number("limit", 0x0372, 0),
         Number("first", 0x0373),
         Source("evidence", 0x0374),
-        Ignored(),
+        Unrecognised(),
     )
 
 
@@ -67,10 +77,10 @@ class LpPacket(Element):
         Number("frag_index", 0x52),
         Number("frag_count", 0x53),
         Tlv("pit_token", 0x62, sizes=range(1, 33)),
-        Wrapped("nack_reason", 0x0320, 0x0321, names=NACK_REASONS),
+        NestedNumber("nack_reason", 0x0320, 0x0321, names=NACK_REASONS),
         Number("incoming_face_id", 0x032C),
         Number("next_hop_face_id", 0x0330),
-        Wrapped("cache_policy", 0x0334, 0x0335, names=CACHE_POLICIES),
+        NestedNumber("cache_policy", 0x0334, 0x0335, names=CACHE_POLICIES),
         Number("congestion_mark", 0x0340),
         Repeated(Fixed("ack", 0x0344, 8)),
         Fixed("tx_sequence", 0x0348, 8),
@@ -78,7 +88,7 @@ class LpPacket(Element):
         _Announcement("prefix_announcement", 0x0350),
         Nested("feed_state", FeedState),
         Nested("hello", Hello),
-        Ignored(),
+        Unrecognised(),
     )
 
     @classmethod

@@ -11,13 +11,13 @@ from captures.dissectors.fields import (
     Component,
     Fixed,
     Flag,
-    Ignored,
-    Known,
     Name,
     Names,
     Number,
+    OptionalSource,
     Text,
     Tlv,
+    Unrecognised,
 )
 from captures.layers.old_format import (
     CHILD,
@@ -64,7 +64,7 @@ class ValidityPeriod(Element):
 
     TYPE = 253
     name = "ValidityPeriod"
-    fields_desc = shown_if_set(Text("not_before", 254), Text("not_after", 255), Ignored())
+    fields_desc = shown_if_set(Text("not_before", 254), Text("not_after", 255), Unrecognised())
 
 
 class KeyLocator(Element):
@@ -72,7 +72,7 @@ class KeyLocator(Element):
 
     TYPE = 28
     name = "KeyLocator"
-    fields_desc = shown_if_set(Name("key_name"), Tlv("key_digest", 29), Ignored())
+    fields_desc = shown_if_set(Name("key_name"), Tlv("key_digest", 29), Unrecognised())
 
 
 class SignatureInfo(Element):
@@ -87,7 +87,7 @@ class SignatureInfo(Element):
         Number("signature_time", 40),
         Number("signature_seq_num", 42),
         Nested("validity", ValidityPeriod),
-        Ignored(),
+        Unrecognised(),
     )
 
 
@@ -101,7 +101,7 @@ class MetaInfo(Element):
         Number("content_type", 24, names=CONTENT_TYPES),
         Number("freshness", 25),
         Component("final_block", 26),
-        Ignored(),
+        Unrecognised(),
     )
 
 
@@ -117,7 +117,7 @@ class Selectors(Element):
         Tlv("exclude", EXCLUDE),
         Number("child_selector", CHILD),
         Flag("must_be_fresh", FRESH),
-        Ignored(),
+        Unrecognised(),
     )
 
 
@@ -177,9 +177,9 @@ class Interest(Named):
         Nested("signature_info", SignatureInfo, 44),
         Tlv("signature_value", _INTEREST_SIGNATURE_VALUE),
         Number("send_credit", SEND_CREDIT, anywhere=True),
-        Known("known", KNOWN, anywhere=True),
+        OptionalSource("known", KNOWN, anywhere=True),
         Flag("persistent", PERSISTENT, anywhere=True),
-        Ignored(),
+        Unrecognised(),
     )
 
     @classmethod
@@ -268,7 +268,7 @@ class Data(Named):
         _Content("content", 21),
         Nested("signature_info", SignatureInfo, 22),
         Tlv("signature_value", _SIGNATURE_VALUE),
-        Ignored(),
+        Unrecognised(),
     )
 
     @classmethod

@@ -59,7 +59,7 @@ class BlockReader:
         self._reason = ""
         if context:
             data = np.frombuffer(context + bytes(64), np.uint8)
-            self.take(data, len(context), -1, True)
+            self.parse(data, len(context), -1, True)
 
     @property
     def is_lost(self) -> bool:
@@ -71,7 +71,7 @@ class BlockReader:
         """The blocks that describe the current section."""
         return bytes(self._header)
 
-    def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
+    def parse(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
         """Read the blocks in `data[:size]`; see captures.formats.records.RecordReader."""
         chain = Chain(data, size)
         parts: list[Records] = []

@@ -98,7 +98,7 @@ class RecordReader(Protocol):
         """State of a reader that starts after the last record read."""
         ...
 
-    def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
+    def parse(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
         """Read the records in `data[:size]`, which is at `offset` in the file.
 
         Return them, and the number of bytes consumed. `final`: no bytes follow.
@@ -146,7 +146,7 @@ def windows(
             read += got
         final = read < size or (end is not None and offset + read >= end)
         buffer[read : read + SLACK] = 0
-        records, used = reader.take(buffer, read, offset, final and not grows)
+        records, used = reader.parse(buffer, read, offset, final and not grows)
         offset += used
         yield Window(buffer[: read + SLACK], records, offset)
         left = read - used
@@ -189,7 +189,7 @@ class PcapReader:
         """Whether it is searching for a record."""
         return self._lost is not None
 
-    def take(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
+    def parse(self, data: Octets, size: int, offset: int, final: bool) -> tuple[Records, int]:
         """Read the records in `data[:size]`; see RecordReader."""
         found: list[int] = []
         at = 0
@@ -240,11 +240,11 @@ class PcapReader:
                 del found[-empty:]
                 begin = at - empty * header
                 while at <= last:
-                    heads = self._heads(data, np.arange(at, min(last, at + MOST_EMPTY * header) + 1, header))[
-                        :, 2
-                    ]
-                    at += header * int(np.argmax(heads != 0) if heads.any() else len(heads))
-                    if heads.any():
+                    headers = self._headers(
+                        data, np.arange(at, min(last, at + MOST_EMPTY * header) + 1, header)
+                    )[:, 2]
+                    at += header * int(np.argmax(headers != 0) if headers.any() else len(headers))
+                    if headers.any():
                         break
                 add_empty_records(self.damages, offset + begin, at - begin)
                 empty = 0
@@ -258,24 +258,24 @@ class PcapReader:
             places = np.arange(at, min(at + step, last + 1))
             at, step = at + step, min(2 * step, _MOST_STEP)
             places = places[self._plausible(data, places)]
-            heads = self._heads(data, places).astype(np.int64)
-            ends = places + self._header + heads[:, 2]
+            headers = self._headers(data, places).astype(np.int64)
+            ends = places + self._header + headers[:, 2]
             good = (ends == size) & final
             inside = np.flatnonzero(ends <= last)
             inside = inside[self._plausible(data, ends[inside])]
-            seconds = self._heads(data, ends[inside])[:, 0].astype(np.int64)
-            good[inside] |= np.abs(heads[inside, 0] - seconds) <= 86400
+            seconds = self._headers(data, ends[inside])[:, 0].astype(np.int64)
+            good[inside] |= np.abs(headers[inside, 0] - seconds) <= 86400
             if good.any():
                 return int(places[np.argmax(good)])
         return None
 
     def _plausible(self, data: Octets, places: Ints) -> npt.NDArray[np.bool_]:
-        fields = self._heads(data, places)
+        fields = self._headers(data, places)
         fraction, captured, original = (fields[:, column].astype(np.int64) for column in (1, 2, 3))
         good = (fraction * self._unit < 10**9) & (captured <= original) & (original <= self._limit)
         return good & (captured >= 14)
 
-    def _heads(self, data: Octets, places: Ints) -> npt.NDArray[np.uint32]:
+    def _headers(self, data: Octets, places: Ints) -> npt.NDArray[np.uint32]:
         rows = np.ndarray(len(data) - 15, "V16", data, 0, (1,))
         return rows[places].view(self._order + "u4").reshape(-1, 4)
 
@@ -287,8 +287,8 @@ class PcapReader:
     def _records(self, data: Octets, at: Ints) -> Records:
         if not len(at):
             return no_records()
-        heads = self._heads(data, at)
-        seconds, fraction, captured, original = (heads[:, column].astype(np.int64) for column in range(4))
+        headers = self._headers(data, at)
+        seconds, fraction, captured, original = (headers[:, column].astype(np.int64) for column in range(4))
         nothing = np.zeros(len(at), np.int64)
         time = seconds * 10**9 + fraction * self._unit
         return Records(at + self._header, captured, np.maximum(original, captured), time, nothing, nothing)

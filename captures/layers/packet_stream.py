@@ -63,7 +63,7 @@ class PacketStream:
             self._end = chunk.at + len(chunk.data)
             self._bytes += chunk.data
             if self._framing is None:
-                self._framing = self._chosen()
+                self._framing = self._detect_framing()
             if self._framing is not None:
                 yield from self._framing.read(self._bytes)
 
@@ -74,7 +74,7 @@ class PacketStream:
         if self._framing is not None:
             self._framing.resynchronise()
 
-    def _chosen(self) -> Framing | None:
+    def _detect_framing(self) -> Framing | None:
         """Return the framing of the first packets; None if more bytes are needed."""
         is_http = begins_http(self._bytes)
         if is_http is None:

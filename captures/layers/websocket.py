@@ -129,7 +129,7 @@ class WebSocket:
             if frame.end > len(data):
                 break
             self._in_step = True
-            yield from self._take(frame, payload(data, frame))
+            yield from self._add_frame(frame, payload(data, frame))
             at = frame.end
         del data[:at]
 
@@ -139,7 +139,7 @@ class WebSocket:
         self.skipped += len(self._message or b"")
         self._message = None
 
-    def _take(self, frame: Frame, part: bytes) -> Iterator[bytes]:
+    def _add_frame(self, frame: Frame, part: bytes) -> Iterator[bytes]:
         if frame.opcode >= _CLOSE:
             return
         if frame.opcode == _CONTINUATION:

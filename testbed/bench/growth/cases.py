@@ -189,7 +189,7 @@ def _pcapng(count: int, world: World) -> Work:
     packet = struct.pack("<IIIII", 0, 0, 0, 60, 60) + bytes(60)
     parts += [_block(ENHANCED_PACKET, packet, is_whole=number % 2 == 0) for number in range(count)]
     data = b"".join(parts)
-    return lambda: BlockReader().take(world.octets(data + bytes(SLACK)), len(data), 0, True)
+    return lambda: BlockReader().parse(world.octets(data + bytes(SLACK)), len(data), 0, True)
 
 
 def _pcap(count: int, world: World) -> Work:
@@ -198,7 +198,7 @@ def _pcap(count: int, world: World) -> Work:
     assert len(head) == PCAP_HEADER
     sizes = [60 if number % 3 else 0xFFFFFFFF for number in range(count)]
     data = head + b"".join(struct.pack("<IIII", 1, 0, size, 60) + b"\xff" * 60 for size in sizes)
-    return lambda: PcapReader(head).take(world.octets(data + bytes(SLACK)), len(data), 0, True)
+    return lambda: PcapReader(head).parse(world.octets(data + bytes(SLACK)), len(data), 0, True)
 
 
 CASES: Final = (
