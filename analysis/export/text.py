@@ -44,10 +44,10 @@ def headlines(comparison: Rows) -> str:
     heads = {key: head for key, head in HEADLINES.items() if key in keys}
     lines = [["", *(head for head, _ in heads.values())], ["", *(unit for _, unit in heads.values())]]
     for layering, known in values.items():
-        told = {key: number(known[key]) for key in heads}
+        numbers = {key: number(known[key]) for key in heads}
         if layering in whys and known["latency_p50"] is not None:
-            told["latency_p50"] += "*"
-        lines.append([layering, *told.values()])
+            numbers["latency_p50"] += "*"
+        lines.append([layering, *numbers.values()])
     notes = "".join(f"* {layering}: {why}\n" for layering, why in whys.items())
     return aligned(lines, left=1) + notes
 

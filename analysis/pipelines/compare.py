@@ -81,7 +81,7 @@ def write_sweep(
 def read_sweep(directory: Path) -> tuple[str, str, Origin, list[Record]]:
     """Return scenario, title, origin and records of a sweep's directory; raise AnalysisError."""
     try:
-        told = json.loads((directory / SWEEP).read_bytes())
+        document = json.loads((directory / SWEEP).read_bytes())
         rows = read_rows(directory / MEASURES).to_pylist()
         records = [
             Record(
@@ -92,9 +92,9 @@ def read_sweep(directory: Path) -> tuple[str, str, Origin, list[Record]]:
                 row["began_ns"],
                 str(directory),
             )
-            for settings, row in zip(told["settings"], rows, strict=True)
+            for settings, row in zip(document["settings"], rows, strict=True)
         ]
-        return told["scenario"], told["title"], Origin(**told["origin"]), records
+        return document["scenario"], document["title"], Origin(**document["origin"]), records
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AnalysisError(
             f"{directory}: not the directory of a sweep that has ended, or one of another version: {error}"

@@ -87,7 +87,7 @@ def _verdict(study: Mapping[str, Any]) -> str:
     words = {"join": "when peers meet first", "live": "when each message is published alone"}
     words["return"] = "when peers come back"
     ratios = {phase: known[phase, "paper bytes", most] for phase in words}
-    told = [
+    growths = [
         f"{ratios[phase]['mean']:.2f} ± {ratios[phase]['error']:.1g} {text}" for phase, text in words.items()
     ]
     grows = max(
@@ -99,7 +99,7 @@ def _verdict(study: Mapping[str, Any]) -> str:
     )
     return (
         f"With {pretty(most)} peers, EBT sends this many times the hub’s bytes, if a message has 660 and an "
-        f"element 60: {'; '.join(told)}. From {pretty(least)} to {pretty(most)} peers no slope is steeper "
+        f"element 60: {'; '.join(growths)}. From {pretty(least)} to {pretty(most)} peers no slope is steeper "
         f"than {exponent(grows)}: "
         + ("a constant factor." if abs(grows) < _CONSTANT else "not a constant factor.")
     )

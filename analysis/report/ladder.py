@@ -55,18 +55,18 @@ def _verdict(table: Mapping[str, Any]) -> str:
 
 
 def _comparison(table: Mapping[str, Any]) -> str:
-    told = [cell for cell in table["cells"] if cell["holds"] is not None]
-    if not told:
+    judged = [cell for cell in table["cells"] if cell["holds"] is not None]
+    if not judged:
         return "No figure of the paper is compared: its networks had another size, or seeds are too few."
     from scipy.stats import binomtest
 
-    held = sum(cell["holds"] for cell in told)
-    text = f"{held} of the paper’s {len(told)} figures are in their intervals."
-    if held < len(told):
-        expected = (1 - table["confidence"]) * len(told)
+    held = sum(cell["holds"] for cell in judged)
+    text = f"{held} of the paper’s {len(judged)} figures are in their intervals."
+    if held < len(judged):
+        expected = (1 - table["confidence"]) * len(judged)
         text += f" By chance alone, {expected:.1f} would be outside."
     for column, title in table["columns"].items():
-        apart = [cell for cell in told if cell["column"] == column and cell["paper"] != cell["mean"]]
+        apart = [cell for cell in judged if cell["column"] == column and cell["paper"] != cell["mean"]]
         signs = [cell["paper"] > cell["mean"] for cell in apart]
         rare = min(sum(signs), len(signs) - sum(signs))
         if signs and binomtest(rare, len(signs)).pvalue < _IMPROBABLE:

@@ -32,13 +32,13 @@ def settings_of(run: Run) -> dict[str, Any]:
     }
     parameters = flattened({"parameters": manifest.parameters})
     try:
-        told = json.loads((run.directory / "scenario.json").read_bytes())
+        scenario = json.loads((run.directory / "scenario.json").read_bytes())
     except FileNotFoundError:
         return settings | {LOSS: loss_of(run)} | parameters
     except (OSError, ValueError) as error:
         raise AnalysisError(f"{run.directory / 'scenario.json'}: {error}") from None
     elsewhere = ("name", "title", "group", "about", "seed", "layerings", "parameters")
-    return settings | flattened({k: v for k, v in told.items() if k not in elsewhere}) | parameters
+    return settings | flattened({k: v for k, v in scenario.items() if k not in elsewhere}) | parameters
 
 
 def version_of(manifest: Manifest) -> str:

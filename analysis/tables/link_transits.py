@@ -202,8 +202,8 @@ def _match_link(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         for name, scalar in zip(("layering", "sender", "receiver"), key, strict=True)
     }
     times = {"sent": outs["time"], "received": pa.array([time for _, time in pairs], pa.int64())}
-    told = {name: outs[name].cast(_ARROW[TRANSITS[name].dataType]) for name in _SAID}
-    return pa.table(fixed | {"frame": outs["frame"]} | times | told)
+    texts = {name: outs[name].cast(_ARROW[TRANSITS[name].dataType]) for name in _SAID}
+    return pa.table(fixed | {"frame": outs["frame"]} | times | texts)
 
 
 def link_load(crossed: DataFrame, runs: DataFrame, slices: int = 60) -> DataFrame:

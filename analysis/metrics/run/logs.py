@@ -148,7 +148,7 @@ def steps(events: pa.Table) -> pa.Table:
     node at the other end, the log, and the number of the entry.
     """
     ends = pc.match_substring_regex(events["event"], "(written|read)$")
-    told: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    steps_of: dict[str, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     written: dict[tuple[Any, ...], int] = {}
     for row in sorted(events.filter(ends).to_pylist(), key=lambda row: (row["time"], "read" in row["event"])):
         kind, end = row["event"].split()
@@ -157,7 +157,7 @@ def steps(events: pa.Table) -> pa.Table:
         if end == "written":
             written.setdefault(place, row["time"])
         elif place in written:
-            told[row["layering"]][row["feed"]].append(
+            steps_of[row["layering"]][row["feed"]].append(
                 {
                     "layering": row["layering"],
                     "kind": kind,
@@ -170,7 +170,7 @@ def steps(events: pa.Table) -> pa.Table:
                     "feed": row["feed"],
                 }
             )
-    rows = [step for feeds in told.values() for step in _longest(feeds)]
+    rows = [step for feeds in steps_of.values() for step in _longest(feeds)]
     return pa.Table.from_pylist(rows, STEPS)
 
 

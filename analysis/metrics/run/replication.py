@@ -69,10 +69,10 @@ def replication(
     of_messages = marked.groupBy("layering", "node", "cause").agg(*_sums())
     over_streams = F.col("protocol").isin(*(protocol.name for protocol in framed()))
     whole = _at_ends(packets.where(over_streams), peers).groupBy("layering", "node").agg(*_sums())
-    told = of_messages.groupBy("layering", "node").agg(
+    totals = of_messages.groupBy("layering", "node").agg(
         F.sum("sent_bytes").alias("sent_told"), F.sum("received_bytes").alias("received_told")
     )
-    rest = whole.join(told, ["layering", "node"], "left").select(
+    rest = whole.join(totals, ["layering", "node"], "left").select(
         "layering",
         "node",
         F.lit(REST).alias("cause"),

@@ -36,7 +36,7 @@ def names_data(
         rows[row["layering"], row["subject"]].append(row)
     nodes: dict[str, int] = {}
     words: dict[str, int] = {}
-    told: dict[str, Spec] = {}
+    runs: dict[str, Spec] = {}
     for layering in scene.layerings:
         columns: dict[str, list[Any]] = {name: [] for name in "tdabkwfn"}
         listed = []
@@ -55,10 +55,10 @@ def names_data(
                 end = len(columns["t"])
                 listed.append({"name": subject["name"], "trouble": subject["trouble"], "at": at, "end": end})
         if listed:
-            told[layering] = {"subjects": listed, "packets": columns}
-    if not told:
+            runs[layering] = {"subjects": listed, "packets": columns}
+    if not runs:
         return None
-    return {"nodes": list(nodes), "words": list(words), "kinds": MESSAGES, "most": MOST_FRAMES, "runs": told}
+    return {"nodes": list(nodes), "words": list(words), "kinds": MESSAGES, "most": MOST_FRAMES, "runs": runs}
 
 
 def _arrows(frames: Rows, ways: Mapping[Ends, Way], late: Mapping[Ends, int]) -> Rows:

@@ -175,10 +175,10 @@ def rtt_by_prefix(rows: Rows, prefixes: Sequence[str], scene: Scene) -> Figure |
     if not known:
         return None
     scale = logarithmic(data, *FENCES)
-    told = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
+    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
     layout = {
         "boxmode": "group",
-        "xaxis": {"title": {"text": f"round-trip time, {told}"}, **scale},
+        "xaxis": {"title": {"text": f"round-trip time, {unit}"}, **scale},
         "yaxis": {"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1},
         "height": 120 + len(prefixes) * (14 + 16 * known),
     }
@@ -264,8 +264,8 @@ def progress(rows: Rows, feeds: Sequence[str], scene: Scene) -> Figure | None:
                     seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
                     newest.append(newest[-1])
                     name = layering if len(nodes[feeds_of[feed]]) == 1 else f"{layering}, {node}"
-                    told = {"hovertemplate": f"item %{{y}} at {node} by %{{x:.3f}} s"}
-                    data.append(line(place, name, seconds, newest, "hv", 1.2) | told)
+                    hover = {"hovertemplate": f"item %{{y}} at {node} by %{{x:.3f}} s"}
+                    data.append(line(place, name, seconds, newest, "hv", 1.2) | hover)
         layout = {
             "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
             "yaxis": {"title": {"text": "newest item"}, "rangemode": "tozero"},

@@ -102,8 +102,8 @@ def latency_boxes(latency: Rows, manifest: Manifest) -> Figure:
         shown = {node if by_node else layering: quantiles[node] for node in nodes}
         data.append(box(place, layering, shown, "x" if by_node else "y"))
     scale = logarithmic(data, *FENCES)
-    told = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
-    values = {"title": {"text": told}, **scale}
+    unit = "ms (logarithmic)" if scale.get("type") == "log" else "ms"
+    values = {"title": {"text": unit}, **scale}
     if by_node:
         layout: Spec = {"boxmode": "group", "yaxis": values, "xaxis": {"type": "category"}}
     else:

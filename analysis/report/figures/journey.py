@@ -117,7 +117,7 @@ def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) ->
     feeds = [feed.feed for feed in manifest.workload.feeds]
     places = {name: place for place, name in enumerate(nodes)}
     numbers = {name: place for place, name in enumerate(feeds)}
-    told: Spec = {
+    spec: Spec = {
         "reasons": [{"key": key, "kind": kind, "text": text} for key, (kind, text) in WHY.items()],
         "nodes": nodes,
         "roles": [node.role for node in manifest.topology.nodes],
@@ -137,13 +137,13 @@ def journey_data(crossed: pa.Table, deliveries: pa.Table, manifest: Manifest) ->
             made[row["layering"]].append(row)
     for layering in manifest.layerings:
         start = manifest.runs[layering].start_ns
-        told["layerings"][layering] = {
+        spec["layerings"][layering] = {
             "end": (manifest.runs[layering].end_ns - start) // 1000,
             "last": max((row["seq"] or 0 for row in rows[layering] if row["kind"] == "data"), default=0),
             "packets": _packets(rows[layering], start, places, numbers),
             "items": _items(made[layering], start, places, numbers),
         }
-    return told
+    return spec
 
 
 def _paths(manifest: Manifest, places: Mapping[str, int], numbers: Mapping[str, int]) -> dict[str, list[int]]:

@@ -26,16 +26,16 @@ def _column(table: Mapping[str, Any], column: str, title: str) -> Figure:
         band(ours, "interval", x, [cell["low"] for cell in cells], [cell["high"] for cell in cells]),
         line(ours, "model, mean", x, [cell["mean"] for cell in cells]),
     ]
-    told = [cell for cell in cells if cell["paper"] is not None]
-    if told:
+    published = [cell for cell in cells if cell["paper"] is not None]
+    if published:
         data.append(
             {
                 "type": "scatter",
                 "mode": "markers",
                 "name": "paper",
                 "meta": paper,
-                "x": [float(cell["row"]) for cell in told],
-                "y": [cell["paper"] for cell in told],
+                "x": [float(cell["row"]) for cell in published],
+                "y": [cell["paper"] for cell in published],
                 "marker": {"size": 7, "color": colour(paper), "symbol": "diamond"},
             }
         )

@@ -245,8 +245,8 @@ def shares(quantiles: Sequence[tuple[str, int, Sequence[float]]], what: str) -> 
     for layering, number, values in quantiles:
         steps = max(len(values) - 1, 1)
         shares = [round(100 * k / steps, 2) for k in range(len(values))]
-        told = {"hovertemplate": f"%{{y:.1f}} % of {number} within %{{x:.4g}} ms"}
-        data.append(line(place_of[layering], layering, values, shares) | told)
+        hover = {"hovertemplate": f"%{{y:.1f}} % of {number} within %{{x:.4g}} ms"}
+        data.append(line(place_of[layering], layering, values, shares) | hover)
     scale = logarithmic(data, "x")
     scale_note = " (logarithmic)" if scale.get("type") == "log" else ""
     layout = {
@@ -340,8 +340,8 @@ def grouped_bars(
     return figure(name, title, text, data, layout, ("layering", "of", axis or unit))
 
 
-def marks(scene: Scene, told: bool = True) -> Spec:
-    """Return a layout that marks the scenario's events over time, with names if `told`."""
+def marks(scene: Scene, is_named: bool = True) -> Spec:
+    """Return a layout that marks the scenario's events over time, with names if `is_named`."""
     times: dict[float, list[str]] = {}
     for happening in scene.timeline:
         times.setdefault(round(happening.time_ns / 1e9, 6), []).append(happening.words)
@@ -350,7 +350,7 @@ def marks(scene: Scene, told: bool = True) -> Spec:
         {"type": "line", "x0": time, "x1": time, "yref": "paper", "y0": 0, "y1": 1, "line": stroke}
         for time in times
     ]
-    if not told or len(times) > MOST_NAMED_EVENTS:
+    if not is_named or len(times) > MOST_NAMED_EVENTS:
         return {"shapes": shapes}
     texts = [
         {

@@ -68,8 +68,8 @@ def over_time(
             amounts = [0, *(row[what] for row in rows)]
             seconds.append(round((run.end_ns - run.start_ns) / 1e9, 4))
             amounts.append(amounts[-1])
-            told = {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
-            data.append(line(place, layering, seconds, amounts, "hv", 1.5) | told)
+            hover = {"hovertemplate": f"%{{y}} {what} at %{{x:.3f}} s"}
+            data.append(line(place, layering, seconds, amounts, "hv", 1.5) | hover)
         layout = {
             "xaxis": {"title": {"text": "time, s"}, "range": [0, run_seconds(scene)]},
             "yaxis": {"title": {"text": f"{word} {what}"}, "rangemode": "tozero"},

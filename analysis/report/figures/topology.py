@@ -147,7 +147,7 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
     places = {(lane.sender, lane.receiver): k for k, lane in enumerate(drawing.links)}
     rates = {ends: link.ns_per_byte for link in links for ends in ((link.a, link.b), (link.b, link.a))}
     slices = 1 + max((row["slice"] for row in load), default=0)
-    told: Spec = {
+    spec: Spec = {
         "slices": slices,
         "links": [
             {
@@ -162,15 +162,15 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
     }
     for layering in scene.layerings:
         run = scene.runs[layering]
-        told["layerings"][layering] = {
+        spec["layerings"][layering] = {
             "seconds": (run.end_ns - run.start_ns) / 1e9 / slices,
             "kinds": [{} for _ in drawing.links],
             "hop_ms": [None for _ in drawing.links],
         } | {what: [[0] * slices for _ in drawing.links] for what in MEASURES}
     for row in load:
         place = places.get((row["sender"], row["receiver"]))
-        if place is not None and row["layering"] in told["layerings"]:
-            of = told["layerings"][row["layering"]]
+        if place is not None and row["layering"] in spec["layerings"]:
+            of = spec["layerings"][row["layering"]]
             for what in MEASURES:
                 of[what][place][row["slice"]] += row.get(what, 0)
             kinds = of["kinds"][place]
@@ -179,7 +179,7 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
         place = places.get((row["sender"], row["receiver"]))
         if place is not None:
             quantiles = row["quantiles_ns"]
-            told["layerings"][row["layering"]]["hop_ms"][place] = round(
+            spec["layerings"][row["layering"]]["hop_ms"][place] = round(
                 quantiles[len(quantiles) // 2] / 1e6, 3
             )
-    return told
+    return spec
