@@ -55,7 +55,7 @@ class ClassicEntry(Entry):
             0,
         )  # the last Interest received: time, interface, previous record and expiry
 
-    def held(self) -> tuple[int, int, int]:
+    def state_size(self) -> tuple[int, int, int]:
         """Return the entry's bytes, ranges and credit."""
         records = len(self.in_records) + len(self.out_records)
         return (self.name_length + RECORD_BYTES * records if records else 0), 0, 0

@@ -39,7 +39,7 @@ class Message(NamedTuple):
         return min(self.time + self.lifetime_ns, FOREVER)
 
     @property
-    def asked(self) -> tuple[int, int]:
+    def requested_range(self) -> tuple[int, int]:
         """First item and credit of an LLI."""
         assert self.seq is not None
         assert self.send_credit is not None
@@ -153,7 +153,7 @@ class Entry:
         self._since = opened
         self._peak_bytes = self._peak_credit = 0
 
-    def held(self) -> tuple[int, int, int]:
+    def state_size(self) -> tuple[int, int, int]:
         """Return the entry's bytes, ranges and credit."""
         raise NotImplementedError
 
@@ -163,7 +163,7 @@ class Entry:
 
     def record(self, now: int) -> None:
         """Record the entry's current state."""
-        self._set(now, self.held())
+        self._set(now, self.state_size())
 
     def close(self, now: int, outcome: str) -> Interval:
         """End the entry."""

@@ -105,7 +105,7 @@ class FeedEntry(Entry):
             self._reference = reference(from_uri(self.name))
         return self._reference
 
-    def held(self) -> tuple[int, int, int]:
+    def state_size(self) -> tuple[int, int, int]:
         """Return the entry's bytes, ranges and credit."""
         granted = len(self.ranges)
         credit = 0
@@ -128,7 +128,7 @@ class FeedEntry(Entry):
 
     def receive_lli(self, message: Message) -> None:
         """Process a received LLI."""
-        first, credit = message.asked
+        first, credit = message.requested_range
         last = first + credit - 1
         has_nonce = message.nonce is not None
         if has_nonce and message.nonce in self.nonces:
@@ -162,7 +162,7 @@ class FeedEntry(Entry):
 
     def send_lli(self, message: Message) -> None:
         """Process a sent LLI."""
-        first, credit = message.asked
+        first, credit = message.requested_range
         last = first + credit - 1
         self.interests_out += 1
         self.upstreams.add(message.interface)

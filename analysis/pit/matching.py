@@ -26,16 +26,16 @@ def keys_of(names: Ints, can_be_prefix: Flags, must_be_fresh: Flags) -> Ints:
     return keys
 
 
-def satisfied(names: pa.Array, of_data: Ints, asked: Flags) -> tuple[Ints, Ints]:
+def satisfied(names: pa.Array, of_data: Ints, pending: Flags) -> tuple[Ints, Ints]:
     """Return pairs of a name and a key that Data of that name satisfy, in the order of names.
 
-    `of_data` are the indices in `names` of Data, ascending and distinct; `asked` is a flag for each key with
-    an Interest. Keys with CanBePrefix are satisfied by names that begin with their components, the others by
+    `of_data` are the indices in `names` of Data, ascending and distinct; `pending` flags the keys with an
+    Interest. Keys with CanBePrefix are satisfied by names that begin with their components, the others by
     their own name. A key with an implicit digest is satisfied by the name without it, since packets do not
     contain digests.
     """
     found = [(of_data, of_data * KEYS + flag) for flag in range(KEYS)]
-    prefixes = np.flatnonzero(asked[CAN_BE_PREFIX::KEYS] | asked[CAN_BE_PREFIX | MUST_BE_FRESH :: KEYS])
+    prefixes = np.flatnonzero(pending[CAN_BE_PREFIX::KEYS] | pending[CAN_BE_PREFIX | MUST_BE_FRESH :: KEYS])
     if len(prefixes) and len(of_data):
         longer, prefix = _below(names, of_data, prefixes)
         found += [(longer, prefix * KEYS + CAN_BE_PREFIX + flag) for flag in (0, MUST_BE_FRESH)]
@@ -48,7 +48,7 @@ def satisfied(names: pa.Array, of_data: Ints, asked: Flags) -> tuple[Ints, Ints]
         is_there = np.isin(named, of_data)
         found += [(named[is_there], digests[is_there] * KEYS + flag) for flag in range(KEYS)]
     name, key = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    name, key = name[asked[key]], key[asked[key]]
+    name, key = name[pending[key]], key[pending[key]]
     order = np.argsort(name, kind="stable")
     return name[order], key[order]
 

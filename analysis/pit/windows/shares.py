@@ -52,13 +52,13 @@ class Share(NamedTuple):
         about_feed = is_state[numbers(kind)] | (~data & (numbers(feed) >= 0))
         return packets.filter(pa.array(of_link | np.where(about_feed, of_feed, keeps)))
 
-    def _has(self, texts: pa.DictionaryArray, asked: Flags) -> Flags:
+    def _has(self, texts: pa.DictionaryArray, selected: Flags) -> Flags:
         """Return which of the selected rows have a text of this share."""
         codes = numbers(texts)
         used = np.zeros(len(texts.dictionary) + 1, bool)
-        used[codes[asked]] = True
+        used[codes[selected]] = True
         used[-1] = False
         names = texts.dictionary.filter(pa.array(used[:-1])).cast(pa.binary()).to_pylist()
         used[used] = [crc32(name.partition(_DIGEST)[0]) % self.of == self.number for name in names]
-        found: Flags = used[codes] & asked
+        found: Flags = used[codes] & selected
         return found

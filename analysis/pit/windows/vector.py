@@ -112,7 +112,7 @@ def cut(rows: Rows, until: int) -> Episodes:
     odd |= _is_uneven(rows, of_row, answers, is_newest)
     if count:
         odd |= np.logical_or.reduceat(too_long | is_loop, starts)
-    size = _asked(rows, starts, is_record)
+    size = _added_bytes(rows, starts, is_record)
     held = _sums(size, starts)
     peak = _sums(np.where(time < closed[of_row], size, 0), starts)
     size[is_sent & (answers > 0)[of_row]] = -RECORD_BYTES
@@ -154,7 +154,7 @@ def _begun(rows: Rows, is_sent: Flags) -> tuple[Flags, Ints, Flags]:
     return is_first, expiry, left > _WITHIN
 
 
-def _asked(rows: Rows, starts: Ints, is_record: Flags) -> Ints:
+def _added_bytes(rows: Rows, starts: Ints, is_record: Flags) -> Ints:
     """Return the bytes that each row adds to its entry: a record, and once the name."""
     size = np.where(is_record, RECORD_BYTES, 0)
     size[starts] += rows.length[starts]

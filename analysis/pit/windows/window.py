@@ -86,11 +86,11 @@ class Window:
 
     def _match(self, followed: Flags) -> None:
         """Find the entries that the Data may satisfy, as pairs of a name and a key."""
-        asked = self._careful.copy()  # keys of the model's own entries
+        pending = self._careful.copy()  # keys of the model's own entries
         asks, self._data = self._kind == _INTEREST, np.flatnonzero(self._kind == _DATA)
-        asked[self._key[asks]] = True
+        pending[self._key[asks]] = True
         rows_of = np.bincount(self._codes["name"][self._data], minlength=len(self.names))
-        self._pair_names, self._pair_keys = satisfied(self.names, np.flatnonzero(rows_of), asked)
+        self._pair_names, self._pair_keys = satisfied(self.names, np.flatnonzero(rows_of), pending)
         # Data are a row for each entry that they may satisfy. If these are too many, the model takes them.
         if int(asks.sum()) + int(rows_of[self._pair_names].sum()) > max(len(self._kind), MOST_ROWS):
             several = np.bincount(self._pair_names, minlength=len(self.names)) > 1
@@ -185,7 +185,7 @@ class Window:
         asking = np.flatnonzero(self._kind == _INTEREST)
         asking = asking[~self._careful[self._key[asking]]]
         place, key = self._rows_of_data()
-        is_plain = self._is_in[place] | self._has_asked(key, self._codes["interface"][place])
+        is_plain = self._is_in[place] | self._is_requested(key, self._codes["interface"][place])
         key = np.concatenate([self._key[asking], key[is_plain]])
         order = np.sort((key << 32) | np.concatenate([asking, place[is_plain]]))
         key, place = order >> 32, order & 0xFFFF_FFFF
@@ -215,7 +215,7 @@ class Window:
         within = np.arange(len(place)) - np.repeat(np.cumsum(times) - times, times)
         return place, keys[np.repeat(first[name], times) + within]
 
-    def _has_asked(self, keys: Ints, interfaces: Ints) -> Flags:
+    def _is_requested(self, keys: Ints, interfaces: Ints) -> Flags:
         """Return for keys with CanBePrefix whether an interface has requested them; for others, true.
 
         Data sent to another interface answer another name, and with CanBePrefix there are many.
