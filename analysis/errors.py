@@ -13,7 +13,7 @@ from importlib import metadata
 from captures.formats.pcapng import CaptureError
 
 _TRACEBACK = "Traceback (most recent call last)"
-_MENDABLE = re.compile(
+_USER_FIXABLE = re.compile(
     r"\b(?:AnalysisError|UserError|CaptureError|OSError|FileNotFoundError|PermissionError): (.*)"
 )
 """Exceptions in a traceback that the user can fix."""
@@ -37,7 +37,7 @@ def reason(error: Exception) -> str:
     names an exception counts, with user-fixable ones first.
     """
     text = str(error)
-    said: list[str] = _MENDABLE.findall(text)
+    said: list[str] = _USER_FIXABLE.findall(text)
     if not said and _TRACEBACK in text:
         said = _RAISED.findall(text)
     if not said:
@@ -47,7 +47,7 @@ def reason(error: Exception) -> str:
     return said[-1].strip() if said else type(error).__name__
 
 
-def of_system(error: OSError) -> str:
+def system_reason(error: OSError) -> str:
     """Return a system error and its path, in one line."""
     why = error.strerror or str(error)
     if error.errno and os.strerror(error.errno) in why:  # Arrow's messages are more detailed
@@ -86,11 +86,11 @@ def one_line_errors() -> Iterator[None]:
     except CaptureError as error:
         raise AnalysisError(str(error)) from error
     except OSError as error:
-        raise AnalysisError(of_system(error)) from error
+        raise AnalysisError(system_reason(error)) from error
     except (PySparkException, Py4JError) as error:
         if _FULL in str(error):
             raise AnalysisError(
                 f"{_FULL}: free some where the tables go, or where Spark works (SPARK_LOCAL_DIRS, else /tmp)"
             ) from error
-        whose = "" if _MENDABLE.search(str(error)) else "Spark has failed: "
+        whose = "" if _USER_FIXABLE.search(str(error)) else "Spark has failed: "
         raise AnalysisError(whose + reason(error)) from error

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from analysis.errors import AnalysisError, of_system
+from analysis.errors import AnalysisError, system_reason
 from base.files import OF_WRITING, named
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def read_rows(path: Path, **options: Any) -> "pa.Table":
     try:
         return pq.read_table(path, **options)
     except OSError as error:
-        raise AnalysisError(f"{path}: cannot be read: {of_system(error)}") from error
+        raise AnalysisError(f"{path}: cannot be read: {system_reason(error)}") from error
     except pa.ArrowException as error:
         why = str(error).splitlines()[0]
         raise AnalysisError(f"{path}: damaged: {why}: analyse the run again (feednet report)") from error
@@ -61,7 +61,7 @@ def whole_directory(
             if not replace and os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
                 raise FileExistsError(errno.EEXIST, "exists already", str(path))
             yield partial
-            _give_place(partial, path)
+            _move_into_place(partial, path)
         except keep:
             raise
         except BaseException as error:
@@ -94,7 +94,7 @@ def _parents(path: Path) -> Iterator[None]:
         raise
 
 
-def _give_place(partial: Path, path: Path) -> None:
+def _move_into_place(partial: Path, path: Path) -> None:
     if not path.is_dir():
         partial.rename(path)
     elif any(path.iterdir()):

@@ -26,7 +26,7 @@ WINDOWS = 4
 _Pairs = Counter[tuple[str, str]]
 
 
-def infer(readings: Sequence[Reading]) -> dict[str, dict[str, str]]:
+def infer_local_addresses(readings: Sequence[Reading]) -> dict[str, dict[str, str]]:
     """Return the inferred local address for each (capture path, interface).
 
     That is the unicast address with the largest share, at least NEARLY_ALL, of the frames with NDN and

@@ -61,7 +61,7 @@ the node counts as the opener's end.
 End: TypeAlias = tuple[str, int]
 """Address and port."""
 
-Place: TypeAlias = tuple[str, str, str | None]
+CapturePlace: TypeAlias = tuple[str, str, str | None]
 """Node, interface, and direction there."""
 
 
@@ -93,7 +93,7 @@ class Row(NamedTuple):
         return Segment(self.tcp_seq, self.tcp_flags, payload, self.carried_bytes, headers)
 
 
-class Seen(NamedTuple):
+class SeenBytes(NamedTuple):
     """The next bytes of a stream at one place: `at`, `length` as in captures.layers.streams.Chunk; frame and
     time of the segment that completed them; header bytes of that segment.
     """
@@ -147,11 +147,11 @@ class View:
         """End the stream: flush buffered bytes."""
         self._keep(self.stream.finish())
 
-    def seen(self) -> Iterator[Seen]:
+    def seen(self) -> Iterator[SeenBytes]:
         """Yield the stream's bytes in order."""
         values = iter(self._chunks)
-        for each in zip(*[values] * len(Seen._fields), strict=True):
-            yield Seen(*each)
+        for each in zip(*[values] * len(SeenBytes._fields), strict=True):
+            yield SeenBytes(*each)
 
     def _keep(self, chunks: Iterable[Chunk]) -> None:
         for chunk in chunks:
@@ -169,21 +169,21 @@ class Connection:
         self.protocol = protocol
         declaration = PROTOCOLS.get(protocol)
         self.is_framed = declaration is not None and declaration.framer is not None
-        self.views: dict[tuple[bool, Place], View] = {}
+        self.views: dict[tuple[bool, CapturePlace], View] = {}
 
     @property
     def ends(self) -> Ends:
         """Its two ends."""
         return Ends(*self.opener, *self.acceptor)
 
-    def view(self, from_opener: bool, place: Place) -> View:
+    def view(self, from_opener: bool, place: CapturePlace) -> View:
         """Return the view, created on first use."""
         key = from_opener, place
         if key not in self.views:
             self.views[key] = View(keeps_chunks=self.is_framed)
         return self.views[key]
 
-    def best(self) -> dict[bool, Place]:
+    def best(self) -> dict[bool, CapturePlace]:
         """Return the best place to read each direction.
 
         Preferred is the first node with complete views of both directions, as its clock is one. Otherwise
@@ -192,7 +192,7 @@ class Connection:
         most = {
             way: max((v.bytes for (w, _), v in self.views.items() if w == way), default=0) for way in _WAYS
         }
-        whole: dict[str, dict[bool, tuple[int, Place]]] = {}
+        whole: dict[str, dict[bool, tuple[int, CapturePlace]]] = {}
         for (way, place), view in self.views.items():
             if view.bytes == most[way]:
                 seen = whole.setdefault(place[0], {})
@@ -228,15 +228,15 @@ class Connection:
                 "dst": self.acceptor[0],
                 "src_port": self.opener[1],
                 "dst_port": self.acceptor[1],
-                **_course(here, is_acceptor and not is_opener),
+                **_lifecycle(here, is_acceptor and not is_opener),
             }
 
 
 _WAYS = (True, False)
-_NEVER: tuple[int, Place] = (1 << 63, ("", "", None))
+_NEVER: tuple[int, CapturePlace] = (1 << 63, ("", "", None))
 
 
-def _course(here: dict[tuple[bool, Place], View], is_acceptor: bool) -> dict[str, Any]:
+def _lifecycle(here: dict[tuple[bool, CapturePlace], View], is_acceptor: bool) -> dict[str, Any]:
     """Return the connection's lifecycle as seen by a node."""
     ways = {way: [view for (w, _), view in here.items() if w == way] for way in _WAYS}
     forth, back = ways[True], ways[False]
@@ -277,7 +277,7 @@ class Tracker:
         self._current: dict[tuple[Any, ...], Connection] = {}
         self._known: dict[tuple[Any, ...], set[int]] = {}
 
-    def find(self, row: Row) -> tuple[Connection, bool, Place]:
+    def find(self, row: Row) -> tuple[Connection, bool, CapturePlace]:
         """Return the segment's connection, whether its opener sent it, and the place."""
         source, target = (row.src, row.src_port), (row.dst, row.dst_port)
         pair = (source, target) if source < target else (target, source)

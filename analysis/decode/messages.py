@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from analysis.decode.connections import Connection, Place, Row, Tracker, View
+from analysis.decode.connections import CapturePlace, Connection, Row, Tracker, View
 from analysis.decode.protocols.protocol import PAYLOAD, UNREAD, Declaration, Framer, Message
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.packet_schema import ARROW_TYPES, Column
@@ -74,7 +74,7 @@ def schema(protocol: Declaration) -> pa.Schema:
     return pa.schema([(column.name, ARROW_TYPES[column.type]) for column in columns(protocol)])
 
 
-class Found:
+class StreamTotals:
     """Totals of a run's TCP.
 
     Attributes:
@@ -139,7 +139,7 @@ def read(
     rows: Callable[[], Iterable[Row]],
     secrets: Secrets,
     keep: Callable[[str, dict[str, Any]], None],
-) -> Found:
+) -> StreamTotals:
     """Read the TCP segments of a run.
 
     `rows` returns them in order of time, for each pass; `keep` receives a protocol's name and each row of its
@@ -148,7 +148,7 @@ def read(
     streams = Streams(rows, secrets)
     for _ in streams.read():
         pass
-    found, layers = Found(), Counter[tuple[Any, ...]]()
+    found, layers = StreamTotals(), Counter[tuple[Any, ...]]()
     found.count = len(streams.connections)
     for connection in streams.connections:
         found.connections += connection.rows(layering)
@@ -165,7 +165,7 @@ def read(
             ends = {"src": source[0], "src_port": source[1], "dst": target[0], "dst_port": target[1]}
             about = dict(zip(("layering", "node", "interface", "direction"), (layering, *place), strict=True))
             sizes = Counter[str]()
-            for each in messages.found_in(way, view, sizes):
+            for each in messages.messages_in(way, view, sizes):
                 keep(connection.protocol, about | ends | each)
             layers.update({(*said, layer): size for layer, size in sizes.items()})
     found.layers = [
@@ -195,7 +195,7 @@ class _Direction:
         self.at += message.size
         return message
 
-    def give_up(self) -> Iterator[Message]:
+    def mark_unread(self) -> Iterator[Message]:
         """Mark trailing bytes outside messages as unread."""
         if self.end > self.at:
             yield self.add(Message(UNREAD, ((UNREAD, self.end - self.at),)))
@@ -208,14 +208,14 @@ class _Framed:
         self._protocol = PROTOCOLS[connection.protocol]
         assert self._protocol.framer is not None
         self._framer: Framer = self._protocol.framer(connection.ends, secrets)
-        self._best: Mapping[bool, Place] = connection.best()
+        self._best: Mapping[bool, CapturePlace] = connection.best()
         self._ways = {True: _Direction(), False: _Direction()}
 
     def interfaces(self) -> Iterator[str]:
         """Yield the interfaces at which it is read."""
         yield from (interface for _, interface, _ in self._best.values())
 
-    def take(self, row: Row, way: bool, place: Place) -> Iterator[Message]:
+    def take(self, row: Row, way: bool, place: CapturePlace) -> Iterator[Message]:
         """Yield messages completed by a segment, if seen at the place where its direction is read."""
         if self._best[way] == place:
             self._ways[way].last = row
@@ -224,7 +224,7 @@ class _Framed:
     def finish(self) -> Iterator[tuple[Row, Message]]:
         """Yield the remaining messages, with the last segment of their direction."""
         for way, read in self._ways.items():
-            for message in (*self._read(way, None), *read.give_up()):
+            for message in (*self._read(way, None), *read.mark_unread()):
                 assert read.last is not None  # there were bytes
                 yield read.last, message
 
@@ -238,7 +238,7 @@ class _Framed:
         chunks = read.stream.finish() if row is None else read.stream.receive(row.segment(row.payload))
         for chunk in chunks:
             if chunk.at > read.end:
-                yield from read.give_up()
+                yield from read.mark_unread()
                 read.at = chunk.at
                 self._framer.lose(way)
             read.end = chunk.at + len(chunk.data)
@@ -249,7 +249,7 @@ class _Framed:
                 except ValueError:
                     read.is_readable = False
 
-    def found_in(self, way: bool, view: View, sizes: Counter[str]) -> Iterator[dict[str, Any]]:
+    def messages_in(self, way: bool, view: View, sizes: Counter[str]) -> Iterator[dict[str, Any]]:
         """Yield row fields of the messages that a view has seen whole; add its bytes per layer (without
         RETRANSMITTED) to `sizes`.
         """

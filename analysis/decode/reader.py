@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from analysis.decode.batch import DECODED, decode_records
 from analysis.decode.protocols.registry import TCP_OTHER
-from analysis.decode.reference import NDN_PORTS, fitting, node_of
+from analysis.decode.reference import NDN_PORTS, directory_name, node_of
 from analysis.decode.tlv_batch import Octets
 from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece, read_piece
@@ -102,11 +102,11 @@ class Reading(NamedTuple):
 
     def name_of(self, interface: Interface) -> str:
         """Return the name of an interface."""
-        return fitting(interface.name) if interface.name else self.called
+        return directory_name(interface.name) if interface.name else self.called
 
 
 @dataclass
-class Findings:
+class ReadStatistics:
     """Statistics of a reading: damage, frame problems by reason, rows by kind, frames with NDN by direction
     (`in`, `out`, `unknown`), frames by protocol, TCP segments, key logs.
     """
@@ -129,11 +129,11 @@ def strictly(path: str, damages: Sequence[tuple[int, int, str]]) -> None:
 def stem(path: str) -> str:
     """Return a capture's file name without the usual suffixes."""
     name = PurePath(path).name
-    return fitting(_SUFFIXES.sub("", name) or name)
+    return directory_name(_SUFFIXES.sub("", name) or name)
 
 
 def read_packets(
-    reading: Reading, findings: Findings, by_interface: bool = False
+    reading: Reading, findings: ReadStatistics, by_interface: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """Yield the packets of a piece of a capture, with the columns of PACKETS, texts as dictionaries.
 
@@ -165,7 +165,7 @@ def _batch(
     window: Window,
     interfaces: list[Interface],
     number: int,
-    findings: Findings,
+    findings: ReadStatistics,
     by_interface: bool,
 ) -> pa.RecordBatch:
     records, count = window.records, len(window.records.at)
@@ -346,7 +346,7 @@ def _nodes(
 
 
 def _keep_segments(
-    reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: Findings
+    reading: Reading, window: Window, links: list[int], batch: pa.RecordBatch, findings: ReadStatistics
 ) -> None:
     """Keep the TCP segments of a window for stream reassembly."""
     records = window.records

@@ -92,7 +92,7 @@ def node_of(interface: str) -> str:
     return interface.rpartition("-eth")[0] or interface
 
 
-def fitting(name: str) -> str:
+def directory_name(name: str) -> str:
     """Return a name that fits a directory name; long names are cut and end with a digest.
 
     Tables are stored in directories named after runs, nodes and interfaces. A file system allows 255 bytes,
@@ -250,17 +250,17 @@ def _link(packet: LpPacket, lp_bytes: int, ndn_bytes: int) -> Link:
         None if sequence is None else sequence - ((sequence & 1 << 63) << 1),
         min(packet.frag_index, LARGEST),
         min(packet.frag_count, LARGEST),
-        _held(packet.nack_reason),
+        _clamped(packet.nack_reason),
         packet.pit_token,
-        _held(packet.congestion_mark or None),
-        _held(packet.tip),
-        _held(packet.limit),
-        _held(packet.first),
+        _clamped(packet.congestion_mark or None),
+        _clamped(packet.tip),
+        _clamped(packet.limit),
+        _clamped(packet.first),
         packet.hello,
     )
 
 
-def _held(number: int | None) -> int | None:
+def _clamped(number: int | None) -> int | None:
     return None if number is None else min(number, LARGEST)
 
 

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 import pyarrow.compute as pc
 
-from analysis.errors import AnalysisError, of_system
+from analysis.errors import AnalysisError, system_reason
 from analysis.files import read_rows, whole_directory
 from analysis.run.manifest import Run
 from analysis.tables.latency import SUBSCRIBED
@@ -77,9 +77,9 @@ def export(directory: Path, target: Path, period_s: float = PERIOD_S) -> list[Pa
                         _write(file, head, lines)
                     written.append(target / layering / name)
     except FileExistsError as error:
-        raise AnalysisError(f"{of_system(error)}; choose another --out or remove it") from error
+        raise AnalysisError(f"{system_reason(error)}; choose another --out or remove it") from error
     except OSError as error:
-        raise AnalysisError(of_system(error)) from error
+        raise AnalysisError(system_reason(error)) from error
     return written
 
 

@@ -15,7 +15,7 @@ from analysis.decode.connections import Row
 from analysis.decode.messages import Streams
 from analysis.decode.protocols.protocol import ENCRYPTED, UNREAD
 from analysis.decode.protocols.registry import PROTOCOLS
-from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.decode.reader import Reading, ReadStatistics, read_packets
 from base.files import whole_file
 from base.key_log import Secrets
 from captures.formats.exported_pdu import LINKTYPE, MOST_BYTES, tcp_tags
@@ -27,7 +27,7 @@ _DIRECTIONS = {"in": Direction.IN, "out": Direction.OUT}
 
 
 @dataclass
-class Written:
+class ExportSummary:
     """Export statistics.
 
     Attributes:
@@ -43,18 +43,18 @@ class Written:
     damages: list[Damage] = field(default_factory=list)
 
 
-def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> Written:
+def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> ExportSummary:
     """Write the decrypted stream packets of a capture into the pcapng file `out`.
 
     Without packets no file is created. Raises OSError, and CaptureError for a file that is no capture.
     """
-    written = Written()
+    written = ExportSummary()
     pieces = list(cut(capture))
 
     def rows() -> Iterator[Row]:
         written.damages.clear()
         for piece in pieces:
-            findings = Findings(damages=written.damages)
+            findings = ReadStatistics(damages=written.damages)
             for _ in read_packets(Reading("", piece), findings):
                 for batch in findings.segments:
                     columns = [column.to_pylist() for column in batch.columns]
@@ -67,7 +67,7 @@ def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> Written:
     written.connections = len(streams.connections)
     interfaces = [Interface(name, link_type=LINKTYPE) for name in streams.interfaces()]
     places = {interface.name: place for place, interface in enumerate(interfaces)}
-    with suppress(_Nothing), whole_file(out) as new, new.open("wb") as file:
+    with suppress(_NothingToWrite), whole_file(out) as new, new.open("wb") as file:
         writer = Writer(file, interfaces, application="feednet")
         for row, message in streams.read():
             for layer, size in message.parts:
@@ -82,9 +82,9 @@ def write_plain_packets(capture: Path, secrets: Secrets, out: Path) -> Written:
             writer.write(places[row.interface], row.time, pdu[:MOST_BYTES], direction, len(pdu))
             written.packets[dissector] += 1
         if not written.packets:
-            raise _Nothing
+            raise _NothingToWrite
     return written
 
 
-class _Nothing(Exception):
+class _NothingToWrite(Exception):
     """There are no packets to write."""

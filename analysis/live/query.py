@@ -41,7 +41,7 @@ _MOST_LOOKS = 100_000
 _IN_ORDER = [("time", "ascending"), ("frame", "ascending")]
 
 
-class Growth:
+class FileGrowth:
     """Growth of a file: its size at each poll that found a change, and the time of the previous poll. Times
     in seconds.
     """
@@ -98,7 +98,7 @@ class LiveQuery:
         self.places = dict.fromkeys(captures, 0)
         self.batches = 0
         self.lags: list[float] = []
-        self._growth = {name: Growth() for name in captures}
+        self._growth = {name: FileGrowth() for name in captures}
         self._captures = captures
         self._shown: dict[int, float] = {}
         self._reported = -1
@@ -166,14 +166,14 @@ class LiveQuery:
         kept = batch.select(*NEEDED).persist()  # decoded once for two uses
         try:
             counted = counts(kept).toArrow().to_pylist()
-            told = messages(kept).toArrow().sort_by(_IN_ORDER)
+            ordered = messages(kept).toArrow().sort_by(_IN_ORDER)
         finally:
             kept.unpersist()
         with self.lock:
             for name, capture in self.captures.items():
                 capture.count([row for row in counted if row["layering"] == name])
-            for begin in range(0, told.num_rows, _CHUNK):
-                rows = told.slice(begin, _CHUNK).to_pylist()
+            for begin in range(0, ordered.num_rows, _CHUNK):
+                rows = ordered.slice(begin, _CHUNK).to_pylist()
                 for name, capture in self.captures.items():
                     capture.follow([row for row in rows if row["layering"] == name])
             self.batches = number + 1
@@ -216,10 +216,10 @@ def reported_batches(reports: Iterable[Any]) -> Iterator[tuple[int, Offset, Offs
     Spark also reports idleness every 10 s, under the number of the next batch.
     """
     for report in reports:
-        told = report if isinstance(report, dict) else json.loads(report.json)
-        if "addBatch" in told["durationMs"]:
-            source = told["sources"][0]
-            yield told["batchId"], _fields(source["startOffset"]), _fields(source["endOffset"])
+        progress = report if isinstance(report, dict) else json.loads(report.json)
+        if "addBatch" in progress["durationMs"]:
+            source = progress["sources"][0]
+            yield progress["batchId"], _fields(source["startOffset"]), _fields(source["endOffset"])
 
 
 def _fields(offset: Any) -> Offset:

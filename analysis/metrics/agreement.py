@@ -25,7 +25,7 @@ _BOUNDS: dict[str, tuple[Callable[[float], float], str]] = {
 """Tolerance by metric: from the emulator's value, and in words."""
 
 
-class Judged(NamedTuple):
+class AgreementCheck(NamedTuple):
     """A metric of a layering in the emulator and in a real network (means over runs).
 
     Attributes:
@@ -47,7 +47,7 @@ class Judged(NamedTuple):
     agrees: bool
 
 
-def agreement(study: Study) -> list[Judged]:
+def agreement(study: Study) -> list[AgreementCheck]:
     """Return the comparison for each layering; empty unless the study varies the network and includes the
     emulator.
     """
@@ -65,7 +65,7 @@ def agreement(study: Study) -> list[Judged]:
                         continue
                     agrees = abs(real.mean - emulated.mean) <= bound(emulated.mean)
                     found.append(
-                        Judged(
+                        AgreementCheck(
                             layering,
                             group,
                             str(network),
@@ -79,7 +79,7 @@ def agreement(study: Study) -> list[Judged]:
     return found
 
 
-def difference_text(judged: Judged) -> str:
+def difference_text(judged: AgreementCheck) -> str:
     """Format the difference relative to the emulator's value."""
     if not judged.emulated:
         return "-"

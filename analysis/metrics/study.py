@@ -186,7 +186,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 def study(scenario: str, title: str, records: Iterable[Record], origins: Iterable[Origin] = ()) -> Study:
     """Combine the runs of one scenario into a study. Repeated runs count once."""
     every = list(records)
-    places = _Places(every)
+    places = _Subject(every)
     begun: dict[tuple[Point, int, str], set[int]] = {}
     for record in every:
         begun.setdefault((places.of(record), record.seed, record.layering), set()).add(record.began_ns)
@@ -223,7 +223,7 @@ def study(scenario: str, title: str, records: Iterable[Record], origins: Iterabl
     )
 
 
-class _Places:
+class _Subject:
     """Differences between runs, and the point of each.
 
     Attributes:
@@ -238,7 +238,7 @@ class _Places:
             counted = (record for record in records if key in record.settings or not _is_parameter(key))
             found[key] = dict.fromkeys(_comparable(record.settings.get(key)) for record in counted)
         several = {key: values for key, values in found.items() if len(values) > 1}
-        self.differing = sorted(several, key=lambda key: _aptness(key, list(several[key])))
+        self.differing = sorted(several, key=lambda key: _subject_order(key, list(several[key])))
         raw = dict.fromkeys(self._raw(record) for record in records)
         self._labels = {
             key: _labels(key, [values[place] for values in raw]) for place, key in enumerate(self.differing)
@@ -291,7 +291,7 @@ def _comparable(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, list | dict | bool) else value
 
 
-def _aptness(key: str, values: list[Any]) -> tuple[bool, bool, int]:
+def _subject_order(key: str, values: list[Any]) -> tuple[bool, bool, int]:
     """Return a sort key for candidate subjects, best first: numbers with many values."""
     is_number = all(isinstance(value, int | float) for value in values)
     return not is_number, key == NET, -len(values)

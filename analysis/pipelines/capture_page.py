@@ -21,8 +21,8 @@ from analysis.metrics.captures import names as capture_names
 from analysis.pit.entry import State
 from analysis.pit.windows import levels
 from analysis.report.capture.contents import MOST_FEEDS, Contents
-from analysis.report.capture.endpoints import askers, counted, natural
-from analysis.report.capture.findings import Figures, figures
+from analysis.report.capture.endpoints import askers, counted, natural_order
+from analysis.report.capture.findings import RunFigures, figures
 from analysis.report.capture.page import render
 from analysis.run.context import Span
 from analysis.spark.engine import cached, frame, named
@@ -43,7 +43,7 @@ POINTS = 60_000
 """Approximate number of points in the page's PIT curves."""
 
 
-def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[Figures]:
+def write_capture_report(tables: Path, page: Path, spark: SparkSession) -> list[RunFigures]:
     """Write the page of the tables of `feednet analyze` in a directory; return its figures.
 
     The old page stays until the new one is complete. Raises AnalysisError, with one line.
@@ -70,7 +70,7 @@ def gather(tables: Path, spark: SparkSession) -> Contents:
     interfaces = _rows(capture_aggregates.interfaces(packets), "layering", "node", "interface")
     with_frames = _spans(interfaces)
     runs = dict.fromkeys(reports, Span(0, 1)) | with_frames
-    layerings = [*reports, *sorted(runs.keys() - reports.keys(), key=natural)]
+    layerings = [*reports, *sorted(runs.keys() - reports.keys(), key=natural_order)]
     if not layerings:
         raise AnalysisError(f"{tables}: neither packets nor a summary.json that tells of captures without")
     spans = _frame(spark, [{"layering": run} | runs[run]._asdict() for run in layerings])
@@ -139,12 +139,12 @@ def _wire(given: _Inputs, several: bool) -> dict[str, Rows]:
                 "bucket",
             )
     once = _frame(given.spark, askers(ways), "layering", "node", "interface", "direction")
-    requests = capture_aggregates.asked(given.read(schema.TRANSACTIONS), once)
+    requests = capture_aggregates.counted_once(given.read(schema.TRANSACTIONS), once)
     plain = capture_names.prefixed(requests.where(F.col("kind") == "interest"))
     where = F.when(F.col("direction") == "out", F.concat("node", F.lit(" asks")))
     where = where.when(F.col("direction") == "in", F.concat(F.lit("others ask "), "node"))
-    told = plain.withColumn("who", where.otherwise(F.col("node")))
-    with cached(capture_aggregates.tallied(told, "layering", "who", "prefix", "nack_reason")) as tallies:
+    located = plain.withColumn("who", where.otherwise(F.col("node")))
+    with cached(capture_aggregates.tallied(located, "layering", "who", "prefix", "nack_reason")) as tallies:
         found["answers"] = _rows(capture_aggregates.answers(tallies, "layering", "who"), "layering", "who")
         if found["answers"]:
             found["nacks"] = _rows(capture_aggregates.nacks(tallies), "layering", "nack_reason")
@@ -192,12 +192,12 @@ def _state(given: _Inputs, lines: int) -> dict[str, Rows]:
 
 def _service(given: _Inputs) -> dict[str, Rows]:
     """Return feeds, latencies, and faults."""
-    told = given.read(schema.FEED_PROGRESS)
-    feeds = _rows(capture_aggregates.feeds(told, MOST_FEEDS), "layering", "feed")
+    feed_progress = given.read(schema.FEED_PROGRESS)
+    feeds = _rows(capture_aggregates.feeds(feed_progress, MOST_FEEDS), "layering", "feed")
     progress: Rows = []
     if feeds:
         chosen = _frame(given.spark, [{name: row[name] for name in ("layering", "feed")} for row in feeds])
-        steps = capture_aggregates.progress(told, given.spans, chosen)
+        steps = capture_aggregates.progress(feed_progress, given.spans, chosen)
         progress = _rows(steps, "layering", "node", "feed", "slice")
     late = capture_aggregates.distribution(given.read(schema.LATENCY), "latency_ns", "layering", "node")
     wrong = capture_aggregates.troubles(given.read(schema.EVENTS), given.spans)
@@ -211,8 +211,8 @@ def _service(given: _Inputs) -> dict[str, Rows]:
 
 def _followed(given: _Inputs, most: int) -> dict[str, Rows]:
     """Return the frames of selected names, for their sequence charts."""
-    asked, told = given.read(schema.TRANSACTIONS), given.read(schema.FEED_PROGRESS)
-    subjects = capture_names.subjects(asked, told, most).toArrow()
+    counted_once, feed_progress = given.read(schema.TRANSACTIONS), given.read(schema.FEED_PROGRESS)
+    subjects = capture_names.subjects(counted_once, feed_progress, most).toArrow()
     if not len(subjects):
         return {"subjects": [], "sequences": []}
     frames = capture_names.sequences(given.packets, frame(given.spark, subjects))
@@ -233,8 +233,8 @@ def _spans(interfaces: Rows) -> dict[str, Span]:
 
 def _reports(path: Path) -> dict[str, Any]:
     try:
-        told = json.loads(path.read_bytes())
-        return {report["run"]: report for report in told}
+        reports = json.loads(path.read_bytes())
+        return {report["run"]: report for report in reports}
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, KeyError) as error:

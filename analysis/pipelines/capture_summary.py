@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from analysis.report.capture.findings import Figures
+from analysis.report.capture.findings import RunFigures
 from analysis.spark.to_parquet import Report
 from captures.formats.files import fingerprint
 
@@ -31,7 +31,7 @@ def summarise(
     reports: Sequence[Report],
     inferred: Mapping[str, Mapping[str, str]],
     copies: Mapping[str, str],
-    figures: Sequence[Figures] = (),
+    figures: Sequence[RunFigures] = (),
 ) -> None:
     """Write the summary of each run: of all its captures together, and of each."""
     of = {each.run: each._asdict() for each in figures}

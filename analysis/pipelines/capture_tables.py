@@ -22,7 +22,7 @@ from analysis.spark.parquet import BY, at_least_empty, read_packets, read_parque
 from analysis.spark.to_parquet import STREAM_LAYERS_TABLE
 from analysis.tables.feed_progress import captured_latency
 from analysis.tables.overhead import overhead, seen_once
-from analysis.tables.packet_tables import tell
+from analysis.tables.packet_tables import write_packet_tables
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import LATENCY, OVERHEAD, PACKETS, TABLES
 
@@ -61,7 +61,7 @@ def write_tables(
     in_parallel(
         # For few packets, starting Spark's Python processes takes longer than the work.
         lambda: files.scan(whole, out, None if here or size <= FEW_BYTES else spark),
-        lambda: tell(messages, whole, lambda name: out / name, keep, here=here),
+        lambda: write_packet_tables(messages, whole, lambda name: out / name, keep, here=here),
         lambda: keep(LATENCY.name, captured_latency(messages)),
         lambda: keep(OVERHEAD.name, overhead(*seen_once(packets, streams))),
     )

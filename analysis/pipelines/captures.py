@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
-from analysis.decode.capture_point import infer
+from analysis.decode.capture_point import infer_local_addresses
 from analysis.decode.reader import NodeRule, Reading
 from analysis.decode.reference import node_of
 from analysis.errors import AnalysisError, one_line_errors
@@ -16,7 +16,7 @@ from analysis.packet_schema import PACKETS
 from analysis.pipelines.capture_page import write_capture_report
 from analysis.pipelines.capture_summary import copies_among, summarise
 from analysis.pipelines.capture_tables import write_tables
-from analysis.report.capture.findings import Figures
+from analysis.report.capture.findings import RunFigures
 from analysis.spark.engine import QUICK_BYTES, SMALL_BYTES, choose, session
 from analysis.spark.parquet import BY, at_least_empty, directories
 from analysis.spark.to_parquet import Report, extract
@@ -38,7 +38,7 @@ class Capture(NamedTuple):
     is_named: bool
 
 
-class Choices(NamedTuple):
+class AnalysisOptions(NamedTuple):
     """Options for reading and analysing captures.
 
     Attributes:
@@ -83,7 +83,7 @@ class UnknownPlace(AnalysisError):
         self.where, self.address, self.names = where, address, names
 
 
-def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analysis:
+def analyse(captures: Sequence[Capture], place: Path, choices: AnalysisOptions) -> Analysis:
     """Write the tables of captures, and their summary, into the new directory `place`.
 
     Raises AnalysisError, CaptureError or OSError, and then leaves no directory.
@@ -95,7 +95,7 @@ def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analy
         chosen = choose(choices.engine, choices.master, size)
     here = is_small or (chosen is not None and chosen.name == "sail")
     readings, unread = _readings(captures, choices)
-    inferred = {} if choices.local or choices.rule == "address" else infer(readings)
+    inferred = {} if choices.local or choices.rule == "address" else infer_local_addresses(readings)
     readings = [
         each._replace(local=tuple(inferred.get(each.piece.path, {}).items()) or choices.local)
         for each in readings
@@ -120,7 +120,7 @@ def analyse(captures: Sequence[Capture], place: Path, choices: Choices) -> Analy
     return Analysis(reports, inferred, copies, None if choices.packets_only else spark)
 
 
-def show(analysis: Analysis, place: Path) -> list[Figures]:
+def show(analysis: Analysis, place: Path) -> list[RunFigures]:
     """Write the page of analysed tables, and its headline figures into the summary; return these.
 
     Raises AnalysisError, and keeps the tables.
@@ -132,7 +132,7 @@ def show(analysis: Analysis, place: Path) -> list[Figures]:
     return figures
 
 
-def _readings(captures: Sequence[Capture], choices: Choices) -> tuple[list[Reading], list[Report]]:
+def _readings(captures: Sequence[Capture], choices: AnalysisOptions) -> tuple[list[Reading], list[Report]]:
     """Cut captures into pieces; return these, and reports of the unreadable captures."""
     readings: list[Reading] = []
     unread: list[Report] = []

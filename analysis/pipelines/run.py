@@ -33,8 +33,7 @@ from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
 from analysis.metrics.registry import compare, measure
-from analysis.metrics.run import bottleneck, delivery, logs, moves, replication, state, tiny
-from analysis.metrics.run import held_state as standing
+from analysis.metrics.run import bottleneck, delivery, held_state, logs, moves, replication, state, tiny
 from analysis.metrics.run.duplicates import copies
 from analysis.metrics.run.in_flight import in_flight
 from analysis.metrics.run.lower_bounds import feeds_at, item_sizes, least_sizes, wire_bound, with_bound
@@ -51,13 +50,13 @@ from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, beside, extract, tables_beside
+from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, extract, side_table_path, side_tables
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
 from analysis.tables.link_frames import link_frames
 from analysis.tables.overhead import overhead, traffic
-from analysis.tables.packet_tables import tell
+from analysis.tables.packet_tables import write_packet_tables
 from analysis.tables.reassembly import reassemble
 from analysis.tables.schema import CONNECTIONS, PACKETS, PIT_INTERVALS, PIT_OCCUPANCY
 
@@ -114,7 +113,7 @@ def analyze(
     with (
         one_line_errors(),
         whole_directory(run.tables, replace=True) as tables_dir,
-        _prepared(cases, tables_dir, master, engine, progress) as prepared,
+        _prepare_inputs(cases, tables_dir, master, engine, progress) as prepared,
     ):
         progress("measuring")
         tables = _report_tables(prepared)
@@ -122,7 +121,7 @@ def analyze(
         write_report(run, tables)
         if all_tables:
             progress("writing the other tables")
-            _tell(prepared)
+            _write_packet_tables(prepared)
     return run.report
 
 
@@ -137,11 +136,11 @@ def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine:
 
     Returns the rows of analysis.metrics.registry.measure, signed by the engine. Raises AnalysisError.
     """
-    with one_line_errors(), _prepared(cases, tables, master, engine, lambda _: None) as prepared:
+    with one_line_errors(), _prepare_inputs(cases, tables, master, engine, lambda _: None) as prepared:
         return _measure(prepared)
 
 
-class Prepared(NamedTuple):
+class RunInputs(NamedTuple):
     """Inputs of all metrics: the setting, application events, and packets.
 
     `collected` has the small tables computed so far, by name.
@@ -225,7 +224,7 @@ def _decoded(
     quick: bool,
 ) -> SparkSession:
     """Write `wire`, the table of packets, and the tables beside it; return the engine's session."""
-    for old in (wire, *(beside(wire, name) for name in tables_beside())):
+    for old in (wire, *(side_table_path(wire, name) for name in side_tables())):
         shutil.rmtree(old, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
@@ -239,9 +238,9 @@ def _decoded(
 
 
 @contextmanager
-def _prepared(
+def _prepare_inputs(
     cases: Cases, tables: Path, master: str | None, engine: str, progress: Progress
-) -> Iterator[Prepared]:
+) -> Iterator[RunInputs]:
     for run in {case.run.directory: case.run for case in cases.values()}.values():
         run.verify()
     captures = {name: str(case.run.capture(case.layering)) for name, case in cases.items()}
@@ -255,8 +254,10 @@ def _prepared(
     wire = tables / "packets.parquet"
     spark = _decoded(pieces, wire, chosen, progress, small=small, quick=size <= QUICK_BYTES)
     packets = read_parquet(spark, wire, PACKETS.spark)
-    streams = read_parquet(spark, beside(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
-    seen = protocol_messages.seen(spark, partial(beside, wire))
+    streams = read_parquet(
+        spark, side_table_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS)
+    )
+    seen = protocol_messages.seen(spark, partial(side_table_path, wire))
     others = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
     messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
         lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES, here=small),
@@ -274,7 +275,7 @@ def _prepared(
         (sizes, late), held = in_parallel(
             latencies, lambda: _pits(tables / _MESSAGES, pit, known, None if small else spark)
         )
-        yield Prepared(
+        yield RunInputs(
             cases=cases,
             tables=tables,
             engine=str(chosen),
@@ -319,7 +320,7 @@ def _sampled(cases: Cases, known: Setting) -> dict[str, Rows]:
     """Return the sampled state of nodes without PITs, from state.held_levels()."""
     elsewhere = {name: case for name, case in cases.items() if case.protocol != NDN}
     spans, over = _spans(row for row in known.runs.to_pylist() if row["layering"] in elsewhere)
-    return state.held(state.read_samples(elsewhere), spans, over, CURVE_BINS)
+    return state.held_levels(state.read_samples(elsewhere), spans, over, CURVE_BINS)
 
 
 def _spans(runs: Iterable[dict[str, Any]]) -> tuple[dict[str, Span], dict[str, Span]]:
@@ -347,7 +348,7 @@ def _pits(messages: Path, out: Path, known: Setting, spark: SparkSession | None)
     return held | {"summary": levels.with_idle(held["summary"], every)}
 
 
-def _measure(given: Prepared) -> pa.Table:
+def _measure(given: RunInputs) -> pa.Table:
     """Compute all tables behind the metrics; return the measures of all cases."""
     in_parallel(
         *(partial(step, given) for step in (_state, _wire, _delay, _service, _needs, _streams, _moves))
@@ -376,20 +377,20 @@ def _measure(given: Prepared) -> pa.Table:
         moves.totals(
             table["counters"], table["told"], table["found"], given.setting.timeline, given.setting.runs
         ),
-        standing.standing_totals(table["standing"]),
+        held_state.totals(table["standing"]),
         tiny.totals(table["tiny_sent"].to_pylist(), table["latency_quantiles"].to_pylist(), given.cases),
     ]
     return given.write("measures", given.signed(measure(given.setting.runs, totals)))
 
 
-def _state(given: Prepared) -> None:
+def _state(given: RunInputs) -> None:
     by_node = ("layering", "node")
     for name, summary in (("state", given.held("summary")), ("pit", given.pit_held["summary"])):
         given.sorted(f"{name}_summary", pa.Table.from_pylist(summary, levels.SUMMARY), *by_node)
     given.keep("pit_lives", lives(given.of_pits(PIT_INTERVALS.name, PIT_INTERVALS.spark)), *by_node)
 
 
-def _wire(given: Prepared) -> None:
+def _wire(given: RunInputs) -> None:
     sent = given.keep("traffic", traffic(given.packets), "layering", "interface", "kind")
     use = given.write("link_use", aggregates.link_use(sent, given.setting.links))
     busy = _busiest(given, use)
@@ -400,7 +401,7 @@ def _wire(given: Prepared) -> None:
     given.keep("queue", samples, "layering", "interface", "time")
 
 
-def _delay(given: Prepared) -> None:
+def _delay(given: RunInputs) -> None:
     own = given.latencies.where(F.col("purpose") == SUBSCRIBED)
     times = own.select("layering", "node", "published", "delivered", "latency_ns").toArrow()
     given.write("keeping_up", keeping_up(given.cases, times))
@@ -409,7 +410,7 @@ def _delay(given: Prepared) -> None:
     given.keep("flows", bottleneck.flows(given.latencies), "layering", "node", "feed")
 
 
-def _service(given: Prepared) -> None:
+def _service(given: RunInputs) -> None:
     waits = delivery.first_items(given.events, given.latencies)
     gaps = delivery.recovery(given.events, given.latencies, given.feeds, given.timeline, given.runs)
     given.keep("first_items", waits, "layering", "node", "feed", "joined")
@@ -417,28 +418,28 @@ def _service(given: Prepared) -> None:
     given.keep("faults", delivery.faults(given.events), "layering", "node")
 
 
-def _needs(given: Prepared) -> None:
+def _needs(given: RunInputs) -> None:
     given.keep("wire_bound", wire_bound(given.latencies, given.sizes, given.hops), "layering")
     given.keep("copies", copies(given.messages, protocol_messages.unwrapped_items(given.seen)), "layering")
     given.keep("feeds_at", feeds_at(given.latencies, given.hops), "layering", "node")
 
 
-def _streams(given: Prepared) -> None:
+def _streams(given: RunInputs) -> None:
     opened = _connections(given).toArrow()
     by_time = [(name, "ascending") for name in ("layering", "opened", "node")]
     given.collected["connections"] = opened.sort_by(by_time)
     given.keep("sent_messages", protocol_messages.sent(given.seen), "layering", "interface", "kind")
 
 
-def _moves(given: Prepared) -> None:
-    columns = pa.unify_schemas([moves.COUNTERS, standing.COUNTERS])
+def _moves(given: RunInputs) -> None:
+    columns = pa.unify_schemas([moves.COUNTERS, held_state.COUNTERS])
     counters = given.collected["counters"] = _read_lines(given.cases, columns, Run.counters)
-    given.sorted("standing", standing.standing(counters), "layering", "node")
-    given.collected["told"] = moves.told(given.packets, given.runs).toArrow()
-    given.write("found", moves.found(given.application_events, given.cases))
+    given.sorted("standing", held_state.peaks(counters), "layering", "node")
+    given.collected["told"] = moves.signalling_messages(given.packets, given.runs).toArrow()
+    given.write("found", moves.record_changes(given.application_events, given.cases))
 
 
-def _tiny(given: Prepared) -> None:
+def _tiny(given: RunInputs) -> None:
     runs = given.setting.runs.to_pylist()
     is_there = any(run["protocol"] == TINY.name for run in runs)  # else it would cost a job for nothing
     counted = tiny.sizes(given.packets).toArrow().to_pylist() if is_there else []
@@ -446,12 +447,12 @@ def _tiny(given: Prepared) -> None:
     given.write("tiny_stored", tiny.stored(given.collected["counters"], given.cases))
 
 
-def _connections(given: Prepared) -> DataFrame:
-    path = beside(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
+def _connections(given: RunInputs) -> DataFrame:
+    path = side_table_path(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
     return read_parquet(given.packets.sparkSession, path, CONNECTIONS.spark)
 
 
-def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
+def _busiest(given: RunInputs, use: pa.Table) -> pa.Table:
     """Return the rows of LINKS of each run's busiest interface, if it is busy under any layering."""
     most: dict[Path, tuple[float, str]] = {}
     for row in use.to_pylist():
@@ -466,12 +467,12 @@ def _busiest(given: Prepared, use: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, given.setting.links.schema)
 
 
-def _queue_step(given: Prepared) -> int:
+def _queue_step(given: RunInputs) -> int:
     turns = (case.manifest.runs[case.layering] for case in given.cases.values())
     return max(1, *((turn.end_ns - turn.start_ns) // QUEUE_SAMPLES for turn in turns))
 
 
-def _report_tables(given: Prepared) -> Tables:
+def _report_tables(given: RunInputs) -> Tables:
     """Measure the layerings of one run, and compute the other tables of its report."""
     for name in ("curves", "heat"):
         given.write(f"pit_{name}", pa.Table.from_pylist(given.pit_held[name]))
@@ -490,7 +491,7 @@ def _report_tables(given: Prepared) -> Tables:
     return Tables(given.collected, given.engine)
 
 
-def _logs(given: Prepared) -> None:
+def _logs(given: RunInputs) -> None:
     counters = logs.counters_at_end(given.cases)
     crossed = given.write("crossings", logs.crossings(counters))
     given.write("lookups", logs.lookups(counters if len(crossed) else []))
@@ -498,7 +499,7 @@ def _logs(given: Prepared) -> None:
     given.write("tiny_misbehaviour", tiny.misbehaviour(counters))
 
 
-def _replication(given: Prepared) -> None:
+def _replication(given: RunInputs) -> None:
     opened = _connections(given)
     if opened.isEmpty():  # no replication over streams: save the jobs
         for name, schema in replication.TABLES.items():
@@ -513,16 +514,16 @@ def _replication(given: Prepared) -> None:
     given.write("authors", replication.authors(spent, published.toArrow().to_pylist(), delivered))
 
 
-def _in_flight(given: Prepared) -> None:
+def _in_flight(given: RunInputs) -> None:
     items = in_flight(given.latencies, _steps(given), given.runs_over_ndn)
     given.keep("in_flight", items, "layering", "items")
 
 
-def _truth(given: Prepared) -> None:
+def _truth(given: RunInputs) -> None:
     counted = _read_lines(given.cases_over_ndn, _COUNTERS, Run.counters)
     for what in HELD:
-        told = pc.struct_field(counted["state"], ["pit", what])
-        counted = counted.append_column(f"pit_{what}", told)
+        counter = pc.struct_field(counted["state"], ["pit", what])
+        counted = counted.append_column(f"pit_{what}", counter)
     counted = counted.drop(["state"])
     manifest = next(iter(given.cases.values())).manifest
     slack = 0 if manifest.net == "emulated" else IN_FLIGHT_NS
@@ -532,11 +533,11 @@ def _truth(given: Prepared) -> None:
     given.write("pit_truth_summary", truth_summary(compared))
 
 
-def _steps(given: Prepared) -> DataFrame:
+def _steps(given: RunInputs) -> DataFrame:
     return given.of_pits("pit_steps", from_arrow_schema(files.STEPS))
 
 
-def _links(given: Prepared) -> None:
+def _links(given: RunInputs) -> None:
     ends = given.frame(link_transits.link_ends(given.cases))
     crossed = link_transits.transits(given.packets, given.messages, ends, here=given.here)
     crossed = given.settle("transits", crossed)
@@ -552,10 +553,10 @@ def _links(given: Prepared) -> None:
     given.collected["journeys"] = journeys.sort_by(by_time)
 
 
-def _tell(given: Prepared) -> None:
+def _write_packet_tables(given: RunInputs) -> None:
     """Write the tables for other programs, which the report does not show."""
     reported = run_events(given.events, given.timeline)
-    tell(
+    write_packet_tables(
         given.messages,
         given.tables / _MESSAGES,
         lambda name: given.tables / f"{name}.parquet",

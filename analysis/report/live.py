@@ -82,7 +82,7 @@ def live_page(name: str, title: str, feed: str, state: Mapping[str, Any], shown:
     )
 
 
-def news(state: Mapping[str, Any]) -> str:
+def update_script(state: Mapping[str, Any]) -> str:
     """Return the update script."""
     return f"{CALL}({json.dumps(state, separators=(',', ':'), allow_nan=False)});\n"
 

@@ -82,7 +82,7 @@ def write_report(run: Run, tables: Tables) -> None:
     write_whole(run.report, render(run.manifest, tables))
 
 
-class _Given:
+class _ReportInputs:
     """Shared inputs of the page's parts: `with_pits` is the manifest with only the layerings whose nodes have
     PITs, `held` a word for the nodes' state, and `ended` has rows of the ended PIT entries of all nodes of a
     layering.
@@ -99,7 +99,7 @@ class _Given:
 
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
-    given = _Given(manifest, tables)
+    given = _ReportInputs(manifest, tables)
     axes = rank(tables["comparison"], manifest.layerings)
     drawing = draw(manifest)
     plots, hidden = _plots(given)
@@ -153,7 +153,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
     )
 
 
-def _plots(given: _Given) -> tuple[dict[str, list[Figure]], int]:
+def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
     """Return the figures by section, and the number of nodes omitted from those of state."""
     manifest, tables = given.manifest, given.tables
     of_state, hidden = _state_plots(given)
@@ -185,7 +185,7 @@ def _plots(given: _Given) -> tuple[dict[str, list[Figure]], int]:
     return {name: list(filter(None, group)) for name, group in sections.items()}, hidden
 
 
-def _state_plots(given: _Given) -> tuple[list[Figure | None], int]:
+def _state_plots(given: _ReportInputs) -> tuple[list[Figure | None], int]:
     manifest, tables, with_pits = given.manifest, given.tables, given.with_pits
     nodes = [node.name for node in manifest.topology.nodes]
     curves, summary = tables["state_curves"], tables["state_summary"]
@@ -204,7 +204,7 @@ def _state_plots(given: _Given) -> tuple[list[Figure | None], int]:
     return plots, hidden
 
 
-def _wire_plots(given: _Given) -> list[Figure | None]:
+def _wire_plots(given: _ReportInputs) -> list[Figure | None]:
     manifest, tables, carried = given.manifest, given.tables, given.carried
     bound = {layering: given.values["bound_bytes_per_item", layering] for layering in manifest.layerings}
     return [
@@ -216,7 +216,7 @@ def _wire_plots(given: _Given) -> list[Figure | None]:
     ]
 
 
-def _counts_of(given: _Given) -> dict[str, dict[str, int]]:
+def _counts_of(given: _ReportInputs) -> dict[str, dict[str, int]]:
     """Return the number of samples of figures, by layering."""
     manifest, tables = given.manifest, given.tables
     return {
@@ -376,8 +376,8 @@ def _connections(rows: Rows) -> list[ConnectionsRow]:
         ways, ends = (Counter(row[name] for row in own) for name in ("direction", "ended"))
         trips = [row["handshake_ns"] / 1e6 for row in own if row["handshake_ns"] is not None]
         sums = (sum(row[name] for row in own) for name in ("sent_bytes", "sent_segments", "sent_again"))
-        told = (ways["out"], ways["in"], ends["fin"], ends["rst"], ends["open"])
-        found.append(ConnectionsRow(layering, node, *told, median(trips) if trips else None, *sums))
+        counts = (ways["out"], ways["in"], ends["fin"], ends["rst"], ends["open"])
+        found.append(ConnectionsRow(layering, node, *counts, median(trips) if trips else None, *sums))
     return found
 
 

@@ -12,7 +12,7 @@ from analysis.report.words.numbers import pretty, with_unit
 from analysis.report.words.study import caveats, estimate_text, findings, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
 
-_ALSO_TABLED = ("latency_ratio_p50", "wire_ratio")
+_TABLED_RATIOS = ("latency_ratio_p50", "wire_ratio")
 """Metrics with a table, though layerings are not ranked on them."""
 
 _NETWORKS = {
@@ -22,7 +22,7 @@ _NETWORKS = {
 }
 
 
-_TOLD_ELSEWHERE = (NET, VERSION, "publisher")
+_SHOWN_AS_FACTS = (NET, VERSION, "publisher")
 """Settings shown among the page's facts; the publisher is the first of the publishers."""
 
 
@@ -49,7 +49,7 @@ def render_study(study: Study) -> str:
         strokes=[(stroke(number), group) for number, group in enumerate(study.groups)],
         most_bands=MOST_BANDS,
         metrics=every,
-        tabled=[metric for metric in every if metric.axis or metric.key in _ALSO_TABLED],
+        tabled=[metric for metric in every if metric.axis or metric.key in _TABLED_RATIOS],
         heads=[point_words(study, Point(x)) for x in study.xs],
         rows=lambda metric: list(_rows(study, metric)),
         findings=findings(study),
@@ -102,7 +102,7 @@ def _moment(created: str) -> str:
 def _shared(study: Study) -> Iterator[tuple[str, str]]:
     """Yield the settings common to all runs: names and values."""
     for key, value in study.shared.items():
-        if key not in _TOLD_ELSEWHERE and value not in (None, []):
+        if key not in _SHOWN_AS_FACTS and value not in (None, []):
             yield words(key).what, _setting(key, value)
 
 

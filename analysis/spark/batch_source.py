@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
+from analysis.decode.reader import NodeRule, Reading, ReadStatistics, plain, read_packets, strictly
 from analysis.packet_schema import PACKETS
 from captures.formats.files import PIECE_BYTES, cut
 
@@ -93,7 +93,7 @@ class CaptureReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the record batches of a piece."""
         assert isinstance(partition, CapturePiece)
-        findings = Findings()
+        findings = ReadStatistics()
         for batch in read_packets(partition.reading, findings):
             yield plain(batch)
         strictly(partition.reading.piece.path, findings.damages)

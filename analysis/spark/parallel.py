@@ -53,20 +53,20 @@ def stop() -> None:
             jvm.wait(_GRACE_S)
 
 
-def go_on() -> None:
+def raise_if_stopping() -> None:
     """Raise an exception if the process is about to end; long computations call it periodically."""
     if _stopping.is_set():
         raise InterruptedError("interrupted")
 
 
-def each(spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int) -> Rows:
+def run_tasks(spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], count: int) -> Rows:
     """Run a task for each number below `count`, as Spark tasks if there is Spark on the JVM; return their
     JSON-serialisable results in order.
     """
     if spark is None or is_sail(spark) or not count:
         reports = []
         for number in range(count):
-            go_on()
+            raise_if_stopping()
             reports.append(task(number))
         return reports
 
@@ -79,7 +79,7 @@ def each(spark: "SparkSession | None", task: Callable[[int], dict[str, Any]], co
     return [json.loads(report) for report in rows.sort_by("id")["report"].to_pylist()]
 
 
-def at_once(spark: "SparkSession | None") -> int:
+def parallelism(spark: "SparkSession | None") -> int:
     """Return the number of tasks that run in parallel on this machine."""
     return 1 if spark is None or is_sail(spark) else os.cpu_count() or 1
 

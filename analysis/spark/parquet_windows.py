@@ -116,5 +116,7 @@ def row_groups(path: Path, texts: Mapping[str, str | None]) -> Iterator[tuple[Gr
 def _has_prefixes(group: pq.RowGroupMetaData, file: pq.ParquetFile) -> bool:
     """Return whether Interests of a row group may have CanBePrefix."""
     place = file.schema_arrow.get_field_index("can_be_prefix")
-    told = group.column(place).statistics if place >= 0 else None
-    return told is None or (bool(told.max) if told.has_min_max else told.null_count < group.num_rows)
+    statistics = group.column(place).statistics if place >= 0 else None
+    return statistics is None or (
+        bool(statistics.max) if statistics.has_min_max else statistics.null_count < group.num_rows
+    )

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
+from analysis.decode.reader import NodeRule, Reading, ReadStatistics, plain, read_packets, strictly
 from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece
 from captures.formats.growing import START, GrowingCapture, Position, open_any
@@ -180,7 +180,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # It may be renamed before it is opened, but only from one path to a later one.
         for path in partition.paths:
             reading = Reading(partition.name, partition.piece._replace(path=path), self._rule)
-            findings = Findings()
+            findings = ReadStatistics()
             try:
                 for batch in read_packets(reading, findings):
                     yield plain(batch)

@@ -28,11 +28,11 @@ from analysis.decode import messages
 from analysis.decode.connections import CONNECTIONS, Row
 from analysis.decode.protocols.protocol import NDN
 from analysis.decode.protocols.registry import PROTOCOLS, framed
-from analysis.decode.reader import SEGMENTS, Findings, Reading, read_packets
+from analysis.decode.reader import SEGMENTS, Reading, ReadStatistics, read_packets
 from analysis.decode.reference import Link, decode_payload
 from analysis.files import Rows
 from analysis.packet_schema import ARROW_TYPES, COLUMNS, PACKETS
-from analysis.spark.parallel import each, go_on
+from analysis.spark.parallel import raise_if_stopping, run_tasks
 from analysis.spark.parquet import BY, By, WholeFile, at_least_empty, partition
 from base.key_log import Secrets, from_lines
 from captures.formats.files import PIECE_FRAMES
@@ -85,13 +85,13 @@ STREAM_LAYERS_TABLE = "stream_layers"
 """The directory of analysis.decode.messages.STREAM_LAYERS."""
 
 
-def tables_beside() -> dict[str, pa.Schema]:
+def side_tables() -> dict[str, pa.Schema]:
     """Return the schemas of the tables that extract() writes besides packets, by name."""
     of_protocols = {protocol.name: messages.schema(protocol) for protocol in framed()}
     return {"connections": CONNECTIONS_TABLE, STREAM_LAYERS_TABLE: messages.STREAM_LAYERS, **of_protocols}
 
 
-def beside(out: Path, name: str) -> Path:
+def side_table_path(out: Path, name: str) -> Path:
     """Return the directory of such a table; `out` is that of packets."""
     return out.with_name(name + out.suffix)
 
@@ -115,7 +115,7 @@ def extract(
         out, given = out.resolve(), [_absolute(reading) for reading in readings]
     try:
         groups = _groups(len(readings), spark)
-        written = each(
+        written = run_tasks(
             spark, lambda number: _write_pieces(given, groups[number], out, by, number), len(groups)
         )
         parts = [part for group in written for part in group["pieces"]]
@@ -132,7 +132,7 @@ def extract(
             known = secrets | from_lines("".join(key_logs[runs[number]]).encode())
             return _write_streams(runs[number], aside[runs[number]], known, out, by, number)
 
-        for run, found in zip(runs, each(spark, join, len(runs)), strict=True):
+        for run, found in zip(runs, run_tasks(spark, join, len(runs)), strict=True):
             for path, counts in found["captures"].items():
                 before = reports[run, path]
                 reports[run, path] = before._replace(
@@ -146,9 +146,9 @@ def extract(
                 messages=found["messages"], connections=found["connections"]
             )
         names = list(dict.fromkeys(reading.run for reading in readings))
-        for name, schema in tables_beside().items():
-            if name not in PROTOCOLS or beside(out, name).exists():
-                at_least_empty(beside(out, name), schema, names, BY[:1])
+        for name, schema in side_tables().items():
+            if name not in PROTOCOLS or side_table_path(out, name).exists():
+                at_least_empty(side_table_path(out, name), schema, names, BY[:1])
     finally:
         shutil.rmtree(out / _ASIDE, ignore_errors=True)
     return list(reports.values())
@@ -191,10 +191,10 @@ def _write_pieces(
     held = written = 0
     pieces = []
     for number in numbers:
-        findings = Findings()
+        findings = ReadStatistics()
         frames = 0
         for batch in read_packets(readings[number], findings, grouped):
-            go_on()
+            raise_if_stopping()
             frames, held = frames + batch.num_rows, held + batch.num_rows
             for key, part in _split(batch, by):
                 parts[key].append(part)
@@ -277,7 +277,7 @@ def _segments(paths: Sequence[tuple[str, str]]) -> Iterator[tuple[Row, str]]:
     def of(capture: str) -> Iterator[tuple[Row, str]]:
         for path in captures[capture]:
             for batch in pq.ParquetFile(path).iter_batches(_SEGMENTS_AT_ONCE):
-                go_on()
+                raise_if_stopping()
                 columns = [column.to_pylist() for column in batch.columns]
                 yield from ((Row(*values), capture) for values in zip(*columns, strict=True))
 
@@ -298,12 +298,12 @@ def _write_streams(
         rows = kept.pop(name, [])
         if rows:
             table = pa.Table.from_pylist(rows, schema).drop_columns(list(BY[:1]))
-            place = beside(out, name) / partition(BY[0], run) / f"part-{written[name]:05}.parquet"
+            place = side_table_path(out, name) / partition(BY[0], run) / f"part-{written[name]:05}.parquet"
             with WholeFile(place, table.schema) as file:
                 file.write(table)
             written[name] += 1
 
-    schemas = tables_beside()
+    schemas = side_tables()
 
     def keep(protocol: str, row: dict[str, Any]) -> None:
         kept[protocol].append(row)
@@ -315,10 +315,10 @@ def _write_streams(
     kept[STREAM_LAYERS_TABLE] = found.layers
     for name, schema in schemas.items():
         flush(name, schema)
-    told: dict[str, dict[str, int]] = defaultdict(dict)
+    times_of: dict[str, dict[str, int]] = defaultdict(dict)
     for (protocol, kind), times in found.kinds.items():
-        told[protocol][kind] = times
-    return {"captures": counts, "messages": told, "connections": found.count}
+        times_of[protocol][kind] = times
+    return {"captures": counts, "messages": times_of, "connections": found.count}
 
 
 def _write_packets(

@@ -85,7 +85,7 @@ def captured_latency(messages: DataFrame) -> DataFrame:
         )
     )
     return (
-        at_node.withColumn("first", F.min(_there("left", "node")).over(by_name))
+        at_node.withColumn("first", F.min(_struct_or_null("left", "node")).over(by_name))
         .where(F.col("delivered").isNotNull() & (F.col("node") != F.col("first.node")))
         .withColumns(
             {
@@ -103,6 +103,6 @@ def _if(direction: str, name: str) -> Column:
     return F.when(F.col("direction") == direction, F.col(name))
 
 
-def _there(*names: str) -> Column:
+def _struct_or_null(*names: str) -> Column:
     """Return a structure of columns; null if its first column is."""
     return F.when(F.col(names[0]).isNotNull(), F.struct(*names))

@@ -20,7 +20,7 @@ Keep = Callable[[str, DataFrame], DataFrame]
 """Writes a table under a name, and returns it as read back."""
 
 
-def tell(
+def write_packet_tables(
     messages: DataFrame,
     whole: Path,
     place: Callable[[str], Path],
@@ -42,7 +42,7 @@ def tell(
             lambda: scan(whole, place(TRANSACTIONS.name), moments, None if here else spark),
         )
         schema = from_arrow_schema(MOMENTS.insert(0, pa.field("layering", pa.string())))
-        told = read_parquet(spark, moments, schema)
-        by_packets = packet_events(told, items, progress, messages)
+        moment_rows = read_parquet(spark, moments, schema)
+        by_packets = packet_events(moment_rows, items, progress, messages)
         keep(EVENTS.name, reported.unionByName(by_packets) if reported is not None else by_packets)
     shutil.rmtree(moments, ignore_errors=True)  # missing without NDN

@@ -30,7 +30,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from analysis.packet_schema import FOREVER, MESSAGES
-from analysis.spark.parallel import each
+from analysis.spark.parallel import run_tasks
 from analysis.spark.parquet import WholeFile, partition
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import EVENTS, TRANSACTIONS
@@ -81,14 +81,14 @@ def scan(packets: Path, out: Path, moments: Path, spark: "SparkSession | None" =
         values = order[number]
         part = Path(partition("layering", runs[values])) / f"part-{number:05}.parquet"
         following = Follower()
-        with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as told:
+        with WholeFile(out / part, _OWN) as answered, WholeFile(moments / part, MOMENTS) as moments_file:
             windows = in_windows(tasks[values], COLUMNS)
             for rows in chain(map(following.push, windows), map(Follower.finish, [following])):
                 answered.write(rows.select(_OWN.names))
-                told.write(moments_of(rows))
+                moments_file.write(moments_of(rows))
         return {}
 
-    each(spark, follow_one, len(order))
+    run_tasks(spark, follow_one, len(order))
 
 
 class Follower:
@@ -135,8 +135,8 @@ def moments_of(rows: pa.Table) -> pa.Table:
     ]
     tables = []
     for event, of, time, size in parts:
-        told = {"event": pa.repeat(event, len(of)), "time": time, "bytes": size}
-        columns = [told.get(field.name) for field in MOMENTS]
+        values = {"event": pa.repeat(event, len(of)), "time": time, "bytes": size}
+        columns = [values.get(field.name) for field in MOMENTS]
         columns = [
             of[field.name] if column is None else column
             for field, column in zip(MOMENTS, columns, strict=True)
@@ -196,13 +196,13 @@ def _follow(window: pa.Table, horizon: int | None) -> tuple[pa.Table, pa.Table]:
 
 def _numbered(window: pa.Table) -> _Rows:
     window = _plain(window.filter(pc.is_valid(window["name"])))
-    kinds, told = _coded(window["kind"])
-    known = np.array([*(MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in told.to_pylist()), -1])
+    kinds, labels = _coded(window["kind"])
+    known = np.array([*(MESSAGES.index(kind) if kind in MESSAGES else -1 for kind in labels.to_pylist()), -1])
     kind = known[kinds]
     window, kind = window.filter(pa.array(kind >= 0)), kind[kind >= 0]
     asks = (kind == _INTEREST) | (kind == _LLI)
-    ways, told = _coded(window["direction"])
-    way = np.array([*({"out": 0, "in": 1}.get(text, -1) for text in told.to_pylist()), -1])[ways]
+    ways, labels = _coded(window["direction"])
+    way = np.array([*({"out": 0, "in": 1}.get(text, -1) for text in labels.to_pylist()), -1])[ways]
     side = np.where(asks | (way < 0), way, 1 - way)
     ends, addresses = _coded(pa.chunked_array([*window["src"].chunks, *window["dst"].chunks], pa.string()))
     src, dst = np.split(ends, 2)

@@ -14,7 +14,7 @@ from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from analysis.errors import AnalysisError, of_system
+from analysis.errors import AnalysisError, system_reason
 from analysis.files import whole_directory
 from analysis.run.manifest import Run
 from base.files import whole_file
@@ -133,7 +133,7 @@ def unpack(file: Path, directory: Path | None = None) -> Results:
     except _DAMAGES as error:
         raise UserError(f"{file}: no bundle, or damaged: {str(error) or type(error).__name__}") from error
     except FileExistsError as error:
-        raise UserError(f"{of_system(error)}; choose another --out or remove it") from error
+        raise UserError(f"{system_reason(error)}; choose another --out or remove it") from error
     return Results(target)
 
 

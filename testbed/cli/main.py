@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from analysis.errors import AnalysisError, of_system
+from analysis.errors import AnalysisError, system_reason
 from captures.formats.pcapng import CaptureError
 from testbed.cli import interrupts
 from testbed.cli.extras import lacking
@@ -66,7 +66,7 @@ def complaint(error: BaseException | None) -> str:
         see = f" (feednet {_words_of(context)}--help)" if context is not None else ""
         return _one_line(error.format_message()) + see
     assert isinstance(error, MENDABLE), error
-    return _one_line(of_system(error) if isinstance(error, OSError) else str(error))
+    return _one_line(system_reason(error) if isinstance(error, OSError) else str(error))
 
 
 def _words_of(context: click.Context) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from base.files import write_whole
 from testbed.cli.console import console as _console
 from testbed.cli.options import MOST, jobs_option
@@ -177,7 +177,7 @@ def _search(family: Family[Any], options: _Options) -> SearchResult:
                 show(result.seeds, seeds, so_far)
                 if not _console.is_terminal and now > said + _SAY_EVERY:
                     said = now
-                    _console.print(f"{result.seeds} of {several(seeds, 'seed')}, {so_far}")
+                    _console.print(f"{result.seeds} of {count_of(seeds, 'seed')}, {so_far}")
                 if result.failures and not options.keep_going:
                     break
         except KeyboardInterrupt:
@@ -192,7 +192,7 @@ def _conclude(result: SearchResult, first: int, begun: float, allowed: int) -> N
     rate = result.seeds / (time.monotonic() - begun)
     slowest = f" (seed {result.slowest_seed})" if result.slowest_seed is not None else ""
     _console.print(
-        f"{several(result.seeds, 'seed')} from {first}, {rate:.0f} a second, {len(result.failures)} failed; "
+        f"{count_of(result.seeds, 'seed')} from {first}, {rate:.0f} a second, {len(result.failures)} failed; "
         f"the slowest caught up within {result.slowest / 1e9:.1f} s{slowest}, "
         f"{allowed / 1e9:.0f} s are allowed"
     )

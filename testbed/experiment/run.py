@@ -11,7 +11,7 @@ from pathlib import Path
 from platform import python_version, release
 from typing import Any
 
-from analysis.errors import of_system
+from analysis.errors import system_reason
 from analysis.files import whole_directory
 from testbed.errors import UserError
 from testbed.experiment import code, emulated_run, inputs, provenance
@@ -94,7 +94,7 @@ def run(
 
             _run(scenario, load, partial, manifest, run_one, progress)
     except OSError as error:
-        raise UserError(f"{of_system(error)}; or choose another --out") from error
+        raise UserError(f"{system_reason(error)}; or choose another --out") from error
 
 
 def _run(

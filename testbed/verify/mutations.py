@@ -1,4 +1,4 @@
-"""Mutations of inputs that know TLV: what a byte-wise mutator would hardly ever leave standing."""
+"""TLV-aware mutations of inputs, which a byte-wise mutator would rarely achieve."""
 
 from collections.abc import Sequence
 from random import Random
@@ -22,7 +22,7 @@ _MOST_DEEP = 40
 
 
 class _Node:
-    """An element, with those inside if its value reads as such."""
+    """An element, with inner elements if its value parses."""
 
     __slots__ = ("inside", "kind", "length", "value", "width")
 
@@ -30,7 +30,7 @@ class _Node:
         self.kind = kind
         self.value = value
         self.inside = parse(value, depth + 1) if value and depth < _DEEPEST else None
-        self.length: int | None = None  # one that lies
+        self.length: int | None = None  # a wrong length
         self.width = 0  # of a length not in its shortest form
 
     def encode(self) -> bytes:
@@ -45,7 +45,7 @@ class _Node:
 
 
 def parse(buf: bytes, depth: int = 0) -> list[_Node] | None:
-    """Read elements that fill `buf`, and those inside of them; None if they do not."""
+    """Parse elements that fill `buf`, recursively; None if malformed."""
     try:
         return [_Node(kind, buf[start:end], depth) for kind, start, end in elements(buf, 0, len(buf))]
     except MalformedPacket:
@@ -58,7 +58,7 @@ def encode(nodes: Sequence[_Node]) -> bytes:
 
 
 def mutate(packet: bytes, pool: Sequence[bytes], rng: Random) -> bytes:
-    """Return a packet that something was done to; `pool` has others, to take parts from."""
+    """Return a mutated packet; `pool` has others to recombine."""
     nodes = parse(packet)
     if not nodes:
         return _bytewise(packet, pool, rng)

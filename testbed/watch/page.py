@@ -45,19 +45,19 @@ class LivePage:
 
     def write_page(self) -> None:
         """Write the page, with the state that there is."""
-        from analysis.report.live import live_page, news
+        from analysis.report.live import live_page, update_script
 
         state = self._state()
         name = self._target.path.name
         text = live_page(name, self._target.title, quote(self.script.name), state, self._shown())
         self._write(self.path, text)
-        self._write(self.script, news(state))
+        self._write(self.script, update_script(state))
 
     def write_news(self) -> None:
         """Write the news."""
-        from analysis.report.live import news
+        from analysis.report.live import update_script
 
-        self._write(self.script, news(self._state()))
+        self._write(self.script, update_script(self._state()))
 
     def _write(self, path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -192,9 +192,9 @@ class LivePage:
 
 
 def _some(count: int, noun: str) -> str:
-    from analysis.report.words.numbers import some
+    from analysis.report.words.numbers import about
 
-    return some(count, noun)
+    return about(count, noun)
 
 
 def _number(value: float) -> str:

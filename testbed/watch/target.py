@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.errors import of_system
+from analysis.errors import system_reason
 from analysis.files import partial_of
 from base.files import named
 from testbed.errors import UserError
@@ -115,7 +115,7 @@ def find_target(paths: Sequence[Path]) -> Target:
     try:
         run = named(first)
     except OSError as error:
-        raise UserError(of_system(error)) from error
+        raise UserError(system_reason(error)) from error
     run = run.with_name(run.name.removesuffix(".partial") or run.name)
     if len(paths) == 1 and not first.is_file() and (first.is_dir() or first.suffix not in _CAPTURES):
         return Target(run, run, run.name)

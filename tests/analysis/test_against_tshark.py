@@ -19,7 +19,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.utils import PcapNgWriter, PcapWriter
 from short_runs import ROUGH, emulate
 
-from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.decode.reader import Reading, ReadStatistics, read_packets
 from analysis.packet_schema import PACKETS
 from captures.dissectors import WIRESHARK_PLUGIN, Data, Interest, LpPacket, Selectors
 from captures.dissectors.reading import read_rows
@@ -178,7 +178,7 @@ def size(text: str) -> int:
 def compare(path: Path) -> list[Row]:
     """Compare every frame of a capture; return our rows."""
     [piece] = cut(path)
-    batches = read_packets(Reading("x", piece), Findings())
+    batches = read_packets(Reading("x", piece), ReadStatistics())
     rows = [row for batch in batches for row in batch.to_pylist()]
     frames = tshark(path)
     assert len(rows) == len(frames)
@@ -262,7 +262,7 @@ def test_frames_of_every_make(tmp_path):
 def three_ways(path: Path) -> list[tuple[str, str | None, str | None]]:
     """Return of each frame its kind, name and problem, on which analyze, dissect and the plugin agree."""
     [piece] = cut(path)
-    batches = read_packets(Reading("x", piece), Findings())
+    batches = read_packets(Reading("x", piece), ReadStatistics())
     ours = [
         (row["kind"], row["name"], row["problem"] and row["problem"].removeprefix("malformed NDN packet: "))
         for batch in batches

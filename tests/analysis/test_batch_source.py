@@ -5,7 +5,7 @@ from handmade import poll, write_capture
 from pcapng_oracle import read
 from pyspark.errors import PySparkException
 
-from analysis.decode.reader import Findings, read_packets
+from analysis.decode.reader import ReadStatistics, read_packets
 from analysis.decode.reference import decode_frame, node_of
 from analysis.spark import batch_source as source
 from analysis.tables.schema import PACKETS
@@ -49,7 +49,7 @@ def test_pieces_number_frames_through(capture, monkeypatch):
     monkeypatch.setattr(source, "SMALLEST_PIECE", 1000)
     pieces = source.readings({"x": str(capture)}, parallelism=99)
     assert len(pieces) > 2
-    batches = [batch for piece in pieces for batch in read_packets(piece, Findings())]
+    batches = [batch for piece in pieces for batch in read_packets(piece, ReadStatistics())]
     frames = [row["frame"] for batch in batches for row in batch.to_pylist()]
     assert frames == list(range(1, len(list(read(capture))) + 1))
 

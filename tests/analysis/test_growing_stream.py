@@ -16,7 +16,7 @@ from patience import PATIENCE_S
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from analysis.decode.reader import Findings, Reading, plain, read_packets
+from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
 from analysis.spark.stream_source import GrowingReader, follow_captures
 from captures.formats.files import cut
 from captures.formats.growing import START, GrowingCapture, Position
@@ -57,7 +57,7 @@ def rows(path, name, rule="auto"):
     return [
         row
         for piece in cut(path)
-        for batch in read_packets(Reading(name, piece, rule), Findings())
+        for batch in read_packets(Reading(name, piece, rule), ReadStatistics())
         for row in plain(batch).to_pylist()
     ]
 

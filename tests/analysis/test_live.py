@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.columns.values import ALL
-from analysis.decode.reader import Findings, Reading, plain, read_packets
+from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
 from analysis.live import capture as live
 from analysis.live.batch import counts, messages
 from analysis.live.capture import MOST_SLICES, SLICE_NS, Break, LiveCapture, Progress
@@ -21,7 +21,7 @@ def rows_of(path):
     return [
         row
         for piece in cut(path)
-        for batch in read_packets(Reading("x", piece, "interface"), Findings())
+        for batch in read_packets(Reading("x", piece, "interface"), ReadStatistics())
         for row in plain(batch).to_pylist()
     ]
 

@@ -10,8 +10,8 @@ from handmade import lli, poll, write_capture
 from test_live import followed, rows_of
 
 from analysis.live.capture import LiveCapture
-from analysis.live.query import Growth, reported_batches
-from analysis.report.live import NODE_COLUMNS, Presentation, figures, live_page, news, node_rows
+from analysis.live.query import FileGrowth, reported_batches
+from analysis.report.live import NODE_COLUMNS, Presentation, figures, live_page, node_rows, update_script
 
 SHOWN = Presentation(
     ["p", "s", "r"], {"p-eth0": "p to r", "r-eth0": "r to p", "r-eth1": "r to s", "s-eth0": "s to r"}, True
@@ -93,7 +93,7 @@ def test_a_capture_without_frames_has_plots_too():
 
 
 def test_when_a_byte_was_written():
-    growth = Growth()
+    growth = FileGrowth()
     for now, size in ((1.0, 0), (2.0, 100), (3.0, 100), (4.0, 250)):
         growth.look(now, size)
     assert [growth.written_after(at) for at in (0, 99, 100, 249, 250)] == [1.0, 1.0, 3.0, 3.0, None]
@@ -119,7 +119,7 @@ def test_a_browser_takes_in_news_and_leaves_the_reader_where_he_is(tmp_path, cap
     browser = Browser(tmp_path)
     nothing = {"poll": LiveCapture("poll"), "lli": LiveCapture("lli")}
     feed = tmp_path / "x.live.js"
-    feed.write_text(news(state_of(captures | {"lli": nothing["lli"]}, 0, "running", 2)))
+    feed.write_text(update_script(state_of(captures | {"lli": nothing["lli"]}, 0, "running", 2)))
     make = partial(live_page, "x", "A <title>", feed.name, shown=SHOWN)
     looked = """
       await until(() => text("headline") === "running <b> & 2");

@@ -14,10 +14,10 @@ from scapy.packet import Raw
 from scapy.utils import wrpcap
 from short_runs import emulate
 
-from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.decode.reader import Reading, ReadStatistics, read_packets
 from analysis.decode.reference import NDN_PORTS
-from analysis.metrics.run.state import held, read_samples
-from analysis.pipelines.captures import Capture, Choices, analyse
+from analysis.metrics.run.state import held_levels, read_samples
+from analysis.pipelines.captures import AnalysisOptions, Capture, analyse
 from analysis.pipelines.run import analyze
 from analysis.run.context import Case, Span
 from captures.formats.files import cut
@@ -87,7 +87,7 @@ def test_samples_of_pits_come_near_to_what_packets_tell(compared):
     cases = {"poll": Case(compared, "poll")}
     turn = compared.manifest.runs["poll"]
     spans = {"poll": Span(turn.start_ns, turn.end_ns)}, {"poll": Span(turn.first_ns, turn.last_ns)}
-    told = held(read_samples(cases), *spans, 300)
+    told = held_levels(read_samples(cases), *spans, 300)
     over_ndn = values(compared, "poll")
     nodes = {row["node"]: row for row in told["summary"]}
     assert nodes.pop("*")["mean_bytes"] == pytest.approx(over_ndn["pit_bytes_network"], rel=0.05)
@@ -297,7 +297,7 @@ def test_segments_are_as_tshark_has_them(lossy, tmp_path, port):
     rows = [
         row
         for piece in cut(capture)
-        for batch in read_packets(Reading("x", piece), Findings())
+        for batch in read_packets(Reading("x", piece), ReadStatistics())
         for row in batch.to_pylist()
     ]
     ours = [[row["src"], row["dst"], *(row[name] for name in TSHARK)] for row in rows]
@@ -315,7 +315,9 @@ def test_layers_of_ndn_over_tcp_add_up_too(spark, tmp_path):
     frames = [ip / TCP(sport=6363, dport=9, flags="S", seq=99)]
     frames += [ip / TCP(sport=6363, dport=9, flags="A", seq=100 + at) / Raw(part) for at, part in parts]
     wrpcap(str(tmp_path / "a-eth0.pcap"), frames)
-    choices = Choices("auto", NDN_PORTS, (("", "10.0.0.1"),), packets_only=False, engine="sail", master=None)
+    choices = AnalysisOptions(
+        "auto", NDN_PORTS, (("", "10.0.0.1"),), packets_only=False, engine="sail", master=None
+    )
     capture = Capture("x", tmp_path / "a-eth0.pcap", "a-eth0", is_named=True)
     analyse([capture], tmp_path / "out", choices)
     rows = pq.read_table(tmp_path / "out" / "overhead").to_pylist()

@@ -22,7 +22,7 @@ from analysis.report.capture.endpoints import (
     counted,
     draw_endpoints,
     drawn_as,
-    natural,
+    natural_order,
     owners,
 )
 from analysis.report.capture.plots import shortened
@@ -240,7 +240,7 @@ def test_interests_count_where_they_are_asked(spark, ways):
     chosen = askers(ways)
     assert [(row["node"], row["direction"]) for row in chosen] == [("c", "out"), ("r", "out")]
     once = spark.createDataFrame(pa.Table.from_pylist(chosen))
-    asked = capture_aggregates.asked(made(spark, stages.TRANSACTIONS, TRANSACTIONS), once)
+    asked = capture_aggregates.counted_once(made(spark, stages.TRANSACTIONS, TRANSACTIONS), once)
     tallies = capture_aggregates.tallied(asked, "layering", "node", "nack_reason")
     assert listed(
         capture_aggregates.answers(tallies, "layering"),
@@ -467,7 +467,7 @@ def test_labels_are_short_and_differ():
 
 
 def test_r2_comes_before_r10():
-    assert sorted(["r10", "r2", "a", "10.0.0.9", "10.0.0.10"], key=natural) == [
+    assert sorted(["r10", "r2", "a", "10.0.0.9", "10.0.0.10"], key=natural_order) == [
         "10.0.0.9",
         "10.0.0.10",
         "a",

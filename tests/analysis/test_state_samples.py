@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.errors import AnalysisError
-from analysis.metrics.run.state import SAMPLES, held, read_samples
+from analysis.metrics.run.state import SAMPLES, held_levels, read_samples
 from analysis.run.context import Span
 from testbed.layerings.nodes.node import Held, sample
 
@@ -48,7 +48,7 @@ def at(samples, node, time, place):
 def test_against_a_model_that_looks_at_every_moment(tmp_path_factory, samples):
     path = tmp_path_factory.mktemp("samples") / "counters.jsonl"
     cases = case(path, *(told(time, node, **kinds) for time, node, kinds in samples))
-    found = held(read_samples(cases), {"x": SPAN}, {"x": OVER}, 10)
+    found = held_levels(read_samples(cases), {"x": SPAN}, {"x": OVER}, 10)
     nodes = sorted({node for _, node, _ in samples})
     summary = {row["node"]: row for row in found["summary"]}
     assert [*summary] == [*nodes, "*"]
@@ -78,7 +78,7 @@ def test_where_nothing_is_said_of_state_nothing_is_known(tmp_path, rows):
     samples = read_samples(case(tmp_path / "c", *rows))
     assert samples.schema == SAMPLES
     assert len(samples) == 0
-    assert not any(held(samples, {"x": SPAN}, {"x": OVER}, 10).values())
+    assert not any(held_levels(samples, {"x": SPAN}, {"x": OVER}, 10).values())
 
 
 @pytest.mark.parametrize(

@@ -962,7 +962,7 @@ def test_what_it_takes_that_feeds_are_found():
     )
     told = collected("layering messages", ("link", 8), ("other", 9))
     found = collected(
-        moves.FOUND,
+        moves.RECORD_CHANGES,
         ("link", "s", "f", 30, 4_000_000),
         ("link", "t", "f", 30, 2_000_000),
         ("link", "t", "f", 60, 40_000_000),

@@ -21,7 +21,7 @@ from scapy.packet import Raw
 from scapy.utils import PcapNgWriter, PcapWriter
 
 from analysis.decode.batch import DECODED
-from analysis.decode.reader import Findings, Reading, read_packets, stem
+from analysis.decode.reader import Reading, ReadStatistics, read_packets, stem
 from analysis.decode.reference import decode_frame, node_of
 from analysis.packet_schema import PACKETS
 from analysis.spark.parquet import BY
@@ -112,9 +112,9 @@ def test_memory_does_not_grow_with_the_capture(tmp_path, monkeypatch):
         write_pcap(path, [bytes(frame())] * 1, gz=True)
         head, record = gzip.decompress(path.read_bytes())[:24], gzip.decompress(path.read_bytes())[24:]
         path.write_bytes(gzip.compress(head + record * count))
-        list(read_packets(Reading("x", next(cut(path))), Findings()))  # so that caches are full
+        list(read_packets(Reading("x", next(cut(path))), ReadStatistics()))  # so that caches are full
         tracemalloc.start()
-        rows = sum(batch.num_rows for batch in read_packets(Reading("x", next(cut(path))), Findings()))
+        rows = sum(batch.num_rows for batch in read_packets(Reading("x", next(cut(path))), ReadStatistics()))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert rows == count
@@ -134,12 +134,12 @@ def test_memory_is_bounded_however_many_records_are_without_a_byte(tmp_path, mon
         writer.write(0, 0, bytes(frame()), Direction.OUT)
     if len(record) == 16:
         write_pcap(path, [bytes(frame())])
-    list(read_packets(Reading("x", next(cut(path))), Findings()))  # so that caches are full
+    list(read_packets(Reading("x", next(cut(path))), ReadStatistics()))  # so that caches are full
     count = 1_200_000
     assert len(record) * count > 70 * window
     packed = tmp_path / "packed"
     packed.write_bytes(pack(path.read_bytes() + record * count))
-    findings = Findings()
+    findings = ReadStatistics()
     [piece] = cut(packed)
     tracemalloc.start()
     rows = sum(batch.num_rows for batch in read_packets(Reading("x", piece), findings))
@@ -154,7 +154,9 @@ def test_memory_is_bounded_however_many_records_are_without_a_byte(tmp_path, mon
 
 
 def one(path, rule="auto"):
-    batches = [batch for piece in cut(path) for batch in read_packets(Reading("x", piece, rule), Findings())]
+    batches = [
+        batch for piece in cut(path) for batch in read_packets(Reading("x", piece, rule), ReadStatistics())
+    ]
     return [row for batch in batches for row in batch.to_pylist()]
 
 

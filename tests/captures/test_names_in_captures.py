@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_pcapng import block, option, packet, section
 
-from analysis.decode.reference import fitting
+from analysis.decode.reference import directory_name
 from analysis.spark.parquet import BY, partition
 from captures.layers.frames import udp_frame
 from captures.layers.link_types import not_read, remedy
@@ -24,17 +24,17 @@ FRAME = udp_frame(
 
 @given(st.text(max_size=300) | st.text("a%/-é", min_size=100, max_size=300))
 def test_a_name_fits_into_a_directorys(name: str) -> None:
-    fitted = fitting(name)
+    fitted = directory_name(name)
     for column in BY:
         assert len(partition(column, f"{fitted}%4294967295").encode(errors="surrogateescape")) <= 255
-    assert fitting(fitted) == fitted
+    assert directory_name(fitted) == fitted
     if len(name) <= 60:
         assert fitted == name
 
 
 def test_long_names_stay_different() -> None:
-    assert fitting("a" * 300) != fitting("a" * 301)
-    assert fitting("a" * 300).startswith("a" * 150)
+    assert directory_name("a" * 300) != directory_name("a" * 301)
+    assert directory_name("a" * 300).startswith("a" * 150)
 
 
 def capture(*interfaces: tuple[str, int]) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 from real_time import DILATIONS, holds_in_slower_time, until_delivered
 
 from analysis.export.text import agreement_text
-from analysis.metrics.agreement import Judged, agreement
+from analysis.metrics.agreement import AgreementCheck, agreement
 from analysis.metrics.study import Record, study
 from analysis.pipelines.compare import compare_runs
 from analysis.report.study import render_study
@@ -89,7 +89,7 @@ def test_the_emulator_and_mininet_tell_the_same(
     wanted = experiment(ends, delay_ms, layerings=["poll", "lli"], warmup_ms=400)
     emulated = wanted.run(tmp_path / "emulated", net="emulated", script=until_delivered).directory
 
-    def wrong(dilation: int) -> list[Judged]:
+    def wrong(dilation: int) -> list[AgreementCheck]:
         place = tmp_path / f"mininet-{dilation}"
         real = wanted.run(place, net="mininet", dilation=dilation, script=until_delivered).directory
         judged = agreement(compare_runs([emulated, real], tmp_path / "page.html"))

@@ -16,7 +16,7 @@ from scapy.layers.inet import TCP, UDP
 from scapy.packet import Raw
 from scapy.utils import PcapWriter
 
-from analysis.decode.capture_point import infer
+from analysis.decode.capture_point import infer_local_addresses
 from analysis.decode.reader import Reading
 from captures.formats.files import cut, read_piece
 from forwarder.wire.lp import make_lp
@@ -288,7 +288,7 @@ def test_of_a_large_capture_a_few_windows_tell_whose_it_is(tmp_path, monkeypatch
     monkeypatch.setattr("analysis.decode.capture_point.read_piece", noting)
     pieces = list(cut(path, size=1000))
     assert len(pieces) > 8
-    assert infer([Reading("x", piece) for piece in pieces]) == {str(path): {"a-eth0": A}}
+    assert infer_local_addresses([Reading("x", piece) for piece in pieces]) == {str(path): {"a-eth0": A}}
     assert len(seen) == 4
     assert seen[-1] > 100
 

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from analysis.files import whole_directory
-from analysis.report.words.numbers import several, some
+from analysis.report.words.numbers import about, count_of
 from feednet import Experiment
 from testbed.cli.console import plain_console
 from testbed.cli.main import feednet, main
@@ -183,8 +183,8 @@ def test_a_scenario_s_words_are_text(
     ],
 )
 def test_one_thing_is_one(count: int, noun: str, words: str) -> None:
-    assert several(count, noun) == words
-    assert some(1, noun) == f"1 {noun}"
+    assert count_of(count, noun) == words
+    assert about(1, noun) == f"1 {noun}"
 
 
 def test_a_directory_that_is_not_made_leaves_no_parents(here: Path) -> None:

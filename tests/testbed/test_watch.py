@@ -65,7 +65,7 @@ def told(path):
 def pit_peaks(spark, captures, directory):
     """Return the most entries and bytes of each node that had any, by capture, as the batch analysis finds
     them; of its stages only these."""
-    from analysis.decode.reader import Findings, Reading, plain, read_packets
+    from analysis.decode.reader import Reading, ReadStatistics, plain, read_packets
     from analysis.pit.windows.files import scan
     from analysis.spark.engine import frame
     from analysis.tables.reassembly import reassemble
@@ -76,7 +76,7 @@ def pit_peaks(spark, captures, directory):
         plain(batch)
         for path in captures
         for piece in cut(path)
-        for batch in read_packets(Reading(path.parent.name, piece, "interface"), Findings())
+        for batch in read_packets(Reading(path.parent.name, piece, "interface"), ReadStatistics())
     ]
     none = spark.createDataFrame([], "layering string, interface string, time long")
     packets = reassemble(frame(spark, pa.Table.from_batches(decoded), PACKETS.spark), none).toArrow()

@@ -186,11 +186,11 @@ class _Framer:
 
     def _message(self, from_opener: bool, way: _Direction, packet: Packet) -> Message:
         call = (from_opener if packet.number > 0 else not from_opener, abs(packet.number))
-        told = self._read(call, packet)
+        parsed = self._read(call, packet)
         size = len(packet.body)
-        sizes = told.parts or ((_LAYERS[told.kind], size),)
+        sizes = parsed.parts or ((_LAYERS[parsed.kind], size),)
         parts = way.parts(("muxrpc", HEADER_BYTES), *sizes)
-        return told._replace(parts=parts, plain=encode(packet))
+        return parsed._replace(parts=parts, plain=encode(packet))
 
     def _read(self, call: tuple[bool, int], packet: Packet) -> Message:
         """Return a packet as a message without box parts, or with the parts of its body."""
@@ -214,10 +214,10 @@ class _Framer:
             kind = _TYPES.get(about, ITEM) if isinstance(about, str) else ITEM
             parts = _entry_parts(value, len(packet.body)) if kind == _PACKETS else ()
             return Message(kind, parts, _feed(value["author"]), _sequence(value.get("sequence")), fields)
-        if name in _SAID:
+        if name in _DESCRIBE:
             bare = value if name == REPLICATE else {}
             clock = value["clock"] if isinstance(value.get("clock"), dict) else bare
-            said = tuple(_said(clock, _SAID[name]))
+            said = tuple(_feed_notes(clock, _DESCRIBE[name]))
             count = len(clock) if name == REPLICATE else sum(map(elements_of, value.values()))
             return Message(_NOTE, (), fields=fields | {"notes": count}, said=said)
         return Message(_WANTS if name == CREATE_WANTS else _ANSWER, (), fields=fields)
@@ -270,15 +270,15 @@ def _sequence(value: Any) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-def _said(clock: dict[str, Any], tell: Callable[[Any], str | None]) -> Iterator[tuple[str, str]]:
+def _feed_notes(clock: dict[str, Any], tell: Callable[[Any], str | None]) -> Iterator[tuple[str, str]]:
     """Yield the description of each feed's note or clock value."""
     for author, number in clock.items():
-        feed, told = _feed(author), tell(number)
-        if feed is not None and told is not None:
-            yield feed, told
+        feed, seq = _feed(author), tell(number)
+        if feed is not None and seq is not None:
+            yield feed, seq
 
 
-def _note_said(number: Any) -> str | None:
+def _describe_note(number: Any) -> str | None:
     try:
         note = Note.read(number)
     except ProtocolError:
@@ -287,13 +287,13 @@ def _note_said(number: Any) -> str | None:
     return "not wanted" if note.sequence is None else f"at {note.sequence}, {does}"
 
 
-def _place_said(number: Any) -> str | None:
+def _describe_position(number: Any) -> str | None:
     if type(number) is not int:
         return None
     return "not wanted" if number == IGNORE else f"at {number}"
 
 
-_SAID = {REPLICATE: _note_said, LADDER: _place_said}
+_DESCRIBE = {REPLICATE: _describe_note, LADDER: _describe_position}
 """How a number reads in EBT's notes, and in the clocks of the lower rungs."""
 
 

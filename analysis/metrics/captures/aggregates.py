@@ -88,9 +88,9 @@ def load(seen: DataFrame, named: DataFrame) -> DataFrame:
     sender, receiver. Packets without addresses have null ends.
     """
     way = ("layering", "node", "interface", "direction", "src", "dst")
-    told = seen.na.fill("", ["direction", "src", "dst"])
-    nobody = told.where((F.col("src") == "") | (F.col("dst") == ""))
-    counted = told.join(F.broadcast(named), [*way]).unionByName(nobody, allowMissingColumns=True)
+    filled = seen.na.fill("", ["direction", "src", "dst"])
+    nobody = filled.where((F.col("src") == "") | (F.col("dst") == ""))
+    counted = filled.join(F.broadcast(named), [*way]).unionByName(nobody, allowMissingColumns=True)
     return _summed(counted, "layering", "sender", "receiver", "slice", "kind")
 
 
@@ -167,13 +167,13 @@ def lifetimes(intervals: DataFrame) -> DataFrame:
     return intervals.where(lasted()).select(*_NODE, (F.col("closed") - F.col("opened")).alias("life_ns"))
 
 
-def asked(transactions: DataFrame, once: DataFrame) -> DataFrame:
+def counted_once(transactions: DataFrame, once: DataFrame) -> DataFrame:
     """Return the transactions at the interfaces in `once`: layering, node, interface, direction.
 
     An Interest between two captured nodes is two transactions; the requester's counts.
     """
-    told = transactions.withColumn("direction", F.coalesce("direction", F.lit("")))
-    return told.join(F.broadcast(once), ["layering", "node", "interface", "direction"], "left_semi")
+    filled = transactions.withColumn("direction", F.coalesce("direction", F.lit("")))
+    return filled.join(F.broadcast(once), ["layering", "node", "interface", "direction"], "left_semi")
 
 
 def tallied(requests: DataFrame, *keys: str) -> DataFrame:
@@ -234,19 +234,19 @@ def progress(feed_progress: DataFrame, spans: DataFrame, feeds: DataFrame) -> Da
 
 def feeds(feed_progress: DataFrame, most: int) -> DataFrame:
     """Return layering, feed, items, nodes, arrivals of each run's `most` feeds with the most arrivals."""
-    told = feed_progress.groupBy("layering", "feed").agg(
+    totals = feed_progress.groupBy("layering", "feed").agg(
         F.max("newest").alias("items"),
         F.count_distinct("node").alias("nodes"),
         F.count("*").alias("arrivals"),
     )
     place = F.row_number().over(Window.partitionBy("layering").orderBy(F.desc("arrivals"), "feed"))
-    return told.withColumn("place", place).where(F.col("place") <= most).drop("place")
+    return totals.withColumn("place", place).where(F.col("place") <= most).drop("place")
 
 
 def troubles(events: DataFrame, spans: DataFrame) -> DataFrame:
     """Return layering, node, event, slice, count of the events derived from packets."""
-    told = events.where(F.col("source") == "packets")
-    return sliced(told, spans, SLICES).groupBy(*_NODE, "event", "slice").agg(F.count("*").alias("count"))
+    problems = events.where(F.col("source") == "packets")
+    return sliced(problems, spans, SLICES).groupBy(*_NODE, "event", "slice").agg(F.count("*").alias("count"))
 
 
 def _summed(table: DataFrame, *keys: str) -> DataFrame:

@@ -15,7 +15,7 @@ from analysis.metrics.aggregates import ratio
 
 HELD: Final = ("replicas", "replica_bytes", "statements")
 COUNTED: Final = ("cs_hits", "cs_misses", "joined", "split")
-STANDING = pa.schema(
+HELD_STATE = pa.schema(
     [("layering", pa.string()), ("node", pa.string()), *((name, pa.int64()) for name in (*HELD, *COUNTED))]
 )
 """A row per node: peak numbers of messages in others' logs, of their bytes, and of follow and block
@@ -43,7 +43,7 @@ COUNTERS = pa.schema(
 """The columns of counters.jsonl used here; null where nodes do not count them."""
 
 
-def standing(counters: pa.Table) -> pa.Table:
+def peaks(counters: pa.Table) -> pa.Table:
     """Return HELD_STATE; `counters` is COUNTERS with layering, in the order of the files."""
     by_node: defaultdict[tuple[str, str], Rows] = defaultdict(list)
     for sample in counters.select(["layering", *COUNTERS.names]).to_pylist():
@@ -52,14 +52,14 @@ def standing(counters: pa.Table) -> pa.Table:
     for (layering, node), samples in sorted(by_node.items()):
         row: dict[str, Any] = {"layering": layering, "node": node}
         for what in HELD:
-            row[what] = max(_known(samples, what), default=None)
+            row[what] = max(_known_values(samples, what), default=None)
         for what in COUNTED:
-            row[what] = _sum_of_lives(_known(samples, what))
+            row[what] = _sum_of_lives(_known_values(samples, what))
         rows.append(row)
-    return pa.Table.from_pylist(rows, STANDING)
+    return pa.Table.from_pylist(rows, HELD_STATE)
 
 
-def standing_totals(table: pa.Table) -> dict[str, dict[str, Any]]:
+def totals(table: pa.Table) -> dict[str, dict[str, Any]]:
     """Return the metrics of each layering from HELD_STATE."""
     nodes: defaultdict[str, Rows] = defaultdict(list)
     for row in table.to_pylist():
@@ -77,14 +77,14 @@ def standing_totals(table: pa.Table) -> dict[str, dict[str, Any]]:
 
 def _flat(sample: dict[str, Any]) -> dict[str, Any]:
     """Return a sample's counts; Scuttlebutt peers report replicas as state."""
-    told = {what: sample[name] for what, name in _NAMES.items()}
+    values = {what: sample[name] for what, name in _NAMES.items()}
     messages = (sample["state"] or {}).get("messages")
     if messages:
-        told |= {"replicas": messages["entries"], "replica_bytes": messages["bytes"]}
-    return told
+        values |= {"replicas": messages["entries"], "replica_bytes": messages["bytes"]}
+    return values
 
 
-def _known(samples: Iterable[dict[str, Any]], what: str) -> list[int]:
+def _known_values(samples: Iterable[dict[str, Any]], what: str) -> list[int]:
     return [sample[what] for sample in samples if sample[what] is not None]
 
 

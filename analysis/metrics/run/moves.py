@@ -30,7 +30,7 @@ COUNTERS = pa.schema(
 )
 """The columns of counters.jsonl used here; null where nodes do not count them."""
 
-FOUND = pa.schema(
+RECORD_CHANGES = pa.schema(
     [
         *((name, pa.string()) for name in ("layering", "node", "feed")),
         ("mapped", pa.int64()),
@@ -42,7 +42,7 @@ long the reader kept using an older one; to the end of its subscriptions if it n
 """
 
 
-def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
+def signalling_messages(packets: DataFrame, runs: DataFrame) -> DataFrame:
     """Count the messages of a name service, or hellos, over links: return layering and messages.
 
     `packets` have layering, time, direction and name, `runs` layering and from_ns.
@@ -58,7 +58,7 @@ def told(packets: DataFrame, runs: DataFrame) -> DataFrame:
     )
 
 
-def found(events: pa.Table, cases: Cases) -> pa.Table:
+def record_changes(events: pa.Table, cases: Cases) -> pa.Table:
     """Return RECORD_CHANGES; `events` has layering, time, node, event, feed and seq.
 
     "mapped" (name service) and "resolved" (reader) identify the record by its sequence number.
@@ -89,7 +89,7 @@ def found(events: pa.Table, cases: Cases) -> pa.Table:
                         "stale_ns": max(used - time, 0),
                     }
                 )
-    return pa.Table.from_pylist(rows, FOUND)
+    return pa.Table.from_pylist(rows, RECORD_CHANGES)
 
 
 def totals(

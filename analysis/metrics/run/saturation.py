@@ -66,7 +66,7 @@ def keeping_up(cases: Cases, deliveries: pa.Table) -> pa.Table:
     }
     nothing = [np.array([], np.int64)] * 3
     rows = [
-        {"layering": name, "node": node} | _judged(case, node, *found.get((name, node), nothing))
+        {"layering": name, "node": node} | _keeping_up(case, node, *found.get((name, node), nothing))
         for name, case in cases.items()
         for node in case.manifest.workload.expected
         if node not in case.manifest.workload.paced
@@ -74,7 +74,7 @@ def keeping_up(cases: Cases, deliveries: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(rows, KEEPING_UP)
 
 
-def _judged(
+def _keeping_up(
     case: Case, node: str, published: np.ndarray, delivered: np.ndarray, latency: np.ndarray
 ) -> dict[str, Any]:
     turn = case.manifest.runs[case.layering]
@@ -105,8 +105,8 @@ def _judged(
         and growth >= MATERIAL * (between[3] - between[0])
         and min(quarters[2] - quarters[1], quarters[3] - quarters[2]) >= STEP * growth
     )
-    told = {"quarters_ms": [quarter / 1e6 for quarter in quarters], "correlation": correlation}
-    return row | told | {"fell_behind": bool(fell_behind)}
+    trend = {"quarters_ms": [quarter / 1e6 for quarter in quarters], "correlation": correlation}
+    return row | trend | {"fell_behind": bool(fell_behind)}
 
 
 def _correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -60,7 +60,7 @@ def read_samples(cases: Cases) -> pa.Table:
     return pa.concat_tables(tables).sort_by(order)
 
 
-def held(
+def held_levels(
     samples: pa.Table, spans: Mapping[str, Span], over: Mapping[str, Span], bins: int
 ) -> dict[str, Rows]:
     """Return `summary`, `curves` and `heat` rows like analysis.pit.windows.levels.scan, over all kinds
@@ -68,7 +68,7 @@ def held(
 
     `samples` is SAMPLES; `spans` are of runs, `over` the averaging intervals, by layering.
     """
-    told: dict[str, Rows] = {"summary": [], "curves": [], "heat": [], "kinds": []}
+    tables: dict[str, Rows] = {"summary": [], "curves": [], "heat": [], "kinds": []}
     for layering in pc.unique(samples["layering"]).to_pylist():
         of_run = samples.filter(pc.equal(samples["layering"], layering))
 
@@ -78,9 +78,9 @@ def held(
         for node, levels in follow(of_run).items():
             where = {"layering": layering, "node": node}
             summary = levels.summary()
-            told["summary"] += [where | summary] if summary else []
-            told["curves"] += [where | row for row in levels.curve()]
-            told["heat"] += [where | row for row in levels.heat()] if node != ALL else []
+            tables["summary"] += [where | summary] if summary else []
+            tables["curves"] += [where | row for row in levels.curve()]
+            tables["heat"] += [where | row for row in levels.heat()] if node != ALL else []
         for kind in pc.unique(of_run["kind"]).to_pylist():
             followed = follow(of_run.filter(pc.equal(of_run["kind"], kind)))
             nodes = [own for node, levels in followed.items() if node != ALL and (own := levels.summary())]
@@ -90,8 +90,8 @@ def held(
                     f"mean_{what}": fsum(own[f"mean_{what}"] for own in nodes) / max(1, len(nodes)),
                     f"peak_{what}": max((own[f"peak_{what}"] for own in nodes), default=0),
                 }
-            told["kinds"].append(row)
-    return told
+            tables["kinds"].append(row)
+    return tables
 
 
 def _levels(samples: pa.Table, span: Span, over: Span, bins: int) -> dict[str, Levels]:

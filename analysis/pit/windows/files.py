@@ -28,7 +28,7 @@ from analysis.pit.entry import COUNTED, State
 from analysis.pit.windows.scan import Ended, PitScan
 from analysis.pit.windows.shares import Share
 from analysis.pit.windows.window import COLUMNS, by_node, compact, encoded, numbers
-from analysis.spark.parallel import at_once, each
+from analysis.spark.parallel import parallelism, run_tasks
 from analysis.spark.parquet import WholeFile, partition
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from analysis.tables.schema import PIT_INTERVALS, PIT_OCCUPANCY
@@ -92,7 +92,7 @@ def scan(
     intervals, steps = out / "pit_intervals", out / "pit_steps"
     for table in (intervals, steps):
         shutil.rmtree(table, ignore_errors=True)
-    tasks = list(tasks_of(nodes, at_once(spark)))
+    tasks = list(tasks_of(nodes, parallelism(spark)))
 
     def follow(number: int) -> dict[str, Any]:
         task = tasks[number]
@@ -106,7 +106,7 @@ def scan(
                 changed.write(changes)
         return {}
 
-    each(spark, follow, len(tasks))
+    run_tasks(spark, follow, len(tasks))
     add_up(steps, out / "pit_occupancy", spark)
     if not keep_steps:
         shutil.rmtree(steps, ignore_errors=True)
@@ -183,7 +183,7 @@ def add_up(steps: Path, out: Path, spark: "SparkSession | None" = None) -> None:
                 states.write(_states(window, before))
         return {}
 
-    each(spark, write, len(runs))
+    run_tasks(spark, write, len(runs))
 
 
 def _states(steps: pa.Table, before: dict[str, Ints]) -> pa.Table:

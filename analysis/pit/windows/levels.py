@@ -17,7 +17,7 @@ from analysis.files import Rows
 from analysis.pit.entry import State
 from analysis.pit.windows.window import by_node
 from analysis.run.context import Span
-from analysis.spark.parallel import each
+from analysis.spark.parallel import run_tasks
 from analysis.spark.parquet_windows import Group, files_in, in_windows, row_groups
 from captures.formats.records import Ints
 
@@ -195,7 +195,7 @@ def scan(
             rows_of["heat"] += [where | row for row in levels.heat()] if node != ALL else []
         return rows_of
 
-    reports = each(spark, follow, len(runs))
+    reports = run_tasks(spark, follow, len(runs))
     return {
         what: [row for report in reports for row in report[what]] for what in ("summary", "curves", "heat")
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from analysis.files import Rows
-from analysis.report.capture.endpoints import natural
+from analysis.report.capture.endpoints import natural_order
 from analysis.run.context import Span
 from analysis.run.manifest import ScenarioEvent
 
@@ -51,4 +51,4 @@ class Contents(NamedTuple):
     @property
     def nodes(self) -> list[str]:
         """The nodes that were captured."""
-        return sorted({row["node"] for row in self.interfaces}, key=natural)
+        return sorted({row["node"] for row in self.interfaces}, key=natural_order)

@@ -122,11 +122,11 @@ def draw_endpoints(ways: list[Way], nodes: set[str]) -> tuple[Drawing, int]:
             links[a, b] += way.bytes
     kept = sorted(links, key=lambda ends: (-links[ends], ends))
     left_out = len(kept[MOST_LANES:])
-    kept = sorted(kept[:MOST_LANES], key=lambda ends: tuple(map(natural, ends)))
-    order = sorted(gives, key=lambda name: (-gives[name], natural(name)))
+    kept = sorted(kept[:MOST_LANES], key=lambda ends: tuple(map(natural_order, ends)))
+    order = sorted(gives, key=lambda name: (-gives[name], natural_order(name)))
     ends = [*dict.fromkeys((min(pair), max(pair)) for pair in kept)]
     half = max(34.0, max((len(name) for name in order), default=0) * _LETTER / 2 + 8)
-    place = lay_out(sorted(order, key=natural), ends, order[:1], 2 * half + 96, 40, half + 6)
+    place = lay_out(sorted(order, key=natural_order), ends, order[:1], 2 * half + 96, 40, half + 6)
     return (
         Drawing(
             *size_of(place, half + 6),
@@ -152,7 +152,7 @@ def half_width(name: str) -> float:
     return round(max(27.0, len(name) * _LETTER / 2 + 8), 1)
 
 
-def natural(name: str) -> tuple[Any, ...]:
+def natural_order(name: str) -> tuple[Any, ...]:
     """Return a sort key with r2 before r10."""
     parts: list[str] = []
     for letter in name:

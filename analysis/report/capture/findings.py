@@ -10,7 +10,7 @@ from analysis.files import Rows
 from analysis.report.capture.endpoints import Way
 from analysis.report.capture.plots import quantile
 from analysis.report.words.findings import Finding
-from analysis.report.words.numbers import duration, pretty, some
+from analysis.report.words.numbers import about, duration, pretty
 
 if TYPE_CHECKING:
     from analysis.report.capture.contents import Contents
@@ -27,7 +27,7 @@ NACKS = {50: "Congestion", 100: "Duplicate", 150: "NoRoute", 0: "no reason"}
 """Reasons of Nacks as NDNLPv2 names them."""
 
 
-class Figures(NamedTuple):
+class RunFigures(NamedTuple):
     """Headline numbers of a run: Interests without retransmissions, each counted at one interface; those
     ended by Data, by a Nack, and unanswered; the median response time, ns, None without a response; and the
     peak of PIT entries of all nodes together.
@@ -42,21 +42,21 @@ class Figures(NamedTuple):
     pit_peak: int
 
     def __str__(self) -> str:
-        said = [some(self.requests, "Interest")]
+        said = [about(self.requests, "Interest")]
         if self.requests:
             said.append(f"{_percent(100 * self.unanswered / self.requests)} without an answer")
         if self.median_rtt_ns is not None:
             said.append(f"half of all answers within {duration(self.median_rtt_ns)}")
-        said.append(f"PIT of at most {some(self.pit_peak, 'entry')}" if self.pit_peak else "no PIT entry")
+        said.append(f"PIT of at most {about(self.pit_peak, 'entry')}" if self.pit_peak else "no PIT entry")
         return f"{self.run}: " + ", ".join(said)
 
 
-def figures(given: "Contents") -> list[Figures]:
+def figures(given: "Contents") -> list[RunFigures]:
     """Return each run's figures."""
-    asked, halves = _asked(given), _round_trip(given, 0.5)
+    asked, halves = _interests_by_run(given), _round_trip(given, 0.5)
     peaks = {row["layering"]: row["peak_entries"] for row in given.pit_summary if row["node"] == ALL}
     return [
-        Figures(
+        RunFigures(
             run,
             requests=asked[run]["requests"],
             data=asked[run]["data"],
@@ -72,12 +72,12 @@ def figures(given: "Contents") -> list[Figures]:
 def capture_findings(given: "Contents", ways: list[Way]) -> list[Finding]:
     """Return the findings."""
     sentences = [
-        *_talkers(ways, given.layerings),
+        *_largest_pair(ways, given.layerings),
         *_payload(given),
         *_round_trips(given),
         *_unanswered(given),
-        *_refused(given),
-        *_again(given),
+        *_nacks(given),
+        *_retransmissions(given),
         *_pit(given),
         *_lifetimes(given),
         *_shared(given),
@@ -119,7 +119,7 @@ def _sums(rows: Rows, *names: str) -> dict[str, Counter[str]]:
     return totals
 
 
-def _talkers(ways: list[Way], layerings: list[str]) -> Iterator[Finding]:
+def _largest_pair(ways: list[Way], layerings: list[str]) -> Iterator[Finding]:
     pairs: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for way in ways:
         pairs[way.layering][min(way.sender, way.receiver), max(way.sender, way.receiver)] += way.bytes
@@ -159,7 +159,7 @@ def _payload(given: "Contents") -> Iterator[Finding]:
         )
 
 
-def _asked(given: "Contents") -> dict[str, Counter[str]]:
+def _interests_by_run(given: "Contents") -> dict[str, Counter[str]]:
     return _sums(given.answers, "requests", "data", "nacked", "unanswered")
 
 
@@ -182,7 +182,7 @@ def _round_trips(given: "Contents") -> Iterator[Finding]:
 
 
 def _unanswered(given: "Contents") -> Iterator[Finding]:
-    totals = _asked(given)
+    totals = _interests_by_run(given)
     shares = {run: 100 * of["unanswered"] / of["requests"] for run, of in totals.items() if of["requests"]}
     if not shares:
         return
@@ -202,7 +202,7 @@ def _unanswered(given: "Contents") -> Iterator[Finding]:
     yield Finding("Without an answer:", f"of the Interests, {said} got none while they were alive{where}.")
 
 
-def _refused(given: "Contents") -> Iterator[Finding]:
+def _nacks(given: "Contents") -> Iterator[Finding]:
     reasons: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     for row in given.nacks:
@@ -211,11 +211,11 @@ def _refused(given: "Contents") -> Iterator[Finding]:
         runs[row["layering"]] += row["requests"]
     if reasons:
         said = ", ".join(f"{name} {pretty(count)}" for name, count in sorted(reasons.items()))
-        count = across(runs, given, lambda each: some(each, "Interest"))
+        count = across(runs, given, lambda each: about(each, "Interest"))
         yield Finding("Nacks:", f"{count} ended with one ({said}).")
 
 
-def _again(given: "Contents") -> Iterator[Finding]:
+def _retransmissions(given: "Contents") -> Iterator[Finding]:
     totals = _sums(given.answers, "interests", "retransmitted")
     shares = {
         run: 100 * of["retransmitted"] / of["interests"] for run, of in totals.items() if of["interests"]
@@ -238,7 +238,7 @@ def _pit(given: "Contents") -> Iterator[Finding]:
         count, node, time = peaks[run]
         whole = run if len(given.layerings) > 1 else "the capture"
         when = f"{duration(time)} into {whole}" if time > 0 else f"at the start of {whole}"
-        said.append(f"that of {node} peaked at {some(count, 'entry')}, {when}")
+        said.append(f"that of {node} peaked at {about(count, 'entry')}, {when}")
     if said:
         more = "" if len(peaks) <= MOST_RUNS else " (the highest)"
         yield Finding("The PIT:", "; ".join(said) + f"{more}.")
@@ -281,11 +281,11 @@ def _long_lived(given: "Contents") -> Iterator[Finding]:
         items, asks = (sum(row[name] for row in feeds) for name in ("items_in", "interests_out"))
     renewals = sum(row["renewals"] for row in feeds)
     peak = max(row["peak_credit"] or 0 for row in feeds)
-    ratio = f", {some(items / asks, 'item')} for each" if asks else ""
+    ratio = f", {about(items / asks, 'item')} for each" if asks else ""
     yield Finding(
         "Long-lived Interests:",
-        f"{pretty(asks)} of them kept {some(subscriptions, 'subscription')}{ratio}. {pretty(renewals)}"
-        f" extended a range that was there, and the most that a node owed was {some(peak, 'item')}.",
+        f"{pretty(asks)} of them kept {about(subscriptions, 'subscription')}{ratio}. {pretty(renewals)}"
+        f" extended a range that was there, and the most that a node owed was {about(peak, 'item')}.",
     )
 
 
@@ -303,7 +303,7 @@ def _feeds(given: "Contents") -> Iterator[Finding]:
         if last < max(nodes.values())
     )
     names = {row["feed"] for row in given.feeds}
-    what = f"{some(len(names), 'feed')}, {some(max(row['items'] for row in given.feeds), 'item')}"
+    what = f"{about(len(names), 'feed')}, {about(max(row['items'] for row in given.feeds), 'item')}"
     what += "" if len(names) == 1 else " at most"
     if behind:
         lag, node, run = behind[-1]

@@ -20,11 +20,11 @@ from analysis.report.capture.endpoints import (
     drawn_as,
     half_width,
     named_load,
-    natural,
+    natural_order,
 )
 from analysis.report.capture.findings import MOST_RUNS, capture_findings
 from analysis.report.capture.names import names_data
-from analysis.report.capture.tables import clocks, prefix_rows, problems, states, talks
+from analysis.report.capture.tables import clocks, largest_senders, prefix_rows, problems, state_rows
 from analysis.report.figures.plot import Figure, Spec
 from analysis.report.figures.state import MOST_NODES, heat, outcomes, over_time
 from analysis.report.figures.topology import loads
@@ -71,8 +71,8 @@ def render(given: Contents) -> str:
         hidden=hidden,
         prefixes=prefix_rows(given, prefixes),
         clocks=clocks(given),
-        talks=talks(ways, given.layerings),
-        states=states(given),
+        talks=largest_senders(ways, given.layerings),
+        states=state_rows(given),
         names=sequences,
         runs=given.runs,
     )
@@ -93,7 +93,7 @@ def _sections(given: Contents, prefixes: list[str]) -> tuple[dict[str, list[Figu
                 "Cumulative distribution of the time from Interest to answer, a line for each capture",
                 given.rtt,
                 "who",
-                sorted(_most(given.answers, "who", "requests"), key=natural),
+                sorted(_most(given.answers, "who", "requests"), key=natural_order),
                 "Interest to answer",
                 given,
             ),
@@ -125,7 +125,7 @@ def _state(given: Contents) -> tuple[list[Figure | None], int]:
         "Cumulative distribution of how long PIT entries lived, a line for each capture",
         given.lifetimes,
         "node",
-        sorted(_most(given.lifetimes, "node", "count"), key=natural),
+        sorted(_most(given.lifetimes, "node", "count"), key=natural_order),
         "life of an entry",
         given,
     )
@@ -140,7 +140,7 @@ def _latency(given: Contents) -> list[Figure | None]:
             "Cumulative distribution of the time from when Data was first sent to when a node had it",
             given.latency,
             "node",
-            sorted(_most(given.latency, "node", "count"), key=natural),
+            sorted(_most(given.latency, "node", "count"), key=natural_order),
             "first sent to first received",
             given,
         ),
@@ -150,7 +150,7 @@ def _latency(given: Contents) -> list[Figure | None]:
             "Cumulative distribution of a packet’s time between two nodes that captured it",
             given.hop_times,
             "pair",
-            sorted(_most(given.hop_times, "pair", "count"), key=natural),
+            sorted(_most(given.hop_times, "pair", "count"), key=natural_order),
             "one node to the next",
             given,
         ),
@@ -169,7 +169,7 @@ def _sequences(given: Contents, ways: list[Way]) -> Spec | None:
 
 
 def _in_rows(rows: Rows) -> list[str]:
-    return sorted({row["node"] for row in rows} - {ALL}, key=natural)
+    return sorted({row["node"] for row in rows} - {ALL}, key=natural_order)
 
 
 def _renamed(item: Figure) -> Figure:
@@ -208,4 +208,4 @@ def _most(rows: Rows, key: str, count: str) -> list[str]:
     totals: Counter[str] = Counter()
     for row in rows:
         totals[row[key]] += row[count]
-    return sorted(totals, key=lambda value: (-totals[value], natural(value)))[:MOST_NODES]
+    return sorted(totals, key=lambda value: (-totals[value], natural_order(value)))[:MOST_NODES]

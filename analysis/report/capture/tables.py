@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.files import Rows
 from analysis.report.capture.contents import Contents
-from analysis.report.capture.endpoints import Way, natural
+from analysis.report.capture.endpoints import Way, natural_order
 from analysis.report.capture.plots import quantile
 from analysis.report.words.numbers import volume
 from captures.layers.link_types import remedy
@@ -52,9 +52,9 @@ def problems(given: Contents) -> Iterator[str]:
         if report.get("gaps") or report.get("skipped"):
             skipped = volume(report.get("skipped", 0))
             yield f"{of}TCP streams have {report.get('gaps', 0)} gaps; {skipped} in them belong to no packet."
-        told = {address for each in captures for address in each.get("local", {}).values()}
-        if told:
-            who = ", ".join(sorted(told))
+        addresses = {address for each in captures for address in each.get("local", {}).values()}
+        if addresses:
+            who = ", ".join(sorted(addresses))
             yield (
                 f"{of}what was sent and what received is inferred: {who} takes part in nearly all frames, so"
                 " it captured them (else: --local)."
@@ -86,9 +86,9 @@ def clocks(given: Contents) -> Rows:
     """
     least = {(row["layering"], row["sender"], row["receiver"]): row for row in given.hops}
     rows = []
-    for (run, a, b), there in sorted(least.items(), key=lambda item: (item[0][0], natural(item[0][1]))):
+    for (run, a, b), there in sorted(least.items(), key=lambda item: (item[0][0], natural_order(item[0][1]))):
         back = least.get((run, b, a))
-        if back is None or natural(a) < natural(b):
+        if back is None or natural_order(a) < natural_order(b):
             apart = None if back is None else (there["least_ns"] - back["least_ns"]) / 2
             rows.append(
                 {
@@ -102,11 +102,13 @@ def clocks(given: Contents) -> Rows:
                     "negative": there["negative"] + (back["negative"] if back else 0),
                 }
             )
-    rows.sort(key=lambda row: (given.layerings.index(row["layering"]), -row["negative"], natural(row["a"])))
+    rows.sort(
+        key=lambda row: (given.layerings.index(row["layering"]), -row["negative"], natural_order(row["a"]))
+    )
     return rows[:MOST_ROWS]
 
 
-def talks(ways: list[Way], layerings: list[str]) -> Rows:
+def largest_senders(ways: list[Way], layerings: list[str]) -> Rows:
     """Return layering, sender, receiver, packets, data, bytes of the largest senders."""
     sums: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
     for way in ways:
@@ -119,7 +121,7 @@ def talks(ways: list[Way], layerings: list[str]) -> Rows:
     return rows[:MOST_TALKS]
 
 
-def states(given: Contents) -> Rows:
+def state_rows(given: Contents) -> Rows:
     """Return for each run and node: PIT entries (mean and peak), outcomes of entries, and aggregation."""
     ends: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for row in given.outcomes:
@@ -132,7 +134,7 @@ def states(given: Contents) -> Rows:
     for row in given.lifetimes:
         half[row["layering"], row["node"]].append(row)
     levels = {(row["layering"], row["node"]): row for row in given.pit_summary}
-    told = ("entries", "satisfied", "nacked", "expired", "open", "aggregated")
+    columns = ("entries", "satisfied", "nacked", "expired", "open", "aggregated")
     rows: Rows = []
     for (run, node), of in ends.items():
         level = levels.get((run, node))
@@ -145,10 +147,12 @@ def states(given: Contents) -> Rows:
                 "peak": level and level["peak_entries"],
                 "peak_bytes": level and level["peak_bytes"],
                 "life": None if middle is None else middle / 1e6,
-                **{name: of[name] for name in told},
+                **{name: of[name] for name in columns},
             }
         )
-    rows.sort(key=lambda row: (-row["entries"], given.layerings.index(row["layering"]), natural(row["node"])))
+    rows.sort(
+        key=lambda row: (-row["entries"], given.layerings.index(row["layering"]), natural_order(row["node"]))
+    )
     return rows[:MOST_ROWS]
 
 

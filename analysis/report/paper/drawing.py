@@ -107,7 +107,7 @@ def draw(spec: Mapping[str, Any], width: float) -> Figure:
     drawing.draw()
     handles, names = axes.get_legend_handles_labels()
     known = dict(zip(names, handles, strict=True))
-    if len(known) > 1 and not drawing.names_its_traces:
+    if len(known) > 1 and not drawing.labels_traces:
         # A letter is some 0.043 inches wide, a line sample with its spaces 0.45.
         columns = max(1, min(len(known), int(width / (0.45 + 0.043 * max(map(len, known))))))
         figure.legend(known.values(), known.keys(), loc="outside upper left", ncols=columns)
@@ -135,7 +135,7 @@ class _Drawing:
         self._below: dict[Any, float] = {}
 
     @property
-    def names_its_traces(self) -> bool:
+    def labels_traces(self) -> bool:
         """Whether an axis already labels the traces."""
         places = [trace.get("y" if trace.get("orientation") == "h" else "x") for trace in self._data]
         return all(place == [trace.get("name")] for place, trace in zip(places, self._data, strict=True))
@@ -193,7 +193,7 @@ class _Drawing:
             self._axes.fill_between(x, below, above, color=fill, label=name, linewidth=0, step=step)
             return
         if trace.get("orientation") == "h" and self._categories["y"]:
-            y = [at + self._beside(trace, "offsetgroup") for at in y]
+            y = [at + self._group_offset(trace, "offsetgroup") for at in y]
         for errors, key in ((trace.get("error_x"), "xerr"), (trace.get("error_y"), "yerr")):
             if errors and errors.get("visible", True) and errors.get("array"):
                 halves = [errors.get("arrayminus") or errors["array"], errors["array"]]
@@ -215,7 +215,7 @@ class _Drawing:
             markeredgewidth=1.2 if marker.get("symbol") == "line-ns" else 0.6,
         )
 
-    def _beside(self, trace: Mapping[str, Any], key: str) -> float:
+    def _group_offset(self, trace: Mapping[str, Any], key: str) -> float:
         """Return the offset of a trace among those that share its position."""
         names = list(dict.fromkeys(each.get(key) for each in self._data if each.get(key) is not None))
         if trace.get(key) not in names:

@@ -17,12 +17,12 @@ def pretty(value: float | None) -> str:
     return f"{value:.{places}f}"
 
 
-def several(count: float, noun: str) -> str:
+def count_of(count: float, noun: str) -> str:
     """Format a count for a terminal: "1 entry", "2000 entries"."""
     return f"{count} {_of(count, noun)}"
 
 
-def some(count: float, noun: str) -> str:
+def about(count: float, noun: str) -> str:
     """Format a count with three significant digits, for a page: "1 Interest", "2 Interests"."""
     return f"{pretty(count)} {_of(count, noun)}"
 

@@ -9,7 +9,7 @@ ALIKE = 1.01
 """Values within this factor of the best share its rank: a smaller difference is chance."""
 
 
-class Standing(NamedTuple):
+class AxisRank(NamedTuple):
     """A layering on an axis: its value, its rank from 1, and `shade`, from 1 (first) to 0 (last).
 
     `why`: the reason for a value without a rank.
@@ -26,7 +26,7 @@ class Axis(NamedTuple):
     """A ranked metric; `decides`: layerings differ on it."""
 
     metric: Metric
-    standings: list[Standing]
+    standings: list[AxisRank]
     decides: bool
 
 
@@ -49,7 +49,7 @@ def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
             ranks = _ranks(fair, is_lower_better=metric.better == "lower")
             last = max(ranks.values(), default=1)
             standings = [
-                Standing(
+                AxisRank(
                     x,
                     known.get(x),
                     ranks.get(x),

@@ -15,7 +15,7 @@ from analysis.run.keys import NET
 MOST = 7
 """Maximum number of findings of a page."""
 
-_TOLD = {
+_ADVANTAGES = {
     "latency_p50": "the lowest median latency",
     "latency_p99": "the lowest 99th percentile of latency",
     "bytes_per_item": "the fewest bytes on the wire",
@@ -59,8 +59,8 @@ def point_words(study: Study, point: Point) -> str:
 def findings(study: Study) -> list[Finding]:
     """Return at most MOST findings, whichever way the figures fall."""
     keys = {metric.key for metric in studied(study, METRICS)}
-    told = [_METRICS[key] for key in _TOLD if key in keys]
-    firsts = [finding for metric in told if (finding := _first(study, metric)) is not None]
+    metrics = [_METRICS[key] for key in _ADVANTAGES if key in keys]
+    firsts = [finding for metric in metrics if (finding := _first(study, metric)) is not None]
     every = [*_delivery(study), *_networks(study), *firsts[:2], *_growth(study), *firsts[2:]]
     return every[:MOST]
 
@@ -73,7 +73,7 @@ def caveats(study: Study) -> Iterator[str]:
             if why := unranked(study, x, point):
                 where.setdefault((x, why), []).append(point)
     if where:
-        said = [f"{x}{_at(study, points)} ({why})" for (x, why), points in where.items()]
+        said = [f"{x}{_at_points(study, points)} ({why})" for (x, why), points in where.items()]
         more = f", and {len(said) - MOST} more" if len(said) > MOST else ""
         yield (
             "Latencies are those of items that arrived. Those with a star are not ranked: "
@@ -107,7 +107,8 @@ def _delivery(study: Study) -> Iterator[Finding]:
         return
     order = sorted(worst, key=lambda x: worst[x][0])
     said = [
-        f"{x} {estimate_text(shares[x, worst[x][1]])} %{_at(study, [worst[x][1]])}" for x in order[:_NAMED]
+        f"{x} {estimate_text(shares[x, worst[x][1]])} %{_at_points(study, [worst[x][1]])}"
+        for x in order[:_NAMED]
     ]
     more = f", and {len(order) - _NAMED} more less by little" if len(order) > _NAMED else ""
     whole = [x for x in study.layerings if x not in worst]
@@ -152,12 +153,14 @@ def _first(study: Study, metric: Metric) -> Finding | None:
     best = max(places, key=lambda x: len(places[x]))
     at = places[best]
     together = [x for x in study.layerings if places[x] == at]
-    where = " throughout" if len(at) == len(study.points) > 1 else _at(study, at)
+    where = " throughout" if len(at) == len(study.points) > 1 else _at_points(study, at)
     lead = f"{_and(together)} {'has' if len(together) == 1 else 'have'}"
     if len(together) > _NAMED:
         lead = f"{len(together)} of {len(study.layerings)} layerings share"
-    lead = f"{lead} {_TOLD[metric.key]}{where}."
-    return Finding(lead, _standing(study, metric, at[-1], together) + _elsewhere(study, first, together))
+    lead = f"{lead} {_ADVANTAGES[metric.key]}{where}."
+    return Finding(
+        lead, _leader_values(study, metric, at[-1], together) + _other_leaders(study, first, together)
+    )
 
 
 def _ranked(study: Study, metric: Metric, point: Point) -> dict[str, Estimate]:
@@ -179,13 +182,13 @@ def _leaders(study: Study, metric: Metric, point: Point) -> list[str]:
     return leaders if len(leaders) < len(values) else []
 
 
-def _standing(study: Study, metric: Metric, point: Point, leaders: list[str]) -> str:
+def _leader_values(study: Study, metric: Metric, point: Point, leaders: list[str]) -> str:
     """Format the values of the first layerings at a point, and of the next."""
     values = _ranked(study, metric, point)
     every = _leaders(study, metric, point)
     said = f"{estimate_text(values[leaders[0]])}{NARROW_SPACE}{metric.unit} under {leaders[0]}"
     said += f", and alike under {_and(leaders[1:])}" if leaders[1:] else ""
-    text = f"{_upper(_at(study, [point]).strip())}: {said}" if study.key else said
+    text = f"{_upper(_at_points(study, [point]).strip())}: {said}" if study.key else said
     following = next(x for x in values if x not in every)
     text += f", then {estimate_text(values[following])} under {following}"
     difference = study.difference(metric.key, following, leaders[0], point)
@@ -196,7 +199,7 @@ def _standing(study: Study, metric: Metric, point: Point, leaders: list[str]) ->
     return f"{text}; run by run {estimate_text(size)} apart, which {chance} chance."
 
 
-def _elsewhere(study: Study, first: dict[Point, list[str]], named: list[str]) -> str:
+def _other_leaders(study: Study, first: dict[Point, list[str]], named: list[str]) -> str:
     """Return the first layerings elsewhere, and where."""
     said: dict[tuple[str, str], list[Point]] = {}
     for point, leaders in first.items():
@@ -206,7 +209,7 @@ def _elsewhere(study: Study, first: dict[Point, list[str]], named: list[str]) ->
             whom = _and(others) if len(others) <= _NAMED else f"{len(others)} others"
             how = ("Shared", f" with {whom}") if is_shared else ("First", f": {whom}")
             said.setdefault(how, []).append(point)
-    return "".join(f" {how}{_at(study, points)}{whom}." for (how, whom), points in said.items())
+    return "".join(f" {how}{_at_points(study, points)}{whom}." for (how, whom), points in said.items())
 
 
 def _growth(study: Study) -> Iterator[Finding]:
@@ -237,7 +240,7 @@ def _growth(study: Study) -> Iterator[Finding]:
         yield Finding(f"What the {study.words.what} does:", f"{text}.")
 
 
-def _at(study: Study, points: list[Point]) -> str:
+def _at_points(study: Study, points: list[Point]) -> str:
     """Format points: " at 1, 2 and 5 %", " with asf"."""
     if not study.key:
         return ""

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import click
 
-from analysis.decode.reader import Findings, Reading, read_packets
+from analysis.decode.reader import Reading, ReadStatistics, read_packets
 from analysis.spark.batch_source import read_captures
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
@@ -83,7 +83,7 @@ def write_capture(path: Path, packets: int) -> None:
 def alone(path: Path) -> float:
     """Return CPU seconds of the decoder alone."""
     before = time.process_time()
-    for _ in read_packets(Reading("bench", Piece(str(path), 0, None, b"", 1)), Findings()):
+    for _ in read_packets(Reading("bench", Piece(str(path), 0, None, b"", 1)), ReadStatistics()):
         pass
     return time.process_time() - before
 

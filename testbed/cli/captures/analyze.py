@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from testbed.cli.options import engine_option, keys_option, read_keys
 from testbed.errors import UserError, shown
 
@@ -90,7 +90,7 @@ def analyze(
     capture is a run by itself, called like the file without suffixes.
     """
     from analysis.decode.reader import NodeRule
-    from analysis.pipelines.captures import Choices, UnknownPlace, analyse
+    from analysis.pipelines.captures import AnalysisOptions, UnknownPlace, analyse
     from captures.layers.layers import Ports
 
     assert get_args(NodeRule) == _RULES
@@ -102,7 +102,7 @@ def analyze(
     if place.is_file() or (place.is_dir() and any(place.iterdir())):
         raise UserError(f"{shown(str(out))} is there already: remove it, or choose another --out")
     usual = Ports()
-    choices = Choices(
+    choices = AnalysisOptions(
         cast(NodeRule, rule),
         Ports(frozenset(udp) or usual.udp, frozenset(tcp) or usual.tcp),
         tuple(map(_local, local)),
@@ -160,7 +160,7 @@ def _utf_8(path: Path) -> None:
 def _captures(texts: Sequence[str]) -> list["Capture"]:
     """Return the captures that are meant."""
     from analysis.decode.reader import stem
-    from analysis.decode.reference import fitting
+    from analysis.decode.reference import directory_name
     from analysis.pipelines.captures import Capture
     from analysis.spark.parquet import NO_VALUE
 
@@ -178,7 +178,7 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         _utf_8(path.resolve())
         if not path.exists():
             raise UserError(f"{shown(name)}: no such file")
-        run, named = fitting(run or (path.resolve().name if path.is_dir() else stem(name))), run
+        run, named = directory_name(run or (path.resolve().name if path.is_dir() else stem(name))), run
         if run == NO_VALUE:
             raise UserError(
                 f"{shown(text)}: {NO_VALUE} stands for none in tables: name it, RUN={shown(name)}"
@@ -205,7 +205,7 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         keys = [(path.resolve().parent, stem(path.name)) for path in paths]
         names = _called(run, set(keys))
         captures += [
-            Capture(run, path, fitting(names[key]), path in named_files)
+            Capture(run, path, directory_name(names[key]), path in named_files)
             for path, key in zip(paths, keys, strict=True)
         ]
     return captures
@@ -247,7 +247,7 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
     from captures.layers.link_types import remedy
 
     lines = [
-        f"{report.run}: {several(report.frames, 'frame')}"
+        f"{report.run}: {count_of(report.frames, 'frame')}"
         + (f" in {shown(report.path)}" if with_path else "")
     ]
     if report.kinds:
@@ -266,11 +266,11 @@ def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> 
         lines.append(f"  captured by {', '.join(ends)}, as far as addresses tell (else: --local)")
     if report.directions.get("unknown"):
         lines.append(
-            f"  direction unknown of {several(report.directions['unknown'], 'frame')} (--local may tell)"
+            f"  direction unknown of {count_of(report.directions['unknown'], 'frame')} (--local may tell)"
         )
     if report.gaps or report.skipped:
         lines.append(
-            f"  streams  {several(report.gaps, 'gap')}, {report.skipped} bytes that belong to no packet"
+            f"  streams  {count_of(report.gaps, 'gap')}, {report.skipped} bytes that belong to no packet"
         )
     damaged = Counter(reason for _, _, reason in report.damages)
     for reason, count in damaged.items():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from testbed.cli.options import keys_option, read_keys
 from testbed.errors import UserError, shown
 
@@ -37,7 +37,7 @@ def decrypt(capture: Path, out: Path, key_logs: tuple[Path, ...]) -> None:
         )
         raise UserError(f"{shown(str(capture))}: nothing to write: {why}")
     counts = ", ".join(f"{count} of {name}" for name, count in written.packets.items())
-    click.echo(f"packets  {counts}, in {several(written.connections, 'connection')}")
+    click.echo(f"packets  {counts}, in {count_of(written.connections, 'connection')}")
     if encrypted:
         click.echo(f"no key   {encrypted} bytes of streams")
     if unread:

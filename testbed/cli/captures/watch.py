@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from testbed.cli import interrupts
 from testbed.cli.console import console
 from testbed.cli.options import Number
@@ -100,7 +100,7 @@ def _watch(
         finally:
             query.stop()
     frames = sum(capture.frames for capture in query.captures.values())
-    console.print(f"watched   {several(frames, 'frame')}{lag_text(query.lags)}")
+    console.print(f"watched   {count_of(frames, 'frame')}{lag_text(query.lags)}")
 
 
 def _await(target: Target, idle: float) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from analysis.export.text import aligned, number
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from base.files import named
 from testbed.api.results import Results
 from testbed.artifact import bundle as bundles
@@ -58,7 +58,7 @@ def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
         sys.exit(1)
     if out is None:
         shutil.rmtree(target)
-    click.echo(f"the same  {several(len(was.manifest.files), 'file')}, byte for byte")
+    click.echo(f"the same  {count_of(len(was.manifest.files), 'file')}, byte for byte")
 
 
 def _beside(run: Path, suffix: str) -> Path:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from analysis.errors import of_system
+from analysis.errors import system_reason
 from analysis.files import partial_of
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from testbed.cli.runs import synopsis
 from testbed.errors import UserError
 from testbed.experiment import outlook
@@ -71,7 +71,7 @@ def tell_sweep(
     costs = Outlook(*(times * sum(column) for column in zip(*(each for each, _ in found), strict=True)))
     seconds = times * sum(each for _, each in found) / workers
     said = f"{workers} at a time" if workers > 1 else "one after the other"
-    console.print(f"sweep     {several(len(planned), 'run')}, {said}, {platform.net}")
+    console.print(f"sweep     {count_of(len(planned), 'run')}, {said}, {platform.net}")
     _tell_costs(console, costs, seconds, analysed, directory)
 
 
@@ -89,7 +89,7 @@ def _check_place(directory: Path) -> Path:
         if not room or not os.access(place, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
     except (OSError, ValueError) as error:
-        why = of_system(error) if isinstance(error, OSError) else f"{directory}: {error}"
+        why = system_reason(error) if isinstance(error, OSError) else f"{directory}: {error}"
         raise UserError(f"{why}; choose another --out") from error
     return place
 
@@ -99,7 +99,7 @@ def _tell_scenario(console: Console, scenario: Scenario, load: Workload) -> None
     network = scenario.network
     media = f", {len(network.media)} media" if network.media else ""
     console.print(
-        f"topology  {several(len(network.nodes), 'node')}, {several(len(network.links), 'link')}{media}"
+        f"topology  {count_of(len(network.nodes), 'node')}, {count_of(len(network.links), 'link')}{media}"
     )
     for line in synopsis.role_lines(scenario):
         console.print(f"          {line}")

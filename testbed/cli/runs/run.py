@@ -11,7 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from testbed.api.experiment import Experiment
 from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed
@@ -180,7 +180,7 @@ def _tell_begin(
     source = chosen.workload.feed or made
     following = len(chosen.subscribers)
     console.print(
-        f"workload  {several(load.items, 'message')} of {source}, {several(following, 'subscriber')}"
+        f"workload  {count_of(load.items, 'message')} of {source}, {count_of(following, 'subscriber')}"
     )
     others = len(chosen.network.nodes) - len(chosen.sources)
     if options.topology_file and options.subscribers is None and following < others:
@@ -211,9 +211,9 @@ def _run_many(scenario: str, options: RunOptions) -> None:
     where = "in Mininet, one after the other" if platform.net == "mininet" else f"in the emulator, {where}"
     with opened(planned, directory, platform.net) as left, counted(console, "sweep") as show:
         console.print(chosen.title, style="bold")
-        console.print(f"sweep     {several(len(planned), 'run')} {where}")
+        console.print(f"sweep     {count_of(len(planned), 'run')} {where}")
         if len(left) < len(planned):
-            console.print(f"kept      {several(len(planned) - len(left), 'run')} from before")
+            console.print(f"kept      {count_of(len(planned) - len(left), 'run')} from before")
         since = time.monotonic()
         if left and platform.net == "mininet":
             sweeping.run_over_mininet(left, directory, platform, show)
@@ -221,7 +221,7 @@ def _run_many(scenario: str, options: RunOptions) -> None:
             sweeping.emulate_on_spark(left, directory, options.master, show)
         elif left:
             sweeping.emulate_all(left, directory, options.workers, show)
-        console.print(timed(f"ran       {several(len(left), 'run')}", time.monotonic() - since))
+        console.print(timed(f"ran       {count_of(len(left), 'run')}", time.monotonic() - since))
         if options.no_report:
             console.print(f"captures  {directory}")
             return

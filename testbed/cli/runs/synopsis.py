@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.text import Text
 from rich.tree import Tree
 
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from analysis.run.keys import words
 from base.units import MS
 from testbed.cli.runs.topology import summary
@@ -115,13 +115,13 @@ def workload_line(scenario: Scenario, load: Workload) -> str:
     """Say what is published and who follows it."""
     if load.requests:
         asked = sum(map(len, load.requests.values()))
-        objects = f"{several(len(load.feeds), 'object')} of {several(load.items, 'segment')}"
-        return f"{objects}; {several(asked, 'request')} by {several(len(load.requests), 'node')}"
+        objects = f"{count_of(len(load.feeds), 'object')} of {count_of(load.items, 'segment')}"
+        return f"{objects}; {count_of(asked, 'request')} by {count_of(len(load.requests), 'node')}"
     feeds = f"{len(load.feeds)} feeds" if len(load.feeds) > 1 else "one feed"
     source = f" from {scenario.workload.feed}" if scenario.workload.feed else ""
     pairs = sum(map(len, load.follows.values()))
-    followed = f"; {several(pairs, 'subscription')}" if len(load.feeds) > 1 else ""
-    items, who = several(load.items, "item"), several(len(scenario.subscribers), "subscriber")
+    followed = f"; {count_of(pairs, 'subscription')}" if len(load.feeds) > 1 else ""
+    items, who = count_of(load.items, "item"), count_of(len(scenario.subscribers), "subscriber")
     return f"{items} of {feeds}{source}, {who}{followed}"
 
 
@@ -158,7 +158,7 @@ def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
             (timeline.last, "the last item is published"),
         ]
     for traffic in scenario.cross_traffic:
-        said = f"{traffic.to} begins to fetch {several(traffic.items, 'item')} from {traffic.source}"
+        said = f"{traffic.to} begins to fetch {count_of(traffic.items, 'item')} from {traffic.source}"
         rows.append((round(traffic.start_ms * MS), said))
     if scenario.fork is not None:
         time = load.feeds[0].times[scenario.fork.after - 1]

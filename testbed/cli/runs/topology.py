@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from analysis.report.words.numbers import several
+from analysis.report.words.numbers import count_of
 from base.files import write_whole
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import CHECKSUM
@@ -75,7 +75,7 @@ def summary(found: Topology) -> Iterator[str]:
     """Say what a network is like: nodes, links, degrees, delays, the longest ways."""
     degrees = Counter(end.node for end in found.interfaces)
     media = f", {len(found.media)} media" if found.media else ""
-    yield f"network   {several(len(found.nodes), 'node')}, {several(len(found.links), 'link')}{media}"
+    yield f"network   {count_of(len(found.nodes), 'node')}, {count_of(len(found.links), 'link')}{media}"
     leaves = sum(degrees[node] == 1 for node in found.nodes)
     least, most = min(degrees[node] for node in found.nodes), max(degrees[node] for node in found.nodes)
     yield f"degree    {least} to {most}, {leaves} {'leaf' if leaves == 1 else 'leaves'}"
@@ -95,7 +95,7 @@ def summary(found: Topology) -> Iterator[str]:
         delay, a, b = max((path_delay_ns(found, a, b), a, b) for a, b in combinations(found.nodes, 2))
         yield f"far       {a} and {b}: {delay / 1e6:g} ms apart, one way"
     if found.links and not found.media:
-        yield f"diameter  {several(_diameter(found), 'link')}"
+        yield f"diameter  {count_of(_diameter(found), 'link')}"
 
 
 def _diameter(found: Topology) -> int:

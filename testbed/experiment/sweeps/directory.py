@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from analysis.errors import of_system
+from analysis.errors import system_reason
 from analysis.files import locked, partial_of
 from testbed.errors import UserError
 from testbed.experiment.files import MANIFEST, SCENARIO
@@ -78,7 +78,7 @@ def opened(jobs: Sequence[Job], directory: Path, net: Net) -> Iterator[list[Job]
                     with suppress(OSError):  # not empty
                         (directory / job.place).parent.rmdir()
     except OSError as error:
-        raise UserError(f"{of_system(error)}; or choose another --out") from error
+        raise UserError(f"{system_reason(error)}; or choose another --out") from error
     finally:
         if is_new:
             with suppress(OSError):  # not empty

@@ -1,6 +1,6 @@
-"""Classic NDN in simulated networks, beside or without controlled push.
+"""Classic NDN in simulated networks, with or without controlled push.
 
-applications.py  consumers, producers and logs of a network: what takes part beside controlled push
-clients.py       one of each
-exchanges.py     an observer of Interests and their answers at each node
+applications.py  consumers, producers and followers of a network
+clients.py       their classes
+exchanges.py     observer of Interests and their answers at each node
 """

@@ -1,12 +1,12 @@
-"""The classic part of a simulated world: applications that ask by name, answer, publish and follow logs.
+"""The classic part of a simulated world: applications that request names, answer, publish and follow logs.
 
-And what must hold of it, beside what observers of links and exchanges see:
+Invariants besides those of the observers of links and exchanges:
 
-- every Interest that an application expresses ends, by Data, a Nack or its lifetime, in one of these ways
-  (`clients.Consumer`), with the producer's bytes;
-- what is asked for until there is an answer gets it, and a log's follower all items, within
-  CLASSIC_CATCH_UP_NS after the last disturbance, where producers answer: `unsatisfied`;
-- state returns to zero when applications have ended, and the longest lifetime is over: `check_empty`.
+- every Interest that an application expresses ends by Data with the producer's bytes, by a Nack, or by its
+  lifetime (`clients.Consumer`);
+- requests repeated until answered are answered, and a log's follower has all items, within
+  CLASSIC_CATCH_UP_NS after the last disturbance, if producers answer: `unsatisfied`;
+- state returns to zero after applications have ended and the longest lifetime is over: `check_empty`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,12 +51,13 @@ from topologies.emulator.virtual_time import VirtualTime
 _LONGEST_WAIT_MS = LongLivedParameters().lifetime_ms
 _PERIOD_MS = SyncParameters().periodic_ms * 11 // 10
 CLASSIC_CATCH_UP_NS = (_LONGEST_WAIT_MS + _PERIOD_MS) * MS + 3 * MAX_TIMEOUT
-"""Virtual time after the last thing that happens, in which everyone catches up: an Interest that was lost may
-have a lifetime to go; a sync group is told of what is new once a period, which varies by a tenth; then a
-question, an item and an answer may each wait for a time-out that losses have made as long as it gets."""
+"""Bound on catching up after the last event, in virtual time: a lost Interest's remaining lifetime; a sync
+group's period, which varies by a tenth; then a request, an item and an answer may each wait for the maximum
+time-out after losses.
+"""
 _ENOUGH_HOPS = 16
 _ENOUGH_MS = 2000
-"""Lifetime of an Interest that leaves time for a way there and back, and for an answer that is not late."""
+"""Interest lifetime sufficient for a round trip and a prompt answer."""
 _PROMPT = 500_000
 _ENOUGH_PENDING = 1000
 _MOST_PARTIAL = 64
@@ -188,7 +189,7 @@ class Classic(Beside):
         return found
 
     def start(self, node: Node, host: Host) -> None:
-        """See Beside: and route to the applications."""
+        """See Beside; also add routes to the applications."""
         forwarder = host.forwarder
         strategy, parameters = parse(node.strategy)
         forwarder.choose_strategy(b"", strategy, parameters)
@@ -243,7 +244,7 @@ class Classic(Beside):
         return True
 
     def unsatisfied(self, connected: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-        """See Beside. Nothing is owed where a PIT is so small that it may be full."""
+        """See Beside. With a PIT quota, nothing is required."""
         if any(node.pending < _ENOUGH_PENDING for node in self._story.nodes):
             return []
         missing = [
@@ -279,7 +280,7 @@ class Classic(Beside):
             follower.stop(self._time.now)
 
     def longest(self, pushed: int) -> int:
-        """See Beside. An LLI is an Interest to a forwarder that cannot push."""
+        """See Beside. A forwarder without push treats an LLI as an Interest."""
         steps = [step for step in self._story.steps if step.do == "ask" and len(step.what) > 5]
         lifetimes = [int(step.what[5]) for step in steps]
         lifetimes += [
@@ -293,7 +294,7 @@ class Classic(Beside):
     def check_empty(self, name: str, host: Host) -> None:
         """See Beside."""
         forwarder = host.forwarder
-        forwarder.dead_nonces.has(b"", 0, self._time.now)  # so that it lets go of what is old
+        forwarder.dead_nonces.has(b"", 0, self._time.now)  # so that it drops expired nonces
         left = {
             "PIT entries": len(forwarder.pit),
             "an index of the PIT": forwarder.pit.may_match(b""),

@@ -1,6 +1,6 @@
-"""Classic applications of a simulated network: consumers, producers, and followers of a log by a layering.
+"""Classic applications of a simulated network: consumers, producers, and followers of a layering's log.
 
-They outlive a restart of their node: the new forwarder knows nothing of their Interests.
+They outlive a restart of their node; the new forwarder has none of their Interests.
 """
 
 import hashlib
@@ -24,11 +24,11 @@ from testbed.verify.push.world.invariants import Delivery
 from topologies.emulator.virtual_time import VirtualTime
 
 _HINTED = component(GENERIC, b"hinted")
-"""Prefix of names that lead nowhere without a forwarding hint."""
+"""Prefix of names that are unroutable without a forwarding hint."""
 _CHILD = component(GENERIC, b"v")
 _FIRST_PAUSE = 50 * MS
 LONGEST_PAUSE = 1000 * MS
-"""Between a Nack, or an impatient application's last try, and the next."""
+"""Maximum pause after a Nack, or between an impatient application's retries."""
 _PATIENT = 4
 
 Report = Callable[[int, str], None]
@@ -40,7 +40,7 @@ def name_of(prefix: str) -> bytes:
 
 
 def hinted(prefix: str) -> bytes:
-    """Return the name of a prefix that only a forwarding hint to it leads to."""
+    """Return a prefix's name that is reachable only by a forwarding hint."""
     return _HINTED + name_of(prefix)
 
 
@@ -56,16 +56,16 @@ def _answer(name: bytes, size: int, freshness_ms: int) -> bytes:
 
 
 class Request(NamedTuple):
-    """The Interests by which a consumer asks for one name.
+    """A consumer's request for one name.
 
     Attributes:
         name, can_be_prefix, must_be_fresh, hint, hop_limit: of its Interests.
         lifetime: of each, ns.
-        tries: how many; 0 until there is an answer.
-        again: send another after this time, ns, though the one before has not ended; 0: when it has. Every
-            _PATIENT tries this time is doubled, up to LONGEST_PAUSE: an application that never waits longer
-            can fill a link with fragments, so that no answer arrives whole.
-        prefix: whose names they are.
+        tries: number of Interests; 0: until answered.
+        again: time until the next Interest, ns, even if the previous one is pending; 0: when it has ended.
+            Doubled every _PATIENT tries, up to LONGEST_PAUSE: an impatient application can fill a link with
+            fragments, so that no answer arrives whole.
+        prefix: its names' prefix.
     """
 
     name: bytes
@@ -80,17 +80,17 @@ class Request(NamedTuple):
 
     @property
     def key(self) -> tuple[bytes, bool, bool]:
-        """What tells it from another."""
+        """Its identity."""
         return self.name, self.can_be_prefix, self.must_be_fresh
 
 
 def make_request(
     prefix: Prefix, number: int, selectors: str, lifetime_ms: int, hop_limit: int, tries: int, again_ms: int
 ) -> Request:
-    """Make a request of a story's step.
+    """Make the request of a story's step.
 
-    Of `selectors`, p and P: CanBePrefix, at the name or above it; f: MustBeFresh; d and x: the implicit
-    digest, or one that no Data have; h: a name that needs a forwarding hint. No hop limit if that is 0.
+    `selectors`: p and P: CanBePrefix, at the name or above it; f: MustBeFresh; d and x: the implicit digest,
+    or one that no Data have; h: a name that needs a forwarding hint. hop_limit 0: none.
     """
     above = hinted(prefix.name) if "h" in selectors else name_of(prefix.name)
     name = above if "P" in selectors else above + component(GENERIC, b"%d" % number)
@@ -112,7 +112,7 @@ def make_request(
 
 
 class _Pending:
-    """A request under way: the nonce of its last Interest, its expiry, and how often it was sent.
+    """A pending request: the nonce of its last Interest, its expiry, and the number of tries.
 
     `next` is when the next Interest is due, ns.
     """
@@ -122,7 +122,7 @@ class _Pending:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.nonce = 0
-        self.expiry = 0  # 0: refused, and waiting for the next try
+        self.expiry = 0  # 0: refused, waiting for the next try
         self.tries = 0
         self.next: int | None = None
         self.pause = _FIRST_PAUSE
@@ -134,7 +134,7 @@ class Consumer:
     Args:
         label: its name for reports.
         rng: source of nonces.
-        report: called with (now, text) for how they end.
+        report: called with (now, text) for each ending.
     """
 
     def __init__(self, label: str, rng: Random, report: Report) -> None:
@@ -149,30 +149,30 @@ class Consumer:
 
     @property
     def pending(self) -> list[Request]:
-        """The requests that have not ended."""
+        """The pending requests."""
         return [pending.request for pending in self._pending.values()]
 
     def ask(self, request: Request, now: int) -> None:
-        """Begin to ask, unless just that is being asked."""
+        """Start a request, unless the same one is pending."""
         if request.key not in self._pending:
             self._pending[request.key] = pending = _Pending(request)
             self._express(pending, now)
 
     def stop(self) -> None:
-        """Try nothing again: Interests that are pending end by themselves."""
+        """End retries; pending Interests end by themselves."""
         self._is_open = False
         self._pending = {key: pending for key, pending in self._pending.items() if pending.expiry}
         for pending in self._pending.values():
             pending.next = None
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in Data or a Nack."""
+        """Process Data or a Nack."""
         self._loop_guard.count(now)
         frame = read_packet(packet)
         if frame.kind == "data":
             for key in [key for key in self._pending if frame.satisfies(key)]:
                 if self._pending[key].expiry <= now:
-                    continue  # refused, and not asked for again
+                    continue  # refused, and not retried
                 answered = self._pending.pop(key)
                 self._answered.add(answered.nonce)
                 if frame.wire != answer(answered.request.prefix, frame.name):
@@ -181,14 +181,14 @@ class Consumer:
         elif frame.kind == "nack":
             pending = self._pending.get(frame.key)
             if frame.nonce in self._answered:
-                return  # by Data that it does not know to be stale, and that another Interest brought
+                return  # by Data of another Interest, whose staleness it cannot know
             if pending is None or pending.expiry <= now:
                 raise Violation("outcome", self.label, "is given a Nack for no Interest that is pending")
             if pending.nonce == frame.nonce:
                 self._refused(pending, frame.reason, now)
 
     def take_outputs(self) -> list[bytes]:
-        """Return the Interests to be sent."""
+        """Return the Interests to send."""
         outputs, self._outputs = self._outputs, []
         return outputs
 
@@ -199,7 +199,7 @@ class Consumer:
         return min(due, default=None)
 
     def wake(self, now: int) -> None:
-        """Try again, or give up."""
+        """Retry, or give up."""
         for pending in list(self._pending.values()):
             if pending.next is not None and pending.next <= now:
                 self._express(pending, now)
@@ -249,7 +249,7 @@ class Producer:
 
     def __init__(self, prefix: Prefix) -> None:
         self._prefix = prefix
-        self._due: dict[bytes, int] = {}  # Data packets, and when they are to go
+        self._due: dict[bytes, int] = {}  # Data packets by their due time
         self._refused: set[bytes] = set()
         self._outputs: list[bytes] = []
         self._loop_guard = LoopGuard(f"the producer of {prefix.name}")
@@ -274,7 +274,7 @@ class Producer:
             self.wake(now)
 
     def _find(self, interest: Interest) -> bytes | None:
-        """Return the Data that satisfy an Interest, None if none do."""
+        """Return Data that satisfy an Interest, None without any."""
         name = interest.name
         if not ends_with_digest(name):
             return answer(self._prefix, name + _CHILD if interest.can_be_prefix else name)
@@ -291,20 +291,20 @@ class Producer:
         return min(self._due.values(), default=None)
 
     def wake(self, now: int) -> None:
-        """Send what is due."""
+        """Send due packets."""
         for data in [data for data, due in self._due.items() if due <= now]:
             del self._due[data]
             self._outputs.append(data)
 
 
 class LogFollower:
-    """An application that follows a log by a layering's Subscription; its items are checked.
+    """An application that follows a log by a layering's Subscription, and checks the items.
 
     Args:
-        wanted: its part in the story.
+        wanted: its part of the story.
         subscription: the layering's.
-        delivery: the observer of what it takes.
-        report: called with (now, text) for what happens here.
+        delivery: the observer of its items.
+        report: called with (now, text) for each event.
     """
 
     def __init__(
@@ -320,7 +320,7 @@ class LogFollower:
         self._loop_guard = LoopGuard(wanted.name)
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet."""
+        """Process a packet."""
         self._loop_guard.count(now)
         if self._is_open:
             self._subscription.receive(parse_lp(packet), now)
@@ -376,10 +376,10 @@ class LogFollower:
 
 
 class Tap:
-    """An application's face, watched: what passes between it and its node.
+    """An observed application face.
 
     Args:
-        node, label: where it is, and what it is called.
+        node, label: its node, and its label.
         application: the application.
         exchanges: the observer.
         time: virtual time.
@@ -395,7 +395,7 @@ class Tap:
         self._time = time
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet from the forwarder."""
+        """Process a packet from the forwarder."""
         self._exchanges.sent(self._node, self._label, read_packet(packet), now)
         self.application.receive(packet, now)
 

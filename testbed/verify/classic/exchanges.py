@@ -1,17 +1,17 @@
-"""What must hold between Interests and their answers at each node: an observer of classic packets.
+"""Invariants of Interests and their answers at each node: an observer of classic packets.
 
-It knows the packets that a node has received and sent, on links and from and to its applications, and when.
+It records the packets received and sent by a node, on links and application faces, with their times.
 
-- `unasked`: Data go to a face only if an Interest from that face waits: the Data satisfy it (name,
-  CanBePrefix, implicit digest; for MustBeFresh the Data arrived within their freshness period), it has not
-  expired, and no Data have answered it. Data of each name answer a persistent Interest once. The node has
-  received these Data, and does not send them back to the face from which they have just come.
-- `withheld`: a node sends Data that arrive to all faces with a waiting Interest at once, but for the face
-  from which they come. A persistent Interest may have let these Data through before.
-- `loop`: a node forwards an Interest (name and nonce) from one face only, to another face no oftener than
-  it has come, and never back. It sends a copy with a nonce of its own (a probe) only if another face waits
-  for the same name.
-- `hop-limit`: HopLimit falls by one at each hop, and is not 0 on a link.
+- `unasked`: Data go only to a face with a pending Interest: the Data satisfy it (name, CanBePrefix, implicit
+  digest; for MustBeFresh the Data arrived within their freshness period), it has not expired, and has not
+  been answered. Data of each name answer a persistent Interest once. The node has received these Data, and
+  does not return them to the face of their arrival.
+- `withheld`: a node sends arriving Data at once to all faces with a pending Interest, except the face of
+  their arrival. A persistent Interest may have passed these Data before.
+- `loop`: a node forwards an Interest (name and nonce) from one face only, to another face no more often than
+  received, and never back. It sends a copy with a nonce of its own (a probe) only if another face waits for
+  the same name.
+- `hop-limit`: HopLimit decreases by one at each hop, and is not 0 on a link.
 - `refusal`: a Nack answers an Interest from the same face, once. Unless the Interest was a duplicate, every
   next hop has refused it, or the Interest has expired there.
 """
@@ -27,11 +27,11 @@ from testbed.verify.push.world.frames import Frame, Key
 
 
 class _InRecord:
-    """An Interest that waits behind a face, in all its copies: until when, and with which nonces.
+    """A pending Interest of a face, with all its copies: expiry and nonces.
 
-    `answered` is when Data have answered it, -1 before. `copies` is how often an application has sent it at
-    the instant `arrival`: each may be answered, and may cross with Data that come to the node just then, so
-    that it waits on.
+    `answered`: time of its answer, -1 before. `copies`: number sent by an application at the instant
+    `arrival`: each may be answered, and may cross with Data that arrive at that instant, so that it stays
+    pending.
     """
 
     __slots__ = (
@@ -50,27 +50,27 @@ class _InRecord:
     def __init__(self) -> None:
         self.expiry = 0
         self.last_expiry = 0  # of the last copy
-        # The node may hold nothing of it: it was refused, or answered at the instant it came.
+        # The node may hold no record: the Interest was refused, or answered at the instant of its arrival.
         self.is_doubtful = False
         self.last_nonce: int | None = None
         self.nonces: set[int | None] = set()
         self.answered = -1
         self.arrival = -1
         self.copies = 0
-        self.passed: set[bytes] | None = None  # names of Data that a persistent one has let through
-        self.repeatable: set[bytes] = set()  # those among them that may come once more
+        self.passed: set[bytes] | None = None  # names of Data passed by a persistent one
+        self.repeatable: set[bytes] = set()  # those that may be repeated once
 
     def waits(self, now: int) -> bool:
-        """Tell whether it is neither answered nor expired."""
+        """Return whether it is neither answered nor expired."""
         return self.answered < 0 and self.expiry > now
 
     def waited(self, now: int) -> bool:
-        """Tell whether it waits, or has been answered at this very instant."""
+        """Return whether it is pending, or was answered at this instant."""
         return self.expiry > now and self.answered in (-1, now)
 
 
 class _NonceRecord:
-    """An Interest of one name and nonce: the faces that it has come from and gone to."""
+    """An Interest of one name and nonce: faces received from and sent to."""
 
     __slots__ = ("hop_limits", "is_known", "last", "last_from", "received", "refused", "sent", "source")
 
@@ -86,7 +86,7 @@ class _NonceRecord:
 
 
 class _OutRecord(NamedTuple):
-    """An Interest that a node has sent: its nonce, its expiry (ns), and whether the node surely holds it."""
+    """A sent Interest: its nonce, its expiry (ns), and whether the node surely holds it."""
 
     nonce: int | None
     expiry: int
@@ -94,20 +94,20 @@ class _OutRecord(NamedTuple):
 
 
 class _Node:
-    """What a node has received and sent, by face."""
+    """Packets received and sent by a node, by face."""
 
     __slots__ = ("answered", "data", "in_records", "nonces", "out_records")
 
     def __init__(self) -> None:
         self.in_records: dict[str, dict[Key, _InRecord]] = {}
         self.out_records: dict[Key, dict[str, _OutRecord]] = {}
-        self.answered: dict[Key, int] = {}  # when Data came for what had been sent on
-        self.data: dict[bytes, tuple[int, str]] = {}  # Data packets, when they came last and from where
+        self.answered: dict[Key, int] = {}  # arrival of Data for forwarded Interests
+        self.data: dict[bytes, tuple[int, str]] = {}  # Data packets: time and face of the last arrival
         self.nonces: dict[tuple[bytes, int | None], _NonceRecord] = {}
 
 
 class Exchanges:
-    """All nodes of a world; `probing` are those whose strategies send copies."""
+    """The exchanges of all nodes; `probing` nodes have strategies that send copies."""
 
     def __init__(self, probing: frozenset[str]) -> None:
         self._probing = probing
@@ -115,7 +115,7 @@ class Exchanges:
         self._unsettled: list[tuple[str, _InRecord]] = []
 
     def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
-        """Note a packet that `node` has received from `peer`."""
+        """Record a packet that `node` has received from `peer`."""
         here = self._nodes.setdefault(node, _Node())
         if frame.kind == "interest":
             self._note_interest(here, peer, frame, now)
@@ -141,20 +141,22 @@ class Exchanges:
             self._check_nack(here, node, peer, frame, now)
 
     def forget(self, node: str, peer: str | None = None) -> None:
-        """Void what there was between `node` and `peer`: the link is down; or all, if the node is anew."""
+        """Forget the records between `node` and `peer` after a link failure; or all records of a restarted
+        node.
+        """
         if peer is None:
             self._nodes.pop(node, None)
             return
         here = self._nodes.setdefault(node, _Node())
         for key in here.in_records.pop(peer, {}):
-            # Perhaps nobody else waits, and the node forgets its next hops, too.
+            # Without other requesters the node also drops its next hops.
             sent = here.out_records.get(key, {})
             sent.update({face: record._replace(is_certain=False) for face, record in sent.items()})
         for sent in here.out_records.values():
             sent.pop(peer, None)
 
     def _note_waiting(self, here: _Node, origin: str, frame: Frame, now: int) -> None:
-        """Note the faces with Interests that wait for Data that have come."""
+        """Record the faces with Interests that await arriving Data."""
         for face, records in here.in_records.items():
             for key, record in records.items():
                 if record.answered >= 0 or record.last_expiry <= now or record.is_doubtful:
@@ -162,12 +164,12 @@ class Exchanges:
                 if not frame.satisfies(key):
                     continue
                 if face == origin:
-                    record.is_doubtful = True  # it has them itself
+                    record.is_doubtful = True  # the node has the Data itself
                 elif record.arrival != now and record.passed is None:
                     self._unsettled.append((face, record))
 
     def check_settled(self, node: str, now: int) -> None:
-        """Check that a node has sent the Data that have come to all faces with waiting Interests."""
+        """Check that a node has sent arrived Data to all faces with pending Interests."""
         for face, record in self._unsettled:
             if record.answered != now and not record.is_doubtful:
                 raise Violation("withheld", node, f"has Data that {face} waits for, and does not send them")
@@ -185,7 +187,7 @@ class Exchanges:
         record.last_expiry = now + frame.lifetime_ms * MS
         record.expiry = max(record.expiry, record.last_expiry)
         record.is_doubtful |= frame.hop_limit == 0
-        if frame.nonce not in record.nonces:  # else a copy: it changes nothing, and its refusal is no other's
+        if frame.nonce not in record.nonces:  # a copy changes nothing, and its refusal concerns no other
             record.last_nonce = frame.nonce
         record.nonces.add(frame.nonce)
         if frame.is_persistent and record.passed is None:
@@ -195,7 +197,7 @@ class Exchanges:
         if by_nonce is None or by_nonce.last + LIFETIME // 2 <= now:
             is_known = by_nonce is not None
             by_nonce = here.nonces[name] = _NonceRecord()
-            by_nonce.is_known = is_known  # the node may still remember it, and need not
+            by_nonce.is_known = is_known  # the node may still remember it, but need not
         by_nonce.received[peer] += 1
         by_nonce.hop_limits.setdefault(peer, set()).add(frame.hop_limit)
         by_nonce.last = now
@@ -216,12 +218,12 @@ class Exchanges:
                     "loop", node, f"sends {peer} a copy of an Interest for which nobody else waits"
                 )
             here.nonces[frame.name, frame.nonce] = by_nonce = _NonceRecord()
-            by_nonce.received[node] += 1  # where it was made
+            by_nonce.received[node] += 1  # at its origin
             by_nonce.source, by_nonce.last = node, now
             by_nonce.sent[peer] += 1
         else:
             self._check_forwarded(by_nonce, node, peer, frame)
-        # An application may have answered before the frame is seen; or another Interest of the same instant.
+        # An application may answer before the frame is observed; or another Interest of the same instant.
         is_certain = here.answered.get(key) != now
         expiry = now + frame.lifetime_ms * MS
         here.out_records.setdefault(key, {})[peer] = _OutRecord(frame.nonce, expiry, is_certain)
@@ -254,7 +256,7 @@ class Exchanges:
         is_new = arrival == now
         waiting = _waiting(here.in_records.get(peer, {}), frame, arrival, now)
         answerable = waiting
-        if is_new and origin == peer:  # they may answer an Interest that has come since
+        if is_new and origin == peer:  # they may answer a later Interest
             answerable = [record for record in waiting if record.arrival == now]
         if not is_new and _answer_one_of_several(answerable, now):
             return
@@ -279,12 +281,12 @@ class Exchanges:
         pending = {face: sent for face, sent in here.out_records.get(key, {}).items() if sent.expiry > now}
         certain = [face for face, sent in pending.items() if sent.is_certain and face != peer]
         is_again = by_nonce.is_known or sum(by_nonce.received.values()) > 1
-        # A persistent Interest waits on after Data, and a copy of it is refused.
+        # A persistent Interest stays pending after Data, and a copy of it is refused.
         is_persistent = record is not None and record.passed is not None
         is_again &= bool(pending) or is_persistent or by_nonce.source != peer
         if frame.reason == DUPLICATE and is_again:
             if record is not None and record.nonces == {frame.nonce} and by_nonce.received[peer] == 1:
-                record.answered = now  # what goes round a loop does not wait
+                record.answered = now  # a looping Interest is not pending
             else:
                 _allow_repetition(record)
             return
@@ -307,20 +309,20 @@ class Exchanges:
 
 
 def _allow_repetition(record: _InRecord | None) -> None:
-    """Note that a persistent Interest may have ended with a refusal: the same Data answer the next one."""
+    """Record that a persistent Interest may have ended by refusal: the same Data answer the next one."""
     if record is not None and record.passed:
         record.repeatable = set(record.passed)
 
 
 def is_application(peer: str) -> bool:
-    """Tell an application's face from a neighbour's by its label."""
+    """Return whether a label is an application's, not a neighbour's."""
     return "/" in peer
 
 
 def _waiting(records: dict[Key, _InRecord], frame: Frame, arrival: int, now: int) -> list[_InRecord]:
-    """Return the Interests of a face that wait for Data; these have come to the node at `arrival`.
+    """Return the Interests of a face that await Data which arrived at `arrival`.
 
-    Data from the content store are sent at the instant in which an Interest comes.
+    Data from the content store are sent at the instant of the Interest's arrival.
     """
     is_fresh = arrival == now or now < arrival + frame.freshness_ms * MS
     return [
@@ -332,9 +334,9 @@ def _waiting(records: dict[Key, _InRecord], frame: Frame, arrival: int, now: int
 
 
 def _answer_one_of_several(waiting: list[_InRecord], now: int) -> bool:
-    """Note that stored Data answer one of several Interests of this instant; False if there is one at most.
+    """Record that stored Data answer one of several Interests of this instant; False if there is at most one.
 
-    Each gets the Data, in an order that is not seen.
+    Each gets the Data, in an unobserved order.
     """
     simultaneous = [
         record for record in waiting if record.arrival == now and record.copies and record.passed is None
@@ -348,10 +350,10 @@ def _answer_one_of_several(waiting: list[_InRecord], now: int) -> bool:
 
 
 def _answer(waiting: list[_InRecord], name: bytes, is_new: bool, now: int) -> bool:
-    """Note which Interests of a face Data answer; return whether there is one.
+    """Record the Interests of a face answered by Data; return whether there are any.
 
-    An application's Interests of this instant may each be answered by itself. A persistent one is answered
-    if no other is.
+    An application's Interests of this instant may each be answered separately. A persistent one is answered
+    only if no other is.
     """
     copied = [record for record in waiting if record.arrival == now and record.copies > (not is_new)]
     if copied:

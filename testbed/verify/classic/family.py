@@ -1,4 +1,4 @@
-"""Stories of classic NDN: Interests, prefixes and logs, some beside feeds that are pushed."""
+"""Stories of classic NDN: Interests, prefixes and logs, some with pushed feeds."""
 
 from testbed.verify.classic.applications import CLASSIC_CATCH_UP_NS, Classic
 from testbed.verify.classic.story import make_classic

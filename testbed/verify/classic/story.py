@@ -1,6 +1,6 @@
-"""Stories of classic NDN, made from a seed: Interests, prefixes and logs in the worlds of controlled push.
+"""Stories of classic NDN from a seed: Interests, prefixes and logs in the worlds of controlled push.
 
-A family of its own: a seed's story of controlled push is another one. Some stories have both.
+A family of its own: the same seed gives another story of controlled push. Some stories combine both.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ def make_classic(seed: int) -> Story:
 
 
 class _ClassicMaker(SmallWorld):
-    """Draws a story, as its base does; what makes it hard comes and goes by the story."""
+    """Draws a story, like its base; difficulties vary by story."""
 
     def make(self) -> Story:
         rng = self.rng
@@ -82,7 +82,7 @@ class _ClassicMaker(SmallWorld):
             replace(
                 link,
                 rate_kbit=link.rate_kbit and max(link.rate_kbit, 1000),
-                queue=link.queue if mtu == 1500 else 100,  # or the fragments of one packet do not fit in
+                queue=link.queue if mtu == 1500 else 100,  # else the fragments of one packet do not fit
                 mtu=mtu,
                 reliable=rng.random() < reliable,
                 marks=rng.random() < 0.5,
@@ -91,7 +91,7 @@ class _ClassicMaker(SmallWorld):
         )
 
     def _classic_nodes(self, nodes: tuple[Node, ...], *, has_feeds: bool) -> tuple[tuple[Node, ...], str]:
-        """Give nodes strategies and bounds; return them, and the routing that suits."""
+        """Give nodes strategies and bounds; return them, and the suitable routing."""
         rng = self.rng
         strategy = rng.choice(_STRATEGIES)
         is_mixed = rng.random() < 0.25
@@ -108,7 +108,7 @@ class _ClassicMaker(SmallWorld):
         )
         routing = rng.choice(("single", "downhill", "downhill", "all", "all"))
         if routing == "all" and any(node.strategy == "random" for node in made):
-            routing = "downhill"  # who draws between ways there and ways back may draw for ever
+            routing = "downhill"  # random strategies could wander for ever among ways to and from
         if not is_mixed and strategy == "self-learning" and not has_feeds and rng.random() < 0.5:
             routing = "none"
         return made, routing
@@ -148,7 +148,7 @@ class _ClassicMaker(SmallWorld):
         return (log,), follows
 
     def _ask(self, prefixes: tuple[Prefix, ...]) -> None:
-        """Ask, once or until there is an answer, perhaps for what others ask for too."""
+        """Request once or until answered, possibly a name that others request, too."""
         rng = self.rng
         is_patient = rng.random() < 0.4
         at = rng.randrange(self.calm)

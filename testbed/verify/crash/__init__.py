@@ -1,13 +1,13 @@
-"""Killing processes that write to a store, and looking at what is left: `python -m testbed.verify.crash`.
+"""Crash tests of stores by SIGKILL: `python -m testbed.verify.crash`.
 
-Theory of operation. A child process opens the store and changes it, as fast as it can. It says on a pipe what
-it begins, and what it has been told to be done. At a random instant it is killed (SIGKILL), which may be
-while the store is made, opened, written or merged with its log. The store is opened again, and must hold what
-was acknowledged. Then the next child goes on, in the same store or in a new one.
+Theory of operation. A child process opens the store and changes it as fast as it can. It reports on a pipe
+the changes begun and acknowledged. At a random instant it is killed (SIGKILL), possibly while the store is
+created, opened, written or merged with its log. The store is opened again, and must contain all acknowledged
+changes. The next child continues, in the same store or in a new one.
 
-All that is written follows from the seed, so that it is known without asking the store. A kill is not a power
-cut: what the operating system has been given stays.
+All content follows from the seed, so it is known without reading the store. A kill is not a power cut: data
+handed to the operating system persist.
 
-drill.py  kills, one after the other, and stores: the same for all kinds
-feeds.py  stores of classic feeds, tiny.py of tinySSB's, views.py accounts with the views of their messages
+drill.py  the kill loop, common to all kinds of stores
+feeds.py  stores of classic feeds, tiny.py of tinySSB's, views.py accounts with views of their messages
 """

@@ -1,4 +1,4 @@
-"""Killing a process that writes to a file, at a random instant, and hearing what it has said."""
+"""Kill a writing process at a random instant, and collect its reports."""
 
 import os
 import select
@@ -18,13 +18,13 @@ _KILLS_A_STORE = 10
 
 
 class Fault(Exception):
-    """A store is not what it should be after a kill; the message says which kill, and what differs."""
+    """A store is inconsistent after a kill; the message tells which kill, and the difference."""
 
 
 def kill_writer(write: Callable[[int], object], rng: Random) -> list[str]:
-    """Run `write` in a process of its own, which says lines on the pipe that it is given, for a random time.
+    """Run `write` in a process of its own, with a pipe for its reports, for a random time.
 
-    Return the lines. Raises Fault if the writer has met an error.
+    Return the reported lines. Raises Fault if the writer failed.
     """
     is_soon = rng.random() < 0.2
     lifetime = rng.uniform(0, _LONGEST_S / 10 if is_soon else _LONGEST_S)
@@ -40,7 +40,7 @@ def kill_writer(write: Callable[[int], object], rng: Random) -> list[str]:
             os._exit(1)
     os.close(say)
     if not is_soon:
-        select.select([heard], [], [])  # until it begins the first change, or has failed
+        select.select([heard], [], [])  # until the first change or a failure
     time.sleep(lifetime)
     os.kill(child, signal.SIGKILL)
     with os.fdopen(heard, "rb") as pipe:
@@ -56,11 +56,11 @@ class Drill:
     """Kills of processes that write to stores of one kind.
 
     Args:
-        directory: where stores are made.
-        seed: of everything but the instants at which processes are killed.
+        directory: for stores.
+        seed: of everything except the times of kills.
 
     Attributes:
-        counts: kills, stores, and what has been acknowledged.
+        counts: kills, stores, and acknowledged changes.
         path: the directory of the store.
     """
 
@@ -71,7 +71,7 @@ class Drill:
         self._rng = Random(seed)
 
     def run(self, kills: int) -> None:
-        """Kill so many writers. Raises Fault as soon as a store is not as it should be."""
+        """Kill `kills` writers. Raises Fault at the first inconsistent store."""
         for kill in range(kills):
             if kill % _KILLS_A_STORE == 0:
                 if kill:
@@ -93,15 +93,15 @@ class Drill:
         self.write(rng, partial(os.write, say))
 
     def begin(self) -> None:
-        """Note that the store is a new one."""
+        """Reset for a new store."""
 
     def prepare(self, kill: int) -> None:
-        """Do something to the store before the kill of a number."""
+        """Prepare the store for kill number `kill`."""
 
     def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
-        """Change the store without end, in the child; call `say` with lines."""
+        """Change the store endlessly, in the child; call `say` with lines."""
         raise NotImplementedError
 
     def check(self, lines: list[str], *, is_thorough: bool) -> None:
-        """Look at the store after a kill; raise Fault. `lines`: what the child has said."""
+        """Check the store after a kill; raise Fault. `lines`: the child's reports."""
         raise NotImplementedError

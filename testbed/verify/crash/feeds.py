@@ -1,8 +1,8 @@
 """Killed writers of classic feeds.
 
-After a kill the store must hold exactly what was acknowledged, with or without the one change that had begun:
-as whole transactions, text by text, and in order of receipt. The own feed must never be in doubt, or its user
-could not write on, and its mark not below the last message whose writing was acknowledged.
+After a kill the store must contain exactly the acknowledged changes, with or without the one in progress:
+whole transactions, equal texts, in order of receipt. The own feed must never be in doubt, as this would block
+its user, and its mark must not be below the last acknowledged own message.
 """
 
 import sys
@@ -22,31 +22,31 @@ from ssb.store.sqlite import SqliteFeeds
 from testbed.verify.crash.drill import Drill, Fault
 
 _FEEDS, _LENGTH, _FORKERS, _LOOSE = 5, 120, 12, 60
-"""Feeds and their length, forked feeds, and the length of a feed of which some messages are kept alone."""
+"""Feeds and their length, forked feeds, and the length of a feed of out-of-order messages."""
 _CHECK_EVERY = 40
 
 Opening = Callable[[Path], SqliteFeeds]
 
 
 class Change(NamedTuple):
-    """One call that changes the store: what, and its numbers (of a feed, and up to which message)."""
+    """A change of the store: its kind, and its numbers (feed, and last message)."""
 
     what: str
     numbers: tuple[int, ...]
 
     def line(self, state: str) -> bytes:
-        """Return it for the pipe."""
+        """Return it as a line for the pipe."""
         return " ".join([state, self.what, *map(str, self.numbers)]).encode() + b"\n"
 
 
 @dataclass
 class Held:
-    """What a store should hold.
+    """Expected contents of a store.
 
     Attributes:
-        log: in order of receipt, a feed and a sequence number each. The own feed is -1, those that fork -2
-            and less.
-        forks, loose: numbers of the feeds that are forked, and of messages out of order.
+        log: in order of receipt, a feed and a sequence number each. The own feed is -1, forking ones are -2
+            and below.
+        forks, loose: numbers of forked feeds, and of messages out of order.
     """
 
     log: list[tuple[int, int]] = field(default_factory=list)
@@ -54,11 +54,11 @@ class Held:
     loose: set[int] = field(default_factory=set)
 
     def tips(self) -> Counter[int]:
-        """How many messages of each feed there are."""
+        """Number of messages by feed."""
         return Counter(feed for feed, _ in self.log)
 
     def after(self, change: Change) -> "Held":
-        """What it holds after a change."""
+        """Expected contents after a change."""
         log, forks, loose = list(self.log), set(self.forks), set(self.loose)
         tips = self.tips()
         match change:
@@ -78,18 +78,18 @@ class Held:
 
 
 class Material:
-    """All messages that a drill stores, from a seed."""
+    """All messages of a drill, from a seed."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
         self.writer, *authors = (Identity.from_seed(rng.randbytes(32)) for _ in range(2 + _FEEDS + _FORKERS))
         self.feeds = [_feed(author, _LENGTH, rng) for author in authors[:_FEEDS]]
         self.branches = [(_feed(one, 1, rng)[0], _feed(one, 1, rng)[0]) for one in authors[_FEEDS:-1]]
-        self.loose = _feed(authors[-1], _LOOSE, rng)[1::2]  # no two of them beside each other
+        self.loose = _feed(authors[-1], _LOOSE, rng)[1::2]  # no two adjacent
         self._own: list[Message] = []
 
     def own(self, sequence: int) -> Message:
-        """Return a message of the writer's own feed, which the store signs itself."""
+        """Return a message of the writer's own feed, which the store itself signs."""
         while len(self._own) < sequence:
             content, now_ms = own_content(len(self._own) + 1)
             tip = self._own[-1] if self._own else None
@@ -97,7 +97,7 @@ class Material:
         return self._own[sequence - 1]
 
     def get(self, feed: int, sequence: int) -> Message:
-        """Return a message by its feed, as in `Held.log`, and its sequence number."""
+        """Return a message by its feed, as in `ExpectedStore.log`, and its sequence number."""
         if feed == -1:
             return self.own(sequence)
         return self.branches[-2 - feed][0] if feed < -1 else self.feeds[feed][sequence - 1]
@@ -142,7 +142,7 @@ class FeedsDrill(Drill):
             held = held.after(change)
 
     def check(self, lines: list[str], *, is_thorough: bool) -> None:
-        """See Drill: also find out whether the change under way is in the store."""
+        """See Drill; also determines whether the interrupted change is in the store."""
         begun: Change | None = None
         for line in lines:
             state, what, *numbers = line.split()
@@ -170,7 +170,7 @@ class FeedsDrill(Drill):
             (check_chains if is_thorough or is_due else check_structure)(store)
 
     def _check_own(self, store: SqliteFeeds) -> None:
-        """Look at the mark as the kill has left it, and at what is made of it."""
+        """Check the mark left by the kill, and its effect."""
         seen = Mark(self.path / "mark", store.lock_path).read()
         number = 0 if seen is None else seen.number
         if number < self._shown:

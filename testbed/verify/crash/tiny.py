@@ -1,8 +1,8 @@
 """Killed writers of tinySSB feeds.
 
-The changes of a store follow from its seed: what the n-th one does is known without asking the store. Each is
-one transaction, and writes its number to a record. So after a kill that number must be the last one that was
-acknowledged, or the next, and everything else must be as after that change: entries, chunks, feeds, secrets.
+Changes follow from the seed: change n is known without reading the store. Each is one transaction that also
+records its number. So after a kill that number must be the last acknowledged one, or the next, and everything
+else must match: entries, chunks, feeds, secrets.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ _OTHER = Identity.from_seed(b"o" * 32)
 
 @dataclass
 class _State:
-    """What a store holds after so many changes.
+    """Expected contents of a store after `count` changes.
 
     Attributes:
         count: of changes.
-        writer: number of the own feed; the ones before were dropped.
-        own, pruned: entries of it, and how many of them are pruned.
-        entries, chunks: of the other's feed, and how many chunks of its last entry are there.
+        writer: number of the own feed; earlier ones were dropped.
+        own, pruned: number of its entries, and of its pruned entries.
+        entries, chunks: number of the other feed's entries, and of chunks of its last entry.
     """
 
     count: int = 0
@@ -47,7 +47,7 @@ def _writer(number: int) -> Identity:
 
 
 def _packets(state: _State, sequence: int) -> tuple[bytes, list[bytes]]:
-    """Return an entry of the other's feed with its side chain."""
+    """Return an entry of the other feed with its side chain."""
     while len(state.other) < sequence:
         previous = first_previous(_OTHER.public_key)
         for at in range(1, len(state.other) + 2):
@@ -58,7 +58,7 @@ def _packets(state: _State, sequence: int) -> tuple[bytes, list[bytes]]:
 
 
 def _change(state: _State, seed: int, store: TinyStore | None) -> None:
-    """Make the next change, to the model and, if there is one, to a store."""
+    """Apply the next change to the model and, if given, to a store."""
     state.count += 1
     rng = Random(f"{seed} {state.count}")
     whole = state.entries == 0 or state.chunks == len(_packets(state, state.entries)[1])

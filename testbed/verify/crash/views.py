@@ -1,10 +1,9 @@
-"""Killed peers that keep views of what they store.
+"""Killed peers with views of their messages.
 
-A child process opens an account, as it was left, takes in messages of others, publishes its own, saves its
-views, and opens the account again. When it was killed, the views that are opened must be those that follow
-from the messages of the store, all of them and no others, whatever the file of views has. At every fifth kill
-the store is damaged before, in a way that only writing it anew can mend, and the child is killed while it
-does: all messages must be there in the end.
+A child process opens the account, receives messages of others, publishes its own, saves its views, and opens
+the account again. After a kill, reopened views must equal those derived from the store's messages, whatever
+the file of views contains. At every fifth kill the store is damaged first, so that only a rewrite can repair
+it, and the child is killed during the repair: all messages must survive.
 """
 
 import sqlite3
@@ -37,7 +36,7 @@ class ViewsDrill(Drill):
         self._before: set[str] = set()
 
     def prepare(self, kill: int) -> None:
-        """See Drill: damage the store, now and then."""
+        """See Drill: occasionally damage the store."""
         self._is_damaged = kill % _MEND_EVERY == _MEND_EVERY - 1
         self._before = self._damage() if self._is_damaged else set()
         self.counts["of stores that are written anew"] += self._is_damaged

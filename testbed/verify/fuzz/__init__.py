@@ -1,9 +1,9 @@
-"""Coverage-guided fuzzing: whatever the bytes, a packet or a counted drop, and nothing else.
+"""Coverage-guided fuzzing: any bytes must give a packet or a counted drop.
 
-`targets` names what is fuzzed: the codec (`wire`, held against the plain reading of `reading`), a whole node
-with state in it (`node`), the management protocol (`management`), a Scuttlebutt peer (`ssb`), a provider of
-tinySSB feeds (`tiny`), the way from a capture to the table of its
-packets (`captures`; `pages` takes damaged captures through all of `feednet analyze`). Inputs are changed as
-TLV by `testbed.verify.mutations`; `engine` joins a target with Atheris (libFuzzer), `minimise` shrinks its
-findings, and `bugs` are those that it must find. `python -m testbed.verify.fuzz --help`.
+`targets` lists the subjects: the codec (`wire`, compared with the plain reading of `reading`), a whole node
+with state (`node`), the management protocol (`management`), a Scuttlebutt peer (`ssb`), a provider of tinySSB
+feeds (`tiny`), and capture decoding (`captures`; `pages` runs damaged captures through all of `feednet
+analyze`). `testbed.verify.mutations` mutates inputs as TLV; `engine` runs a target under Atheris (libFuzzer),
+`minimise` shrinks failing inputs, and `bugs` are deliberate bugs that it must find. `python -m
+testbed.verify.fuzz --help`.
 """

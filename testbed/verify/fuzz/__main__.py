@@ -1,4 +1,4 @@
-"""`python -m testbed.verify.fuzz` or `make fuzz`: fuzzes for a while; what it finds is shrunk and shown."""
+"""`python -m testbed.verify.fuzz` or `make fuzz`: fuzzes for some time; shrinks and prints failures."""
 
 import hashlib
 import importlib.util
@@ -24,17 +24,17 @@ from testbed.verify.fuzz.targets import TARGETS
 
 _console = Console(highlight=False, soft_wrap=True)
 PAGES = "pages"
-"""What is no target of Atheris: all of `feednet analyze`."""
+"""Not a target of Atheris: all of `feednet analyze`."""
 
 _SLOW = {"captures": 60}
-"""Seconds that no input may take, 5 unless told; many small files on a busy machine take their time."""
+"""Maximum seconds per input, default 5; many small files take long on a busy machine."""
 _MEMORY_MB = 1024
 _ATTEMPTS = 3
-"""libFuzzer's clock may strike while a process ends that has not yet written what failed."""
+"""libFuzzer's timeout may kill a process that ends before writing its failing input."""
 
 
 class Result(NamedTuple):
-    """What came of fuzzing: how many inputs were tried, coverage, and one that fails, or None."""
+    """Result of fuzzing: inputs tried, coverage, and a failing input, or None."""
 
     executions: int
     coverage: int
@@ -45,9 +45,9 @@ class Result(NamedTuple):
 def fuzz(
     target: str, *, corpus: Path, seconds: int = 0, runs: int = 0, seed: int = 0, bug: str = ""
 ) -> Result:
-    """Fuzz one target in a process of its own, until something fails or `seconds` or `runs` are over.
+    """Fuzz one target in a process of its own, until a failure, `seconds` or `runs`.
 
-    `corpus` keeps the inputs that were worth it. Raises UserError if Atheris is not installed.
+    `corpus` receives the inputs with new coverage. Raises UserError if Atheris is not installed.
     """
     if importlib.util.find_spec("atheris") is None:
         raise UserError("fuzzing needs Atheris: pip install atheris (Linux on x86-64, Python 3.11 to 3.13)")
@@ -55,7 +55,7 @@ def fuzz(
         folder = Path(name)
         unpack(read(SEEDS / f"{target}.hex") or {"nothing": b"\0"}, folder / "seeds")
         corpus.mkdir(parents=True, exist_ok=True)
-        # Linux counts into a process's largest size what its parent had when it forked.
+        # Linux includes the parent's memory at the fork in a process's peak.
         memory = _MEMORY_MB + resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         arguments = [
             f"-artifact_prefix={folder}/",
@@ -153,7 +153,7 @@ def _pages(seconds: int, seed: int) -> bool:
 
 
 def _show(name: str, result: Result) -> None:
-    """Print the traceback, the smallest input that fails likewise, and a test of it."""
+    """Print the traceback, the minimal input with the same failure, and a test of it."""
     found = result.found or b""
     target = TARGETS[name]
     failure = failure_of(target.check, found)

@@ -1,6 +1,6 @@
-"""Deliberate bugs: what fuzzing must find, or it proves nothing when it finds nothing.
+"""Deliberate bugs that fuzzing must find; otherwise finding nothing proves nothing.
 
-Each is a function of the real code in which one expression is another, in force while `planted(name)` is.
+Each replaces an expression in a function of the real code, within `planted(name)`.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 
 class Bug(NamedTuple):
-    """In `module`, the text of function `name` has `wrong` in place of `right`; `target` should find it."""
+    """A bug: in function `name` of `module`, `wrong` replaces `right`; `target` should find it."""
 
     target: str
     module: str
@@ -206,7 +206,7 @@ _ROOMS = ("forwarder", "ssb", "ssb_over_ndn", "testbed", "analysis", "captures")
 
 
 def rewritten(bug: Bug) -> tuple[Any, str, Callable[..., Any]]:
-    """Return a bug's owner, attribute and wrong function."""
+    """Return a bug's owner, attribute and buggy function."""
     module = importlib.import_module(bug.module)
     owner: Any = module
     *path, attribute = bug.name.split(".")
@@ -222,7 +222,7 @@ def rewritten(bug: Bug) -> tuple[Any, str, Callable[..., Any]]:
 
 @contextmanager
 def planted(name: str, instrument: Callable[[Any], Any] = lambda function: function) -> Iterator[None]:
-    """Put a bug into the code for as long as the context lasts, wherever it is imported."""
+    """Plant a bug during the context, wherever the function is imported."""
     owner, attribute, wrong = rewritten(BUGS[name])
     original = getattr(owner, attribute)
     instrumented = instrument(wrong)

@@ -1,10 +1,9 @@
-"""`python -m testbed.verify.fuzz.damaged`: damaged captures, drawn anew, each through `feednet analyze`.
+"""`python -m testbed.verify.fuzz.damaged`: random damaged captures, each through `feednet analyze`.
 
-A user with a damaged capture wants one clear line, soon. So each capture is decoded by the command itself
-(`--packets-only`, which writes the tables of packets), and must end with success or with a mistake told in
-one line, within LONGEST_S of processor time. Half the captures are small ones of the corpus, with damage to
-anything in them; the others are large, up to MOST_FRAMES frames, and damaged all over: what costs a reader
-most is many breaks.
+Users with a damaged capture need one clear line, soon. So the command itself decodes each capture
+(`--packets-only`, which writes the tables of packets), and must end with success or a one-line error, within
+LONGEST_S of processor time. Half the captures are small ones of the corpus with arbitrary damage; the others
+are large, up to MOST_FRAMES frames, with damage everywhere: many breaks are a reader's worst case.
 """
 
 import struct
@@ -36,10 +35,10 @@ _console = Console(highlight=False, soft_wrap=True)
 
 
 class Told(NamedTuple):
-    """What the command made of a capture.
+    """The command's result for a capture.
 
     Attributes:
-        fault: what is wrong with that; "" for nothing.
+        fault: what is wrong with the result; "" for nothing.
         outcome: "read", "read with damage" or "refused".
         seconds: processor time.
     """
@@ -50,7 +49,7 @@ class Told(NamedTuple):
 
 
 def tell(data: bytes) -> Told:
-    """Have a capture analysed, and judge what the command says."""
+    """Analyse a capture, and judge the command's result."""
     from testbed.cli.main import MENDABLE, feednet
 
     with tempfile.TemporaryDirectory() as name:
@@ -86,7 +85,7 @@ def draw(rng: Random) -> bytes:
 
 
 def _packets(rng: Random, count: int) -> list[bytes]:
-    """Return frames of NDN; one name is much like another."""
+    """Return similar frames of NDN."""
     made = []
     for number in range(min(count, 40)):
         name = from_uri(f"/damaged/{number}")
@@ -124,7 +123,7 @@ def _pcapng(rng: Random, count: int) -> list[bytearray]:
 
 
 def _lengths(rng: Random, units: list[bytearray]) -> None:
-    """Every so many units say a wrong length, at one of the places where lengths are."""
+    """Corrupt length fields at regular intervals."""
     step, place = rng.randint(1, 9), rng.choice((4, 8, -4))
     wrong = struct.pack("<I", rng.choice((0, 3, 12, 77, 1 << 20, 0xFFFFFFFF)))
     for each in units[2::step]:
@@ -133,14 +132,14 @@ def _lengths(rng: Random, units: list[bytearray]) -> None:
 
 
 def _octets(rng: Random, units: list[bytearray]) -> None:
-    """A share of all bytes is another."""
+    """Replace random bytes."""
     for each in units[rng.randint(0, 2) :]:
         if rng.random() < 0.3:
             each[rng.randrange(len(each))] = rng.randrange(256)
 
 
 def _lost(rng: Random, units: list[bytearray]) -> None:
-    """Parts are lost from the middle of units."""
+    """Drop parts from the middle of units."""
     for each in units[2 :: rng.randint(2, 50)]:
         begin = rng.randrange(len(each))
         del each[begin : begin + rng.randint(1, 200)]
@@ -149,21 +148,21 @@ def _lost(rng: Random, units: list[bytearray]) -> None:
 
 
 def _zeroed(rng: Random, units: list[bytearray]) -> None:
-    """A run of units is zeros, as after a power cut."""
+    """Zero a run of units, as after a power cut."""
     begin = rng.randrange(len(units))
     for number in range(begin, min(len(units), begin + rng.randint(1, 500))):
         units[number] = bytearray(len(units[number]))
 
 
 def _cut_off(rng: Random, units: list[bytearray]) -> None:
-    """The end is missing."""
+    """Truncate the end."""
     del units[rng.randint(1, len(units)) :]
     last = units[-1]
     del last[rng.randint(1, len(last)) :]
 
 
 def _noise(rng: Random, units: list[bytearray]) -> None:
-    """Something else stands between units."""
+    """Insert noise between units."""
     for _ in range(rng.randint(1, 30)):
         units.insert(rng.randint(1, len(units)), bytearray(rng.randbytes(rng.randint(1, 300))))
 
@@ -184,7 +183,7 @@ _DAMAGES: Final[tuple[Callable[[Random, list[bytearray]], None], ...]] = (
     "--seed", type=int, default=None, help="Of the first capture; drawn from the clock if left out."
 )
 def main(count: int, seed: int | None) -> None:
-    """Have damaged captures analysed, and say what came of them."""
+    """Analyse damaged captures, and print the results."""
     first = time.time_ns() // 1_000 if seed is None else seed
     outcomes: Counter[str] = Counter()
     slowest = Told("", "", 0.0)

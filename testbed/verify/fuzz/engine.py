@@ -1,8 +1,8 @@
-"""The process that fuzzes: one target under Atheris, which never comes back.
+"""The fuzzing process: one target under Atheris, which never returns.
 
 `python -m testbed.verify.fuzz.engine TARGET BUG POOL [libFuzzer's arguments]`; BUG is the name of a
-deliberate one, or empty, POOL a folder of inputs to take parts from. What fails is left where
--artifact_prefix says.
+deliberate one, or empty, POOL a folder of inputs to recombine. Failing inputs are written to
+-artifact_prefix.
 """
 
 import sys
@@ -23,7 +23,7 @@ with atheris.instrument_imports(include=_ROOMS, enable_loader_override=False):
 
 
 def main() -> None:
-    """Fuzz until something fails, or libFuzzer's arguments say that it is enough."""
+    """Fuzz until a failure, or the limits in libFuzzer's arguments."""
     units = [unit for path in sorted(Path(pool).iterdir()) for unit in target.split(path.read_bytes())]
 
     def custom(data: bytes, max_size: int, seed: int) -> bytes:

@@ -1,13 +1,12 @@
-"""Flipping bits in what a peer has stored: `python -m testbed.verify.fuzz.flips [--flips N] [--seed N]`.
+"""Bit flips in a peer's store: `python -m testbed.verify.fuzz.flips [--flips N] [--seed N]`.
 
 Theory of operation. An account holds feeds whose authors write, follow, block and name each other; one feed
-is forked, and one message is out of order. All messages are known. For each flip one byte of a copy is
-changed at random: half of the flips hit the text of a message, the others any byte of the store, or of the
-views beside it. Then all commands run that read or write. None may raise anything but an error of one line.
-No message may be shown or handed to peers but those that were stored, and no feed with a gap. What is
-published continues the account's own feed where it ended, or is refused: so nothing forks. Then `check` runs,
-and all messages come as from peers. In the end the account must hold them all, and see the same follows,
-blocks and names as before.
+is forked, and one message is out of order. All messages are known. Each flip changes one random byte of a
+copy: half of them in the text of a message, the others anywhere in the store or its views. Then all reading
+and writing commands run. None may raise anything but a one-line error. No message may be shown or sent unless
+it was stored, and no feed with a gap. New messages continue the account's own feed, or are refused: so
+nothing forks. Then `check` runs, and all messages arrive again from peers. In the end the account must have
+them all, and the same follows, blocks and names as before.
 """
 
 import json
@@ -45,23 +44,23 @@ COMMANDS: Final = {
 
 
 class Fault(Exception):
-    """Something that must not be; the message says what, in one line."""
+    """A violated requirement; the message is one line."""
 
 
 class Outcome(NamedTuple):
-    """What a command did: what it printed, and the line that it ended with, if it failed."""
+    """A command's result: its output, and its error line if it failed."""
 
     printed: str
     error: str
 
 
 class Flip(NamedTuple):
-    """A flip and what came of it.
+    """A flip and its effects.
 
     Attributes:
-        place: where: a file, the number of the byte, and what was there if it is known.
-        outcomes: command -> what it did.
-        lost: how many messages counted as damaged after the check.
+        place: file, byte offset, and its former content if known.
+        outcomes: command -> result.
+        lost: number of messages counted as damaged after the check.
     """
 
     place: str
@@ -70,10 +69,10 @@ class Flip(NamedTuple):
 
 
 class Material:
-    """An account and all that it holds.
+    """An account and its contents.
 
     Args:
-        path: where it is made.
+        path: of the account.
         rng: of everything.
     """
 
@@ -118,7 +117,7 @@ def _feed(author: Identity, others: list[Identity], own: Identity, rng: Random) 
 
 
 def seen(account: Account) -> tuple[Any, ...]:
-    """Return what an account sees of follows, blocks and names."""
+    """Return an account's follows, blocks and names."""
     namer = account.views.namer()
     return (
         set(account.graph.replicated()),
@@ -128,10 +127,10 @@ def seen(account: Account) -> tuple[Any, ...]:
 
 
 class Drill:
-    """Flips, one after the other, each in a copy of one account.
+    """A series of flips, each in a copy of one account.
 
     Args:
-        directory: where accounts are made.
+        directory: for accounts.
         seed: of everything.
     """
 
@@ -141,7 +140,7 @@ class Drill:
         self.material = Material(directory / "account", self._rng)
 
     def run(self, flips: int) -> Iterator[Flip]:
-        """Yield what came of each of so many flips. Raises Fault."""
+        """Yield the result of each flip. Raises Fault."""
         for number in range(flips):
             shutil.rmtree(self._copy, ignore_errors=True)
             shutil.copytree(self.material.path, self._copy)
@@ -179,14 +178,14 @@ class Drill:
         return Flip(place, outcomes, lost)
 
     def _take_the_way_out(self, said: str) -> int:
-        """Do what a check says of a store that it cannot read; return how many messages are lost."""
+        """Follow a check's advice for an unreadable store; return the number of messages lost."""
         if "move it away" not in said:
             raise Fault(f"not opened after the check: {said}")
         (self._copy / STORE).rename(self._copy / "moved-away")
         return len(self.material.messages)
 
     def _compare(self, lines: str) -> None:
-        """Compare what is shown with what was stored."""
+        """Compare shown messages with stored ones."""
         for line in lines.splitlines():
             entry = json.loads(line)
             message = self.material.messages.get(entry["key"])
@@ -197,7 +196,9 @@ class Drill:
                 raise Fault(f"shown: {text!r}")
 
     def _look_at_what_is_served(self) -> int | None:
-        """Check what peers would get; return how many messages are damaged, None if it cannot be opened."""
+        """Check the messages served to peers; return the number of damaged ones, None if the store cannot be
+        opened.
+        """
         try:
             account = Account(self._copy)
         except StoreError:
@@ -216,7 +217,7 @@ class Drill:
             account.close()
 
     def _judge(self, message: Message) -> None:
-        """Raise Fault for a message that is neither stored before nor the next of the own feed."""
+        """Raise Fault for a message neither stored before nor next in the own feed."""
         material = self.material
         if {**material.messages, **material.single}.get(message.id) == message:
             return
@@ -225,7 +226,7 @@ class Drill:
             raise Fault(f"served, or published: {message.text!r}")
 
     def _fetch_anew(self) -> None:
-        """Let all messages come as from peers, and compare the account with the one before the flip."""
+        """Receive all messages again as from peers, and compare the account with its former state."""
         account = Account(self._copy)
         try:
             refused = account.feeds.append([*self.material.messages.values()], _NOW).refused
@@ -244,7 +245,7 @@ class Drill:
 
 
 def command(path: Path, *words: str) -> Outcome:
-    """Run `feednet ssb` in this process; raise Fault for anything but an error of one line."""
+    """Run `feednet ssb` in this process; raise Fault for anything but a one-line error."""
     printed = StringIO()
     try:
         with redirect_stdout(printed), redirect_stderr(StringIO()):

@@ -1,4 +1,4 @@
-"""Shrinks an input that fails, and says how to fail again."""
+"""Shrinks a failing input, and prints a test for it."""
 
 import traceback
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from testbed.verify.fuzz.targets import Target
 
 T = TypeVar("T")
 Failure = tuple[str, str, int]
-"""An exception's type, and the file and line that it comes from."""
+"""An exception's type, and the file and line that raised it."""
 
 
 def failure_of(check: Callable[[bytes], None], data: bytes) -> Failure | None:
-    """Return how an input fails, None if it does not."""
+    """Return an input's failure, None without one."""
     try:
         check(data)
     except Exception as error:
@@ -24,7 +24,7 @@ def failure_of(check: Callable[[bytes], None], data: bytes) -> Failure | None:
 
 
 def minimise(target: Target, data: bytes, most: int = 5000) -> bytes:
-    """Return a smaller input that fails at the same place; `most` tries at most."""
+    """Return a smaller input that fails at the same place, after at most `most` tries."""
     wanted = failure_of(target.check, data)
     if wanted is None:
         raise ValueError("this input does not fail")
@@ -51,7 +51,7 @@ def minimise(target: Target, data: bytes, most: int = 5000) -> bytes:
 
 
 def _without(parts: list[T], still: Callable[[list[T]], bool]) -> list[T]:
-    """Take out runs of parts, long ones first, for as long as it still fails."""
+    """Remove runs of parts, long ones first, while the failure persists."""
     size = len(parts) // 2 or 1
     while size:
         at = 0
@@ -66,7 +66,7 @@ def _without(parts: list[T], still: Callable[[list[T]], bool]) -> list[T]:
 
 
 def snippet(name: str, data: bytes) -> str:
-    """Return a test that fails as this input does."""
+    """Return a test that reproduces an input's failure."""
     rows = [data.hex()[at : at + 80] for at in range(0, len(data.hex()), 80)] or [""]
     text = "\n".join(f'            "{row}"' for row in rows)
     return f'''from testbed.verify.fuzz.targets import TARGETS

@@ -1,4 +1,4 @@
-"""Damaged captures through the whole of `feednet analyze`, many at once: tables, page, counts."""
+"""Batches of damaged captures through the whole of `feednet analyze`: tables, page, counts."""
 
 import json
 import tempfile
@@ -18,7 +18,7 @@ from testbed.verify.fuzz.subjects.wire import expect
 from testbed.verify.fuzz.targets import TARGETS, change
 
 AT_ONCE = 40
-"""Captures of one analysis; a third of them are runs by themselves."""
+"""Captures per analysis; a third of them are separate runs."""
 
 
 def check(captures: Sequence[bytes]) -> None:
@@ -48,7 +48,7 @@ def check(captures: Sequence[bytes]) -> None:
 
 
 def damaged(rng: Random, count: int) -> list[bytes]:
-    """Make captures from those of the corpus: packets, frames, records and bytes of the file damaged."""
+    """Damage captures of the corpus: packets, frames, records and bytes."""
     target, inputs = TARGETS["captures"], list(read(SEEDS / "captures.hex").values())
     units = [unit for data in inputs for unit in target.split(data)]
     made = []
@@ -64,10 +64,10 @@ def damaged(rng: Random, count: int) -> list[bytes]:
 
 
 def fuzz_pages(seconds: float, seed: int) -> int:
-    """Analyse damaged captures for a while; return how many. What fails is raised, with its seed."""
+    """Analyse damaged captures for some time; return their number. Failures are raised with their seed."""
     rng, tried = Random(seed or time.time_ns()), 0
     spark_session(small=True)
-    until = time.monotonic() + seconds  # Spark may take as long to start
+    until = time.monotonic() + seconds  # Spark may need as long to start
     while time.monotonic() < until:
         drawn = rng.randrange(1 << 32)
         try:

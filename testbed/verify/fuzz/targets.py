@@ -1,4 +1,4 @@
-"""What is fuzzed, by name, and how its inputs are taken apart."""
+"""Fuzzing targets by name, with the structure of their inputs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
@@ -10,14 +10,14 @@ from testbed.verify.mutations import mutate
 
 
 class Target(NamedTuple):
-    """Something to fuzz.
+    """A fuzzing target.
 
     Attributes:
-        check: takes an input; raises if something is wrong.
-        longest: bytes of an input.
-        split: takes an input apart into units that mean something by themselves.
-        frame: splits a unit into what stands before its packet, and the packet.
-        unit: makes a unit of such a head and a packet.
+        check: processes an input; raises on failure.
+        longest: maximum size of an input, bytes.
+        split: splits an input into meaningful units.
+        frame: splits a unit into head and packet.
+        unit: joins a head and a packet to a unit.
         head: draws a new head.
     """
 
@@ -72,7 +72,7 @@ def _management() -> Target:
 
 
 def _program(check: Callable[[bytes], None], most: int) -> Target:
-    """Return a target whose inputs are events, `most` of them."""
+    """Return a target whose inputs are at most `most` events."""
     return Target(
         check,
         8192,
@@ -110,7 +110,7 @@ def _captures() -> Target:
 
 
 class _Targets(Mapping[str, Target]):
-    """Imports a target when it is asked for: Atheris takes seconds to instrument the modules of all."""
+    """Imports targets on demand: Atheris takes seconds to instrument each."""
 
     _MAKERS = MappingProxyType(
         {
@@ -139,7 +139,7 @@ TARGETS = _Targets()
 
 
 def change(target: Target, data: bytes, pool: Sequence[bytes], rng: Random) -> bytes:
-    """Return an input made from another: packets mutated as TLV, units added, taken, repeated, moved."""
+    """Return a mutation of an input: packets mutated as TLV, units added, removed, repeated, moved."""
     units = target.split(data) or [b"\0"]
     packets = [target.frame(unit)[1] for unit in pool]
     at = rng.randrange(len(units))

@@ -1,4 +1,4 @@
-"""Small changes of a story that any family's stories bear: what exploring and climbing draw from."""
+"""Small changes that fit the stories of any family, for exploring and climbing."""
 
 from dataclasses import replace
 from random import Random
@@ -15,12 +15,12 @@ _BAD: tuple[dict[str, float], ...] = (
 
 
 def luck(story: S, rng: Random) -> S:
-    """Let other things befall frames."""
+    """Change the frames' random fates."""
     return replace(story, seed=rng.getrandbits(48))
 
 
 def times(story: S, rng: Random) -> S:
-    """Move a step: a little, to where another one is, or anywhere."""
+    """Move a step: slightly, to another step's time, or anywhere."""
     if not story.steps:
         return story
     index = rng.randrange(len(story.steps))
@@ -33,7 +33,7 @@ def times(story: S, rng: Random) -> S:
 
 
 def fewer(story: S, rng: Random) -> S:
-    """Leave out a step."""
+    """Remove a step."""
     if len(story.steps) < 3:
         return story
     index = rng.randrange(len(story.steps))
@@ -41,7 +41,7 @@ def fewer(story: S, rng: Random) -> S:
 
 
 def again(story: S, rng: Random) -> S:
-    """Let a step happen once more, at another time."""
+    """Repeat a step at another time."""
     if not story.steps:
         return story
     step = rng.choice(story.steps)
@@ -49,7 +49,7 @@ def again(story: S, rng: Random) -> S:
 
 
 def links(story: Any, rng: Random) -> Any:
-    """Let an emulated network's link be better or worse."""
+    """Improve or degrade a link of an emulated network."""
     index = rng.randrange(len(story.links))
     a, b = story.links[index]["a"], story.links[index]["b"]
     link = {"a": a, "b": b, "delay_ms": rng.choice((0.5, 5.0, 20.0)), **rng.choice(_BAD)}
@@ -57,4 +57,4 @@ def links(story: Any, rng: Random) -> Any:
 
 
 CHANGES = (luck, times, times, fewer, again, links)
-"""Of stories of emulated networks."""
+"""For stories of emulated networks."""

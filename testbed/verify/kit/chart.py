@@ -1,17 +1,17 @@
-"""A played story as a sequence chart in text: a column a node, time downward, ending in what went wrong."""
+"""A sequence chart in text of a played story: a column per node, time downward, ending with the violation."""
 
 from testbed.verify.kit.outcome import Outcome, Row
 from testbed.verify.kit.story import Story
 
 _MARGIN = 12
 _WIDTH = 20
-"""Between two columns: room for an arrow with "item 12 tip 14/20" on it."""
+"""Width between two columns: room for an arrow with "item 12 tip 14/20" on it."""
 _ENDS = 50
-"""Rows shown of the beginning and of the end of a long story."""
+"""Rows shown of each end of a long story."""
 
 
 def draw(story: Story, outcome: Outcome) -> str:
-    """Draw a story that was played with `record`."""
+    """Draw a story played with `record`."""
     columns = {name: _MARGIN + index * _WIDTH for index, name in enumerate(story.columns)}
     lines = [*story.preface(), "", _heads(columns)]
     last = None

@@ -20,12 +20,12 @@ def draw_links(
     """Draw links.
 
     Args:
-        rng: draws.
+        rng: random source.
         ends: the two nodes of each.
-        delays: of which each has one, ms.
-        bad: the chance that there are bad ones.
-        share: the share of these, then.
-        faults: parameters of bad ones, and the values of which each has one.
+        delays: candidates, ms.
+        bad: probability of any bad links.
+        share: their share, then.
+        faults: parameters of bad links, with candidate values.
     """
     is_bad = rng.random() < bad
     links = []

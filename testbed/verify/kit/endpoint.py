@@ -1,10 +1,10 @@
-"""Endpoints and applications of simulated nodes that do nothing, but for what is derived from them."""
+"""Inert endpoints and applications of simulated nodes, as base classes."""
 
 from base.endpoint import Address
 
 
 class SilentEndpoint:
-    """An Endpoint that takes everything in, and says what is put into `outputs`."""
+    """An Endpoint that ignores all input, and sends the contents of `outputs`."""
 
     def __init__(self) -> None:
         self.outputs: list[tuple[int, bytes, Address | None]] = []
@@ -29,7 +29,7 @@ class SilentEndpoint:
 
 
 class SilentApplication:
-    """An Application that answers nothing, and says what is put into `outputs`."""
+    """An Application that answers nothing, and sends the contents of `outputs`."""
 
     def __init__(self) -> None:
         self.outputs: list[bytes] = []

@@ -1,13 +1,12 @@
-"""Searches among changed stories: exploring for what none has done before, climbing toward slow recovery.
+"""Searches among mutated stories: exploring for novelty, climbing towards slow recovery.
 
-Theory of operation. Some stories are drawn from seeds; those that are worth it are kept, and changed a little
-to make others: times, luck, links, what breaks. A share is always new, so that a search does not dwell on
-its beginning.
+Theory of operation. Some stories are drawn from seeds; useful ones are kept, and mutated: times, luck, links,
+failures. A share is always new, so that a search does not dwell on its beginning.
 
-Exploring works as a coverage-guided fuzzer does. A feature is what an outcome notes as one: a step of a
-node's state, or how often what happened. A story that shows a new one is kept, and so are the slowest.
-Climbing keeps the slowest alone, one for each measure: the time from a story's last disturbance until
-everyone has everything. It plays only stories for which the family's short bound is promised.
+Exploring works like a coverage-guided fuzzer. Features are given by an outcome: a transition of a node's
+state, or the frequency of an event. Stories with a new feature are kept, and so are the slowest. Climbing
+keeps only the slowest, by the time from a story's last disturbance until everyone has everything. It plays
+only stories to which the family's short bound applies.
 """
 
 from collections.abc import Generator, Hashable
@@ -20,32 +19,32 @@ from testbed.experiment.workers import work_off
 from testbed.verify.kit.family import Family, S
 
 _NEW = 0.3
-"""The share of explored stories that are made from a seed."""
+"""Share of explored stories made from a seed."""
 _SLOW = 0.35
-"""The share of those that are made from the slowest."""
+"""Share of the others made from the slowest."""
 _NEW_TO_CLIMB = 0.2
 _FIRST = 20
-"""So many stories of a climb, at least, are made from a seed."""
+"""Minimum number of stories of a climb made from a seed."""
 _KEPT = 400
-"""Stories that are kept for their features at most; the oldest goes."""
+"""Maximum number of stories kept for their features; the oldest goes."""
 _SLOWEST = 16
-"""Stories that are kept because they are slow; the fastest goes."""
+"""Maximum number of stories kept as slow; the fastest goes."""
 _PART = 1_000
-"""Stories of one exploration; each begins anew."""
+"""Stories per exploration; each starts afresh."""
 _PART_OF_CLIMB = 300
-"""Stories of one climb; the next begins with the slowest of all."""
+"""Stories per climb; the next begins with the slowest of all."""
 
 
 @dataclass
 class Found(Generic[S]):
-    """What a search has met.
+    """Results of a search.
 
     Attributes:
-        stories: how many it has played.
+        stories: number played.
         slowest: the slowest, with their times, ns, in that order.
         features: of all, and
-        by_seeds: how many of these were shown by new stories first.
-        failures: stories that violate an invariant, and which.
+        by_seeds: number of these first shown by new stories.
+        failures: stories with a violation, and the violation.
     """
 
     stories: int = 0
@@ -56,7 +55,7 @@ class Found(Generic[S]):
 
     @property
     def slowest_time(self) -> int:
-        """The longest that a story took to catch up, ns."""
+        """The longest catch-up time, ns."""
         return self.slowest[0][0] if self.slowest else 0
 
     def keep(self, time: int, story: S) -> None:
@@ -65,7 +64,7 @@ class Found(Generic[S]):
             self.slowest = sorted([*self.slowest, (time, story)], key=lambda each: -each[0])[:_SLOWEST]
 
     def add(self, other: "Found[S]") -> None:
-        """Add what another search has met."""
+        """Merge another search's results."""
         self.stories += other.stories
         self.features |= other.features
         self.failures += other.failures
@@ -73,7 +72,7 @@ class Found(Generic[S]):
             self.keep(time, story)
 
     def play(self, family: Family[S], story: S, *, watch: bool) -> set[Hashable]:
-        """Play a story, and note what becomes of it; return its features that are new."""
+        """Play a story, and record its outcome; return its new features."""
         outcome = family.play(story, watch=watch)
         self.stories += 1
         if outcome.violation is not None:
@@ -86,7 +85,7 @@ class Found(Generic[S]):
 
 
 def explore(seed: int, family: Family[S], stories: int) -> Found[S]:
-    """Play so many stories, to meet new features; the same seed gives the same search."""
+    """Play `stories` stories to find new features; the search is determined by the seed."""
     rng = Random(seed)
     found: Found[S] = Found()
     kept: list[S] = []
@@ -107,7 +106,7 @@ def explore(seed: int, family: Family[S], stories: int) -> Found[S]:
 
 
 def explore_all(family: Family[S], seed: int, stories: int, jobs: int) -> Generator[Found[S], None, None]:
-    """Search in `jobs` processes, each by itself; yield what each has met, in rounds of some stories."""
+    """Search in `jobs` independent processes; yield the results of each in rounds."""
     part = min(stories, _PART)
     rounds = [seed * 1_000_003 + number for number in range(-(-stories // part))]
     yield from work_off(partial(explore, family=family, stories=part), rounds, jobs)
@@ -115,7 +114,7 @@ def explore_all(family: Family[S], seed: int, stories: int, jobs: int) -> Genera
 
 @dataclass(frozen=True)
 class Task(Generic[S]):
-    """A climb: the seed of what it draws, how many stories, and those that it begins with."""
+    """A climb: the seed of its draws, the number of stories, and its initial ones."""
 
     seed: int
     stories: int
@@ -123,7 +122,7 @@ class Task(Generic[S]):
 
 
 def climb(task: Task[S], family: Family[S]) -> Found[S]:
-    """Play so many stories, to meet slow ones; the same task gives the same climb."""
+    """Play stories to find slow ones; the climb is determined by the task."""
     rng = Random(task.seed)
     found = Found(slowest=list(task.begin))
     while found.stories < task.stories:
@@ -138,7 +137,7 @@ def climb(task: Task[S], family: Family[S]) -> Found[S]:
 
 
 def climb_all(family: Family[S], seed: int, stories: int, jobs: int) -> Generator[Found[S], None, None]:
-    """Climb in `jobs` processes, in rounds that begin with the slowest so far; yield what each has met."""
+    """Climb in `jobs` processes, in rounds that begin with the slowest so far; yield the results of each."""
     best: Found[S] = Found()
     at = 0
     while at < stories:
@@ -153,7 +152,7 @@ def climb_all(family: Family[S], seed: int, stories: int, jobs: int) -> Generato
 
 
 def changed(story: S, family: Family[S], rng: Random) -> S:
-    """Return a story that differs a little."""
+    """Return a slightly changed story."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         other = rng.choice(family.changes)(story, rng)
         story = other if other.is_sound else story

@@ -1,4 +1,4 @@
-"""What a family of stories is to the kit, which plays, shrinks, saves, explores and climbs them."""
+"""A family of stories: the functions that the kit needs to play, shrink, save, explore and climb them."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -13,9 +13,9 @@ S = TypeVar("S", bound=Story)
 
 Fails = Callable[[S], bool]
 Pass = Callable[[S, Fails[S]], S]
-"""Returns a smaller or plainer story for which the function that it gets still returns True."""
+"""Returns a smaller or plainer story for which the given function still returns True."""
 Change = Callable[[S, Random], S]
-"""Returns a story that differs a little."""
+"""Returns a slightly changed story."""
 
 
 def _always(story: Story) -> bool:
@@ -28,18 +28,18 @@ def _as_it_is(story: S, outcome: Outcome) -> S:
 
 @dataclass(frozen=True)
 class Family(Generic[S]):
-    """A family of stories. Its functions are those of modules: other processes find them by name.
+    """A family of stories. Its functions are module-level: other processes find them by name.
 
     Attributes:
         name: of the family, as users type it.
         story: the type of its stories.
         make: makes the story of a seed.
-        world: makes the world in which a story is played.
-        allowed: how long a story may take to catch up, ns, where nothing special takes part.
-        passes: by which a failing story is cut down, in order.
-        changes: of which exploring and climbing draw; one that is there twice is drawn twice as often.
-        is_plain: tells whether `allowed` holds for a story.
-        pinned: returns a story with what has befallen its frames written out.
+        world: makes the world that plays a story.
+        allowed: bound on catching up, ns, without exceptional circumstances.
+        passes: shrinking passes, in order.
+        changes: for exploring and climbing; a repeated one is drawn more often.
+        is_plain: whether `allowed` applies to a story.
+        pinned: returns a story with its frames' fates made explicit.
     """
 
     name: str
@@ -68,9 +68,9 @@ def to_text(family: Family[Any], story: Story) -> str:
 
 
 def from_text(text: str, families: Mapping[str, Family[Any]], unnamed: str) -> tuple[Family[Any], Story]:
-    """Read a story, and which of some families it is of; `unnamed`: that of a file that does not say so.
+    """Read a story and its family; `unnamed`: the family of files without a name.
 
-    Raises ValueError, KeyError, TypeError or AttributeError for any text that to_text() has not written.
+    Raises ValueError, KeyError, TypeError or AttributeError for text not written by to_text().
     """
     value = json.loads(text)
     family = families[value.pop("family", unnamed)]

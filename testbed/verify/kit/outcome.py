@@ -1,4 +1,4 @@
-"""What becomes of a story that is played, and how a world is played to its end."""
+"""Outcome of a story, and the playing of a world to its end."""
 
 import traceback
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Violation(Exception):
-    """An invariant does not hold; `invariant` is its short name, `where` a node's or subscriber's."""
+    """A violated invariant; `invariant` is its short name, `where` a node's or subscriber's."""
 
     def __init__(self, invariant: str, where: str, detail: str) -> None:
         super().__init__(f"{invariant} at {where}: {detail}")
@@ -40,18 +40,18 @@ class Row(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What became of a story.
+    """Outcome of a story.
 
     Attributes:
-        violation: the invariant that did not hold, None if all did.
+        violation: the violated invariant, None if all held.
         time: when the story ended, ns.
-        digest: hash of all that nodes have seen, in order.
-        coverage: how often what happened.
-        rows: for the chart, if they were asked for.
-        fates: what befell frames, of a family whose stories can pin that.
-        sent: the first frames, of the same: from, to, and which of that link and direction.
-        features: what tells a story from others, if that was asked for.
-        caught_up: ns from the last disturbance until everyone had everything; None if not so far.
+        digest: hash of everything that nodes have seen, in order.
+        coverage: number of occurrences by event.
+        rows: for the chart, if requested.
+        fates: fates of frames, if the family can pin them.
+        sent: the first frames, likewise: from, to, and index on that link and direction.
+        features: distinguishing features, if requested.
+        caught_up: ns from the last disturbance until everyone had everything; None if not reached.
     """
 
     violation: Violation | None = None
@@ -66,18 +66,18 @@ class Outcome:
 
 
 class Wanted(NamedTuple):
-    """What an outcome is to hold besides: the rows of a chart, the features that tell a story from others."""
+    """Requested contents of an outcome: the rows of a chart, distinguishing features."""
 
     record: bool = False
     watch: bool = False
 
 
 class Playable(Protocol):
-    """A world in which a story is played. Its `outcome` gets rows, features and coverage meanwhile."""
+    """A world that plays a story. Its `outcome` receives rows, features and coverage."""
 
     outcome: Outcome
     running: str
-    """The node that acts, or what else to name when the code crashes."""
+    """The acting node, or another label for a crash."""
 
     @property
     def now(self) -> int:
@@ -87,17 +87,17 @@ class Playable(Protocol):
         """Play the story; raise Violation."""
 
     def violated(self) -> None:
-        """Note for the chart what is under way when an invariant does not hold."""
+        """Add pending frames to the chart after a violation."""
 
     def digest(self) -> str:
-        """Return the hash of all that nodes have seen."""
+        """Return the hash of everything that nodes have seen."""
 
 
 def played(make: Callable[[], Playable], wanted: Wanted) -> Outcome:
-    """Make a world, and play its story to the end or to the first invariant that does not hold.
+    """Make a world, and play its story to the end or to the first violation.
 
-    Whatever the code raises counts as a violation, CRASH. Features are those that the world has noted, or
-    else how often what happened, by orders of magnitude.
+    Any exception counts as a violation, CRASH. Features are those of the world, or by default the events'
+    frequencies by order of magnitude.
     """
     world: Playable | None = None
     outcome = Outcome()

@@ -1,4 +1,4 @@
-"""Plays many seeds, over several processes, in flat memory: a batch's results are all that stays of it."""
+"""Plays many seeds in several processes, in constant memory: only a batch's results are kept."""
 
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -23,10 +23,10 @@ class Failure:
 
 @dataclass
 class SearchResult:
-    """Results of some seeds.
+    """Results of several seeds.
 
-    `slowest` is the longest time that a story took to catch up, ns, and `slowest_seed` its seed; stories for
-    which the family's limit does not hold are left out.
+    `slowest` is the longest catch-up time, ns, and `slowest_seed` its seed; stories outside the family's
+    bound are excluded.
     """
 
     seeds: int = 0
@@ -63,9 +63,9 @@ def play_seeds(seeds: Sequence[int], family: Family[Any]) -> SearchResult:
 
 
 def search(family: Family[Any], first: int, count: int, jobs: int) -> Generator[SearchResult, None, None]:
-    """Play `count` seeds from `first` on in `jobs` processes; yield what each batch has shown, as it comes.
+    """Play `count` seeds from `first` on in `jobs` processes; yield the results of each batch as they arrive.
 
-    Close the generator to end the processes before the last seed.
+    Close the generator to end the processes early.
     """
     end = first + count
     batches = (range(at, min(at + _BATCH, end)) for at in range(first, end, _BATCH))

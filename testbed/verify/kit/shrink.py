@@ -1,9 +1,8 @@
-"""Cuts a failing story down: less of everything, as long as the same invariant fails.
+"""Shrinks a failing story while the same invariant fails.
 
 Delta debugging (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002) over the
-story's parts, in the passes of its family. First the frames' luck is pinned, if the family can: what befell
-them is written out, so that it can be taken away piece by piece. A part that goes takes along what refers to
-it.
+story's parts, in the passes of its family. First the frames' fates are pinned, if the family can: they are
+made explicit, so that they can be removed one by one. Removing a part removes all references to it.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +17,7 @@ T = TypeVar("T")
 
 
 def shrink(family: Family[S], story: S, *, plays: int = 600) -> S:
-    """Return a smaller story that violates the same invariant as `story` does, after at most `plays` plays.
+    """Return a smaller story that violates the same invariant as `story`, after at most `plays` plays.
 
     Raises ValueError if the story violates none.
     """
@@ -48,7 +47,7 @@ def shrink(family: Family[S], story: S, *, plays: int = 600) -> S:
 
 
 def fewer_of(name: str) -> Callable[[Any, Fails[Any]], Any]:
-    """Return a pass that leaves out parts of the collection of a name: of a tuple, or a dictionary's keys."""
+    """Return a pass that removes elements of the named collection: of a tuple, or a dictionary's keys."""
     return partial(_leave_out, name=name)
 
 
@@ -68,14 +67,14 @@ steps = fewer_of("steps")
 
 
 def nodes(story: S, fails: Fails[S]) -> S:
-    """Leave out nodes, with all that has to do with them."""
+    """Remove nodes, with all references to them."""
     for name in story.columns:
         story = first((without(story, name),), fails) or story
     return story
 
 
 def plain(story: Any, fails: Fails[Any]) -> Any:
-    """Put what is special about records back to what is usual: all of one, then one thing at a time."""
+    """Reset special values of records to their defaults: all of a record, then one at a time."""
     for name in hints_of(type(story)):
         parts = getattr(story, name)
         for index, part in enumerate(parts if isinstance(parts, tuple) else ()):
@@ -89,7 +88,7 @@ def plain(story: Any, fails: Fails[Any]) -> Any:
 
 
 def plain_links(story: Any, fails: Fails[Any]) -> Any:
-    """Let the links of an emulated network lose and reorder nothing."""
+    """Remove loss and reordering from the links of an emulated network."""
     for index, link in enumerate(story.links):
         plain = {"a": link["a"], "b": link["b"], "delay_ms": 5.0}
         if link != plain:
@@ -98,7 +97,7 @@ def plain_links(story: Any, fails: Fails[Any]) -> Any:
 
 
 def round_times(story: S, fails: Fails[S]) -> S:
-    """Let things happen at round times."""
+    """Round the times of steps."""
     for unit in (1000 * story.MS, 100 * story.MS, 10 * story.MS, story.MS):
         rounded = story.rounded(unit)
         if rounded == story or fails(rounded):
@@ -112,17 +111,17 @@ def emulated(*collections: str) -> tuple[Callable[[Any, Fails[Any]], Any], ...]:
 
 
 def first(stories: Iterable[S], fails: Fails[S]) -> S | None:
-    """Return the first of some stories that still fails; None if none does."""
+    """Return the first of the stories that still fails; None if none does."""
     return next((story for story in stories if fails(story)), None)
 
 
 def put(parts: tuple[T, ...], index: int, part: T) -> tuple[T, ...]:
-    """Return some parts with another one in one place."""
+    """Return `parts` with one element replaced."""
     return (*parts[:index], part, *parts[index + 1 :])
 
 
 def fewer(parts: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
-    """Return a part of `parts` that still fails, in order: leave out halves, then quarters, then each."""
+    """Return a failing subset of `parts`, in order: drop halves, then quarters, then each."""
     size = max(len(parts) // 2, 1)
     while parts:
         at = 0

@@ -1,8 +1,8 @@
-"""A story: what a small world consists of and what happens in it, made from a seed, plain enough for JSON.
+"""A story: a small world and its events, made from a seed, serialisable as JSON.
 
-A family of stories derives a frozen dataclass from `Story`. It holds numbers, texts, bytes, messages of SSB,
-records (dataclasses and named tuples), and collections: tuples, frozen sets, dictionaries. A field's type
-says how to read it back.
+A family derives a frozen dataclass from `Story`. It holds numbers, texts, bytes, messages of SSB, records
+(dataclasses and named tuples), and collections: tuples, frozen sets, dictionaries. A field's type determines
+its parser.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple):
-    """Something that happens at a time, in the story's unit: which, and to whom or how."""
+    """A timed event, in the story's unit: its action and arguments."""
 
     at: int
     do: str
@@ -37,13 +37,13 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class Story:
-    """A world and its fate. Nothing in it is random but what follows from `seed`.
+    """A world and its events. Its only randomness follows from `seed`.
 
     Attributes:
         seed: of luck, nonces and keys.
         steps: in order.
-        MS: a millisecond in the unit of time of the story's steps.
-        PAIRS: a step that breaks something for good -> the step that mends it, both of the same nodes.
+        MS: a millisecond in the story's unit of time.
+        PAIRS: a step that breaks something for good -> the step that repairs it, both of the same nodes.
     """
 
     MS: ClassVar[int] = MS
@@ -54,22 +54,22 @@ class Story:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the nodes that a chart shows."""
+        """Names of the nodes in a chart."""
         return ()
 
     @property
     def last(self) -> int:
-        """When the last thing happens, in the story's unit."""
+        """Time of the last event, in the story's unit."""
         return max((step.at for step in self.steps), default=0)
 
     @property
     def span(self) -> int:
-        """The time in which steps happen, in the story's unit."""
+        """Time span of the steps, in the story's unit."""
         return self.last + 1
 
     @property
     def is_sound(self) -> bool:
-        """Whether all that steps break is mended later, so that all can be well in the end."""
+        """Whether all damage by steps is repaired later, so that all can be well in the end."""
         mended: dict[tuple[str, tuple[Any, ...]], int] = {}
         for step in self.steps:
             mended[step.do, step.what[:2]] = max(step.at, mended.get((step.do, step.what[:2]), 0))
@@ -80,7 +80,7 @@ class Story:
         )
 
     def latest(self, step: Step) -> int:
-        """Return the latest time at which a step may be."""
+        """Return the latest allowed time of a step."""
         return self.span
 
     def rounded(self, unit: int) -> Self:
@@ -88,7 +88,7 @@ class Story:
         return replace(self, steps=tuple(step._replace(at=step.at // unit * unit) for step in self.steps))
 
     def preface(self) -> Iterator[str]:
-        """Yield what the world is made of, as lines for a chart; what is as usual is left out."""
+        """Yield the world's description as lines for a chart, without default values."""
         yield f"seed {self.seed}; times in ms"
         for name in hints_of(type(self)):
             if (value := getattr(self, name)) and name not in ("seed", "steps"):
@@ -102,7 +102,7 @@ class Story:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Read what to_json() wrote; raise ValueError, KeyError or TypeError for anything else."""
+        """Parse the output of to_json(); raise ValueError, KeyError or TypeError for anything else."""
         story: Self = _read(cls, value)
         return story
 
@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
 
 
 def is_record(kind: type) -> bool:
-    """Tell whether values of a type have fields of their own names and types."""
+    """Return whether a type's values have named and typed fields."""
     return (is_dataclass(kind) and not issubclass(kind, Message)) or hasattr(kind, "_fields")
 
 
@@ -148,12 +148,12 @@ def hints_of(kind: type) -> dict[str, Any]:
 
 
 def changed_record(record: Any, change: Mapping[str, Any]) -> Any:
-    """Return a record of which some fields have other values."""
+    """Return a record with changed fields."""
     return replace(record, **change) if is_dataclass(record) else record._replace(**change)  # type: ignore[type-var]
 
 
 def usual_of(kind: type) -> dict[str, Any]:
-    """Return the defaults of a record's fields that have one, by name."""
+    """Return the defaults of a record's fields, by name."""
     if not is_dataclass(kind):
         return dict(kind._field_defaults)  # type: ignore[attr-defined]
     return {each.name: each.default for each in fields(kind) if each.default is not MISSING}
@@ -168,7 +168,7 @@ _READERS: dict[Any, Callable[[Any], Any]] = {
 
 
 def _read(hint: Any, value: Any) -> Any:
-    """Return a JSON value as its type says."""
+    """Parse a JSON value by its type."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint in _READERS:
         return _READERS[hint](value)
@@ -196,9 +196,9 @@ def _key(hint: Any, key: str) -> Any:
 
 
 def without(story: T, name: str) -> T:
-    """Return a story without a node, and without all that has to do with it.
+    """Return a story without a node and without all references to it.
 
-    A collection loses the name, and each record, pair or dictionary in it that mentions the name.
+    Collections lose the name, and each record, pair or dictionary that mentions it.
     """
     changes = {each: _kept(hint, getattr(story, each), name) for each, hint in hints_of(type(story)).items()}
     return replace(story, **changes)  # type: ignore[type-var]
@@ -218,7 +218,7 @@ def _kept(hint: Any, value: Any, name: str) -> Any:
 
 
 def _mentions(hint: Any, value: Any, name: str) -> bool:
-    """Tell whether a part of a collection has a name in it; a collection in it loses the name instead."""
+    """Return whether an element of a collection contains a name; inner collections lose the name instead."""
     origin, inner = get_origin(hint), get_args(hint)
     if hint is not Any and (origin is frozenset or (origin is tuple and inner[-1] is Ellipsis)):
         return inner[0] is Any and name in value

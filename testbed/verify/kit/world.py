@@ -15,19 +15,19 @@ from topologies.model import Topology
 
 
 class World(Generic[S]):
-    """An emulated network that plays a story; see kit.outcome.Playable. A family derives its own.
+    """An emulated network that plays a story; see kit.outcome.Playable. Families derive from it.
 
     Args:
-        story: what happens.
-        wanted: what the outcome is to hold.
+        story: the events.
+        wanted: requested contents of the outcome.
 
     Attributes:
-        network, topology: the network, which the derived class makes, and what it is like.
-        outcome: what has been noted.
-        coverage: how often what has happened.
-        told: how many messages of an author an application was told of, by node and author.
-        PACE: ns from one look at the nodes to the next.
-        JOINT: what is between two things that are said, in the digest.
+        network, topology: the network and its description, made by the derived class.
+        outcome: the record so far.
+        coverage: number of occurrences by event.
+        told: number of messages delivered to applications, by node and author.
+        PACE: ns between two checks of the nodes.
+        JOINT: separator of texts in the digest.
     """
 
     PACE = SECOND
@@ -56,26 +56,26 @@ class World(Generic[S]):
         raise NotImplementedError
 
     def do(self, step: Step) -> None:
-        """Let a step happen."""
+        """Perform a step."""
         raise NotImplementedError
 
     def look(self) -> None:
         """Check the nodes; raise Violation."""
 
-    # What is noted
+    # Records
 
     def say(self, text: str) -> None:
-        """Let the digest depend on something that a node has seen."""
+        """Add an observation of a node to the digest."""
         self._hasher.update(f"{self._joint}{text}".encode())
         self._joint = self.JOINT
 
     def note(self, node: str, text: str, other: str | None = None) -> None:
-        """Note something for the chart: at a node, or between two."""
+        """Add a chart entry: at a node, or between two."""
         if self._keeps_rows:
             self.outcome.rows.append(Row(self.now, node, other, text))
 
     def tell(self, node: str, author: str, sequence: int) -> None:
-        """Check that an application is told of each message of an author once, in order."""
+        """Check that an application receives each message of an author once, in order."""
         self.told[node, author] += 1
         self.note(node, f"gets {author[:6]} {sequence}")
         if sequence != self.told[node, author]:
@@ -83,7 +83,7 @@ class World(Generic[S]):
             raise Violation("told once, in order", node, said)
 
     def digest(self) -> str:
-        """Return the hash of all that was said."""
+        """Return the hash of all observations."""
         return self._hasher.hexdigest()
 
     def violated(self) -> None:
@@ -92,36 +92,36 @@ class World(Generic[S]):
     # Time
 
     def schedule(self) -> None:
-        """Let the story's steps happen when it is their time, before all else of that instant."""
+        """Schedule the story's steps, each before all else at its instant."""
         for step in self.story.steps:
             self.network.change(step.at, partial(self.happen, step))
 
     def walk(self, begin: int = 0) -> None:
-        """Go from step to step, each so long after `begin`, ns, and let it happen after all else."""
+        """Perform the steps at their times after `begin`, ns, each after all else at its instant."""
         for step in self.story.steps:
             self.run(begin + step.at - self.now)
             self.happen(step)
 
     def happen(self, step: Step) -> None:
-        """Let a step happen, and note it."""
+        """Perform a step, and add it to the chart."""
         self.coverage[step.do] += 1
         nodes = [part for part in step.what if part in self.story.columns]
         self.note(nodes[0] if nodes else "", f"{step.do} {' '.join(map(str, step.what))}")
         self.do(step)
 
     def run(self, time: int) -> None:
-        """Let time pass, ns, and look at the nodes every PACE."""
+        """Let time pass, ns, and check the nodes every PACE."""
         until = self.now + time
         while self.now < until:
             self.network.run(min(until, self.now + self.PACE))
             self.look()
 
     def set_link(self, a: str, b: str, *, up: bool, signalled: bool = False) -> None:
-        """Cut the link of two nodes, or heal it; its ends are told if that is `signalled`."""
+        """Cut or heal the link of two nodes; if `signalled`, its ends notice."""
         self.network.set_link(self.topology.link_between(a, b), up, signalled=signalled)
 
     def catch_up(self, begun: int, missing: Callable[[], Violation | None], within: int) -> None:
-        """Go on until nothing is missing; raise what is, `within` ns after all was well, at `begun`."""
+        """Continue until nothing is missing; raise Violation `within` ns after `begun`, when all was well."""
         while (violation := missing()) is not None:
             if self.now > begun + within:
                 raise violation
@@ -129,7 +129,7 @@ class World(Generic[S]):
         self.outcome.caught_up = self.now - begun
 
     def fall_silent(self, sent: Callable[[], object], within: int, quiet: int) -> None:
-        """Check that nodes fall silent: that `sent` stays the same for `quiet` ns, `within` some time, ns."""
+        """Check that nodes fall silent: that `sent` is constant for `quiet` ns, `within` some time, ns."""
         latest = self.now + within
         before = None
         while before != (before := sent()):
@@ -139,9 +139,9 @@ class World(Generic[S]):
 
 
 def reached(start: str, pairs: Iterable[tuple[str, ...]], goes_on: Callable[[str, str], bool]) -> set[str]:
-    """Return the nodes that are joined with one by pairs of nodes, and that node.
+    """Return the nodes connected with `start` by pairs of nodes, itself included.
 
-    `goes_on` tells whether a way leads from one node on to another.
+    `goes_on` decides whether a path continues from one node to another.
     """
     pairs = tuple(pairs)
     found, ahead = {start}, [start]

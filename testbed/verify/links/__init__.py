@@ -1,7 +1,7 @@
-"""What links do to frames, measured: asked against measured, in the emulator and in Mininet.
+"""Self-test of links: configured against measured impairments, in the emulator and in Mininet.
 
-cases.py     links, the frames that are sent over them, and what should come of it
+cases.py     links, the frames sent over them, and the expected effects
 checks.py    judgements: rates, delays, shares, distributions
-transits.py  from a capture: when each frame was sent, and when it arrived
-probe.py     sending the frames, in the emulator and in a box of Mininet's
+transits.py  from a capture: departure and arrival of each frame
+probe.py     sends the frames, in the emulator and in a Mininet box
 """

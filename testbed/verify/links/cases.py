@@ -1,4 +1,4 @@
-"""The cases of the selftest: a link each, the frames that are sent over it, and what should come of it."""
+"""The cases of the self-test: for each a link, the frames sent over it, and the expected effects."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -16,11 +16,11 @@ FRAME = 1250
 """Bytes of a frame: 1 ms at 10 Mbit/s."""
 
 Send = tuple[int, int]
-"""When a frame is sent, ns after its case begins, and its length in bytes."""
+"""Time of a frame, ns after the beginning of its case, and its length in bytes."""
 
 
 class Step(NamedTuple):
-    """What happens to the link at a time, ns after its case begins: other parameters, or it breaks."""
+    """An event of the link at a time, ns after the beginning of its case: new parameters, or a break."""
 
     at: int
     to: LinkParameters | None
@@ -31,11 +31,11 @@ class Case(NamedTuple):
 
     Attributes:
         name: of the case.
-        link: what the link is like at first.
+        link: its initial parameters.
         sends: the frames, in order of time.
-        judge: what becomes of them, judged.
-        step: what happens meanwhile.
-        by_netem: netem can do it; else Mininet needs the relay.
+        judge: judges the transits.
+        step: event during the case.
+        by_netem: netem supports it; else Mininet needs the relay.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How long it takes, ns: the last frame has arrived by then."""
+        """Duration, ns: by then the last frame has arrived."""
         link = self.step.to if self.step is not None and self.step.to is not None else self.link
         waiting = sum(size for _, size in self.sends) * max(link.ns_per_byte, self.link.ns_per_byte)
         return round(self.sends[-1][0] + waiting + (self.link.delay_ms + 5 * self.link.jitter_ms + 50) * MS)
@@ -58,7 +58,7 @@ class Case(NamedTuple):
 
 
 def cases(frames: int) -> list[Case]:
-    """Return all cases; those that leave something to chance send so many frames."""
+    """Return all cases; random ones send `frames` frames."""
     return [
         _plain(),
         *(_rate(mbit) for mbit in (1.0, 10.0, 50.0)),
@@ -138,9 +138,9 @@ def _loss(link: LinkParameters, frames: int) -> Case:
 
 
 def _inflation(link: LinkParameters) -> float:
-    """Return by how much bursts raise the variance of the number of losses, over that of independent ones.
+    """Return the factor by which bursts raise the variance of the number of losses over independent ones.
 
-    The state of the link is a chain of two states, whose correlation falls off geometrically.
+    The link's state is a two-state Markov chain, whose correlation decays geometrically.
     """
     asked, ends, is_bad = link.loss_percent / 100, 1 / (link.loss_burst or 1), link.bad_share
     correlation = 1 - ends - ends * is_bad / (1 - is_bad)

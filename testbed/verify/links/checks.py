@@ -1,7 +1,7 @@
-"""Judgements of what a link did, each with what was asked, what was measured, and how far they may be apart.
+"""Judgements of links: each with the configured value, the measured value, and the tolerance.
 
-Bounds of what is drawn at random are those that chance exceeds once in CHANCE; all others are the testbed's
-promises: rates within 1 %, median delays within 0.3 ms.
+Bounds of random quantities are exceeded by chance once in CHANCE; all others are the testbed's promises:
+rates within 1 %, median delays within 0.3 ms.
 """
 
 import math
@@ -23,7 +23,7 @@ _POINTS = 20_000
 
 
 class Check(NamedTuple):
-    """What was asked of a link and what it did. `bound` says in words how far apart they may be."""
+    """A configured and a measured value. `bound` is the tolerance in words."""
 
     what: str
     asked: str
@@ -33,9 +33,9 @@ class Check(NamedTuple):
 
 
 def rate(transits: Sequence[Transit], asked_mbit: float, what: str = "rate") -> Check:
-    """The rate of a link while it is busy: of frames that were sent before the one before them had arrived.
+    """The rate of a busy link: of frames sent before the arrival of the previous one.
 
-    At least half of the frames must have been, or who sends them was too slow to tell anything.
+    At least half of the frames must qualify, or the sender was too slow for a measurement.
     """
     came = sorted((each.received[0], each.sent, each.length) for each in transits if each.received)
     waited = [
@@ -60,7 +60,7 @@ def delay(transits: Sequence[Transit], asked_ms: float) -> Check:
 
 
 def jitter(transits: Sequence[Transit], link: LinkParameters) -> Check:
-    """The distribution of delays, by the test of Kolmogorov and Smirnov."""
+    """The distribution of delays, by the Kolmogorov-Smirnov test."""
     from scipy import stats
 
     quantile = JITTER[link.jitter_distribution]
@@ -84,8 +84,8 @@ def jitter(transits: Sequence[Transit], link: LinkParameters) -> Check:
 def share(what: str, count: int, of: int, asked: float, *, inflation: float = 1.0) -> Check:
     """A share of frames, by the binomial distribution.
 
-    If what befalls one frame tells of the next, the variance is `inflation` times that of the binomial
-    distribution, and the interval that of the central limit theorem.
+    For correlated frames the variance is `inflation` times the binomial one, and the interval that of the
+    central limit theorem.
     """
     from scipy import stats
 
@@ -107,7 +107,7 @@ def share(what: str, count: int, of: int, asked: float, *, inflation: float = 1.
 
 
 def number(what: str, measured: int, asked: int) -> Check:
-    """A count that leaves nothing to chance."""
+    """A deterministic count."""
     return Check(what, f"{asked}", f"{measured}", "exact", measured == asked)
 
 

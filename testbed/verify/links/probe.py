@@ -1,8 +1,8 @@
-"""Sending the frames of the selftest's cases, each over a link of its own, one case after the other.
+"""Sends the frames of the self-test's cases, each over a link of its own, one case after the other.
 
     python -m testbed.verify.links.probe DIRECTORY FRAMES SEED auto|netem|relay DILATION
 
-runs in a box of Mininet's and leaves DIRECTORY/capture.pcapng and result.json.
+runs in a Mininet box and writes DIRECTORY/capture.pcapng and result.json.
 """
 
 import json
@@ -42,14 +42,14 @@ class ProbeError(Exception):
 
 
 class Measured(NamedTuple):
-    """What became of the frames of each case, by its name; and what a relay says of itself, else None."""
+    """The transits of each case by its name; and a relay's statistics, else None."""
 
     transits: dict[str, list[Transit]]
     relay: dict[str, Any] | None = None
 
 
 class _Plan(NamedTuple):
-    """A network with a link for each case, and when each case begins, ns."""
+    """A network with a link for each case, and the beginning of each case, ns."""
 
     topology: Topology
     cases: Sequence[Case]
@@ -67,7 +67,7 @@ class _Plan(NamedTuple):
         return cls(Topology(tuple(nodes), tuple(links)), wanted, begins, now)
 
     def ends(self, number: int) -> tuple[LinkEnd, LinkEnd]:
-        """Return the interfaces that send and receive the frames of a case."""
+        """Return the sending and receiving interfaces of a case."""
         a, b = self.topology.link_ends[2 * number : 2 * number + 2]
         return a, b
 
@@ -83,7 +83,7 @@ def _payload(number: int, size: int) -> bytes:
 
 
 class _Sender:
-    """An endpoint that sends a case's frames, from a time on."""
+    """An endpoint that sends a case's frames from a time on."""
 
     def __init__(self, case: Case, begin: int) -> None:
         self._due = [(begin + at, size) for at, size in case.sends]
@@ -91,22 +91,22 @@ class _Sender:
         self._outputs: list[tuple[int, bytes, Address | None]] = []
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """Take no note."""
+        """Ignore it."""
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """Take no note."""
+        """Ignore it."""
 
     def take_outputs(self) -> Sequence[tuple[int, bytes, Address | None]]:
-        """Return the datagrams that are due."""
+        """Return the due datagrams."""
         outputs, self._outputs = self._outputs, []
         return outputs
 
     def next_deadline(self) -> int | None:
-        """Return when the next one is."""
+        """Return when the next one is due."""
         return self._due[self._sent][0] if self._sent < len(self._due) else None
 
     def wake(self, now: int) -> None:
-        """Send what is due."""
+        """Send due datagrams."""
         while self._sent < len(self._due) and self._due[self._sent][0] <= now:
             self._outputs.append((0, _payload(self._sent, self._due[self._sent][1]), None))
             self._sent += 1
@@ -145,7 +145,8 @@ def _step(network: EmulatedNetwork, plan: _Plan, number: int) -> None:
 
 
 def over_mininet(frames: int, seed: int, impairment: str, dilation: int = 1) -> tuple[Measured, str, str]:
-    """Measure all cases in Mininet; return that, what impairs links, and why. Raises ProbeError, OSError.
+    """Measure all cases in Mininet; return the transits, the impairing component, and the reason for its
+    choice. Raises ProbeError, OSError.
 
     For `dilation` see captures.network.clock.
     """
@@ -168,7 +169,7 @@ def _possible(frames: int, impairment: str) -> list[Case]:
 
 
 def _send_all(directory: Path, frames: int, seed: int, impairment: str, dilation: int) -> None:
-    """Be the program in the box."""
+    """Run as the program in the box."""
     if impairment == "auto":
         impairment = "netem" if sandbox.has_netem() else "relay"
     plan = _Plan.of(_possible(frames, impairment))
@@ -211,7 +212,7 @@ def _send_all(directory: Path, frames: int, seed: int, impairment: str, dilation
 
 
 def _sockets(stack: ExitStack, network: MininetNetwork, a: LinkEnd, b: LinkEnd) -> socket.socket:
-    """Return a socket that sends from one interface to the other, where a socket lets nothing answer."""
+    """Return a socket that sends from one interface to the other, with a closed port as destination."""
     for end in (b, a):
         with inside(network.netns(end.node)):
             opened = stack.enter_context(closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)))
@@ -259,4 +260,4 @@ def main() -> int:
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
-    os._exit(status)  # nothing is left to clean up: the box goes with this process
+    os._exit(status)  # no clean-up: the box ends with this process

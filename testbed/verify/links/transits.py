@@ -1,7 +1,7 @@
-"""From a capture to transits: when each frame of a case was sent, and when it arrived, if it did.
+"""Transits from a capture: departure and arrival of each frame of a case.
 
-A probe's datagram begins with its number within its case. It is captured where it leaves and where it
-arrives, in the emulator as in Mininet, so that one reader serves both, and measures what reports measure.
+A probe's datagram begins with its number within its case. It is captured at both ends, in the emulator as in
+Mininet, so that one reader serves both, and measures like the reports.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ class Transit(NamedTuple):
 def read_transits(
     path: Path, senders: Mapping[str, str], receivers: Mapping[str, str]
 ) -> dict[str, list[Transit]]:
-    """Return the transits of each case, in the order of its frames' numbers.
+    """Return the transits of each case, in order of frame numbers.
 
-    Cases are known by the interfaces that send and receive their frames. Raises OSError and CaptureError.
+    Cases are identified by the interfaces of their frames. Raises OSError and CaptureError.
     """
     sent: dict[str, dict[int, tuple[int, int]]] = {case: {} for case in senders.values()}
     came: dict[str, dict[int, list[int]]] = {case: {} for case in senders.values()}

@@ -1,4 +1,4 @@
-"""Who does not keep to the rules: a node that forges, and a router that lies about records."""
+"""Misbehaving nodes: a forger, and a router that alters records."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ from ssb_over_ndn.naming import message_packet
 from testbed.verify.kit.endpoint import SilentApplication
 
 EVIL = store_name("evil")
-"""Where a forger wants readers to go."""
+"""The forger's destination for readers."""
 
 _FOREVER = 1 << 40
 
 
 class Forger(SilentApplication):
-    """An application that asks the name service, keeps what it is told, and attacks on request.
+    """An application that queries the name service, stores its answers, and attacks on request.
 
     Args:
-        authors: whom it attacks.
+        authors: its victims.
         servers, stores: the services' names.
         seed: of its nonces and its key.
     """
@@ -44,7 +44,7 @@ class Forger(SilentApplication):
         self._asks_at: int | None = SECOND
 
     def attack(self, how: str, messages: dict[str, tuple[Message, ...]], now: int) -> None:
-        """Send what is forged, about every author."""
+        """Send forgeries about every author."""
         for author in self._authors:
             match how:
                 case "signature":
@@ -60,7 +60,7 @@ class Forger(SilentApplication):
                     self._put(author, messages[author], how == "item")
 
     def stop(self) -> None:
-        """Ask nothing any more."""
+        """End the queries."""
         self._asks_at = None
 
     def receive(self, packet: bytes, now: int) -> None:
@@ -79,7 +79,7 @@ class Forger(SilentApplication):
         return self._asks_at
 
     def wake(self, now: int) -> None:
-        """See Application: ask for all records, to replay them later."""
+        """See Application: request all records, to replay them later."""
         if self._asks_at is not None and self._asks_at <= now:
             self._asks_at = now + SECOND
             for author in self._authors:
@@ -89,9 +89,9 @@ class Forger(SilentApplication):
         self.outputs.append(make_update(author, wire, server_of(author, self._servers), self._nonce()))
 
     def _put(self, author: str, messages: tuple[Message, ...], is_own: bool) -> None:
-        """Upload a message that the author has not signed, or another author's as this one's."""
+        """Upload a message not signed by the author, or another author's as this one's."""
         if is_own:
-            chosen = self._random.choice(messages)  # it may be one that the author has not written yet
+            chosen = self._random.choice(messages)  # possibly not yet written by the author
             at = chosen.encoded.index(b'"signature": "') + 14
             other = b"B" if chosen.encoded[at : at + 1] == b"A" else b"A"
             text = chosen.encoded[:at] + other + chosen.encoded[at + 1 :]
@@ -106,21 +106,21 @@ class Forger(SilentApplication):
 
 
 def forged(author: str, by: Identity, now: int) -> bytes:
-    """Return a record that leads to EVIL, signed by somebody."""
+    """Return a record that points to EVIL, signed by `by`."""
     hour = 3600 * SECOND
     return make_record(author, by.sign, _FOREVER, (EVIL,), now=now, lifetime=hour, ttl=hour)
 
 
 class Liar:
-    """An endpoint whose packets under the records' prefix are changed as long as it lies.
+    """An endpoint that alters its packets under the records' prefix while it lies.
 
     Args:
         endpoint: the honest one.
         seed: of its key.
 
     Attributes:
-        is_lying: whether it does.
-        lies: packets that it has changed.
+        is_lying: whether it alters packets now.
+        lies: number of altered packets.
     """
 
     def __init__(self, endpoint: Any, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""What happens to a name service, its storages, devices and readers, drawn from a seed."""
+"""Stories of a name service, its storages, devices and readers, drawn from a seed."""
 
 from dataclasses import dataclass
 from random import Random
@@ -15,18 +15,18 @@ FORGER = "mallory"
 class Region(Story):
     """A story.
 
-    A step is "leave" (a device, a router) and "attach" (the same); "cut" and "heal" (two routers), which all
-    notice or nobody; "restart" (a node); "lie" and "be honest" (a router, of what passes under the records'
-    prefix); "forge" (how).
+    A step is "leave" (a device, a router) and "attach" (the same); "cut" and "heal" (two routers), noticed by
+    all or nobody; "restart" (a node); "lie" and "be honest" (a router, about packets under the records'
+    prefix); "forge" (kind).
 
     Attributes:
-        routers: where services are.
-        links: of the network, the forger's included.
-        devices: device -> routers that it can be attached to; it is at the first one.
-        readers: reader -> the devices whose feeds it follows.
-        items: device -> when it publishes, ns.
+        routers: with the services.
+        links: of the network, including the forger's.
+        devices: device -> its possible routers, the initial one first.
+        readers: reader -> the devices of its feeds.
+        items: device -> publication times, ns.
         parameters: of layering `link`.
-        signalled: whether routes follow what happens to links between routers.
+        signalled: whether routes follow changes of links between routers.
     """
 
     routers: tuple[str, ...]
@@ -83,7 +83,7 @@ def _links(
     devices: dict[str, tuple[str, ...]],
     readers: dict[str, tuple[str, ...]],
 ) -> tuple[Link, ...]:
-    """Join the routers in a line or a ring, and everybody else to them, by links that may be bad."""
+    """Join the routers in a line or a ring, and all others to them, by possibly bad links."""
     pairs = [(routers[at], routers[at + 1]) for at in range(len(routers) - 1)]
     if len(routers) > 2 and rng.random() < 0.7:
         pairs.append((routers[-1], routers[0]))

@@ -1,11 +1,11 @@
-"""A name service, storages, devices and readers in the emulator, and what must hold of them.
+"""A name service, storages, devices and readers in the emulator, and their invariants.
 
-- A reader gets each item of a feed that it follows once, in order, and all of them within CATCH_UP_NS of the
-  last thing that happens.
-- Nobody is deceived: what a server or a resolver has of an id is a record that the id's key has signed, and
-  its sequence never falls. What a storage has of a log is what its author has written.
-- State returns to zero: when readers and devices have ended, no Interest is pending, resolvers know nothing,
-  servers forget records that have expired, and nobody sends anything any more.
+- A reader gets each item of a followed feed once, in order, and all of them within CATCH_UP_NS of the last
+  event.
+- Nobody is deceived: a server's or a resolver's record of an id is signed by the id's key, and its sequence
+  never decreases. A storage's log contains what its author has written.
+- State returns to zero: after readers and devices have ended, no Interest is pending, resolvers are empty,
+  servers drop expired records, and nothing is sent.
 """
 
 from functools import cache
@@ -40,8 +40,9 @@ from topologies.emulator.network import EmulatedNetwork
 from topologies.routing import Routing
 
 CATCH_UP_NS = 25 * SECOND
-"""Half a record's lifetime until a device notices that a service has forgotten it, a time to live in each
-cache on the way, and time-outs of 4 s, a few in a row."""
+"""Half a record's lifetime until a device notices its loss by a service, a time to live in each cache on the
+path, and a few consecutive time-outs of 4 s.
+"""
 
 _CONVERGE = 200 * MS
 _FADE = 30 * SECOND
@@ -129,7 +130,7 @@ class _World(World[Region]):
         self.set_link(a, b, up=up, signalled=signalled)
 
     def _converge(self) -> None:
-        """Have routes follow, a little later."""
+        """Update the routes, with a delay."""
         down = frozenset(self._down)
         self.network.change(self.now + _CONVERGE, lambda: self._reroute(down))
 
@@ -140,7 +141,7 @@ class _World(World[Region]):
             self.network.settle(name)
 
     def _calm_down(self) -> None:
-        """Mend what is broken; devices stay where they are, or come back to where they were."""
+        """Repair all damage; devices stay, or return to their previous place."""
         for liar in self._liars.values():
             liar.is_lying = False
         for at in [*self._down]:
@@ -192,7 +193,7 @@ class _World(World[Region]):
         self.network.replace(FORGER, [Program(host, {face: LinkPort(end)})])
         return forger
 
-    # What must hold
+    # Invariants
 
     def look(self) -> None:
         """See World."""
@@ -241,7 +242,7 @@ class _World(World[Region]):
                 raise Violation("authentic", name, f"gets another item {seq} of {feed.publisher}")
 
     def _missing(self) -> Violation | None:
-        """Return what a reader lacks; None if nobody lacks anything."""
+        """Return a reader's missing item; None if there is none."""
         for reader, devices in self.story.readers.items():
             for device in devices:
                 feed = self._feeds[device]

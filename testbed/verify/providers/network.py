@@ -1,4 +1,4 @@
-"""Customers, providers and repositories in the emulator, with applications that ask and answer."""
+"""Customers, providers and repositories in the emulator, with requesting and answering applications."""
 
 import hashlib
 from collections import Counter
@@ -35,7 +35,7 @@ EPOCH_MS = 1_700_000_000_000.0
 _OPTIONS = PeerOptions(scheduler=SchedulerOptions(first_pause=SECOND // 2, last_pause=4 * SECOND))
 
 End = bytes | str
-"""What becomes of an Interest: a Data packet, "nack <reason>", or "timeout"."""
+"""The end of an Interest: a Data packet, "nack <reason>", or "timeout"."""
 
 
 def identity(name: str) -> Identity:
@@ -44,12 +44,12 @@ def identity(name: str) -> Identity:
 
 
 class Consumer(SilentApplication):
-    """Asks for names, one Interest each at a time.
+    """Requests names, one Interest each at a time.
 
     Attributes:
-        ends: URI -> what became of the Interests for it, and
-        times: URI -> when that was last, ns.
-        unasked: Data and Nacks that came without an Interest.
+        ends: URI -> ends of its Interests, and
+        times: URI -> time of the last end, ns.
+        unasked: Data and Nacks without an Interest.
     """
 
     def __init__(self, seed: str = "") -> None:
@@ -62,18 +62,18 @@ class Consumer(SilentApplication):
 
     @property
     def pending(self) -> int:
-        """Interests that have not ended."""
+        """The pending Interests."""
         return len(self._pending)
 
     def ask(self, uri: str, now: int, lifetime_ms: int = 4000) -> None:
-        """Ask for a name."""
+        """Request a name."""
         name = from_uri(uri)
         self._pending[name] = now + lifetime_ms * MS
         nonce = self._random.getrandbits(32)
         self.outputs.append(make_interest(name, nonce=nonce, lifetime_ms=lifetime_ms))
 
     def ended(self, uri: str, end: End, now: int) -> None:
-        """Note what became of an Interest."""
+        """Record the end of an Interest."""
         self.ends.setdefault(uri, []).append(end)
         self.times[uri] = now
 
@@ -92,7 +92,7 @@ class Consumer(SilentApplication):
         return min(self._pending.values(), default=None)
 
     def wake(self, now: int) -> None:
-        """See Application: Interests whose lifetime is over have ended."""
+        """See Application: expire Interests."""
         for name, due in list(self._pending.items()):
             if now >= due:
                 del self._pending[name]
@@ -137,9 +137,9 @@ class ProviderNetwork:
     Attributes:
         nodes, stores, consumers: by node.
         unsure: nodes whose own feed may have later messages elsewhere, and must not be written to.
-        network: what joins them.
-        events: how often what happened, to any node.
-        sent: bytes that each node has sent.
+        network: the emulated one.
+        events: occurrences by event, of all nodes.
+        sent: bytes sent, by node.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class ProviderNetwork:
         producer: Application | None = None,
         kind: type[Participant] = Participant,
     ) -> Participant:
-        """Put a participant on a node, or another one with the store that the first one had."""
+        """Create a participant on a node, on the existing store if there is one."""
         self._built[name] = {
             "offer": offer,
             "trust": trust,
@@ -221,7 +221,7 @@ class ProviderNetwork:
         return node
 
     def restart(self, name: str) -> Participant:
-        """Start a node's participant anew, as after `kill -9`: its log is kept, and nothing else."""
+        """Restart a node's participant as after `kill -9`: only its log survives."""
         self.events.update(event.event for event in self.nodes[name].take_events())
         return self.add(name, **self._built[name])
 
@@ -230,29 +230,29 @@ class ProviderNetwork:
         self.network.run(self.now + int(seconds * SECOND))
 
     def do(self, name: str, action: Callable[[Participant], Any]) -> Any:
-        """Have a participant do something now."""
+        """Perform an action on a participant now."""
         result = action(self.nodes[name])
         self.nodes[name].settle(self.now)
         self.network.settle(name)
         return result
 
     def ask(self, name: str, *uris: str, lifetime_ms: int = 4000) -> None:
-        """Have the consumer on a node ask for names."""
+        """Request names from the consumer on a node."""
         for uri in uris:
             self.consumers[name].ask(uri, self.now, lifetime_ms)
         self.do(name, lambda node: None)
 
     def ends(self, name: str, uri: str) -> list[End]:
-        """Return what became of the Interests for a name."""
+        """Return the ends of the Interests for a name."""
         return self.consumers[name].ends.get(uri, [])
 
     def say(self, name: str, do: str, **parts: Any) -> str:
-        """Have a participant make a statement about the name space; return its id."""
+        """Publish a participant's statement about the name space; return its id."""
         message: Message = self.do(name, lambda node: node.publish(statement(do, **parts), self.now))
         return message.id
 
     def allocate(self, prefix: str, holder: str, repositories: Sequence[str] = ()) -> str:
-        """Have the root give away a prefix, and its holder name repositories; return the allocation."""
+        """Allocate a prefix by the root, with repositories named by its holder; return the allocation."""
         given = self.say("root", "allocate", prefix=from_uri(prefix), to=identity(holder).ref)
         if repositories:
             refs = [identity(each).ref for each in repositories]
@@ -260,19 +260,19 @@ class ProviderNetwork:
         return given
 
     def request(self, customer: str, provider: str, terms: Terms | None = None) -> str:
-        """Have a participant ask another for a contract; return its id."""
+        """Request a contract from another participant; return its id."""
         ref = identity(provider).ref
         made: str = self.do(customer, lambda node: node.request(ref, terms or Terms(), self.now))
         return made
 
     def clocked(self, name: str) -> set[str]:
-        """Return the feeds of which a node knows how far others are."""
+        """Return the feeds with known positions of others at a node."""
         replication = self.nodes[name].replication
         clocks: list[Mapping[str, int]] = [*self._clocks[name].values()]
         clocks += [session.clock for session in replication.sessions.values()]
         return {feed for clock in clocks for feed in clock}
 
     def transient(self, name: str) -> int:
-        """Return how many transient feeds a node's store holds."""
+        """Return the number of transient feeds in a node's store."""
         main = {identity(each).ref for each in self.nodes}
         return len(set(self.stores[name].tips()) - main)

@@ -1,4 +1,4 @@
-"""What happens to customers, providers and repositories, drawn from a seed."""
+"""Stories of customers, providers and repositories, drawn from a seed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ class Network(Story):
         links: of the network.
         providers, customers, repositories: nodes; "root" is one more.
         contracts: customer, provider and terms; providers are customers of each other.
-        prefixes: prefix -> the repository that holds it at first.
-        delegates: the holder of the first prefix gives a longer one to somebody who answers for nothing.
-        hostile: a node that does not keep to the rules -> what it does.
+        prefixes: prefix -> its initial repository.
+        delegates: the holder of the first prefix delegates a longer one to a holder without content.
+        hostile: misbehaving node -> its behaviour.
     """
 
     PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
@@ -79,7 +79,7 @@ def _terms(rng: Random, *, transit: bool) -> Terms:
 def _contracts(
     rng: Random, providers: tuple[str, ...], others: tuple[str, ...]
 ) -> tuple[tuple[str, str, Terms], ...]:
-    """Join the providers somehow, and each other node to one or two of them."""
+    """Connect the providers randomly, and each other node to one or two of them."""
     pairs = {(other, rng.choice(providers[:at])) for at, other in enumerate(providers) if at}
     for at, one in enumerate(providers):
         for other in providers[at + 1 :]:
@@ -93,7 +93,7 @@ def _contracts(
 
 
 def _links(rng: Random, nodes: tuple[str, ...]) -> tuple[Link, ...]:
-    """Join the nodes to one router, by links that may be bad."""
+    """Join the nodes to one router, by possibly bad links."""
     return draw_links(
         rng,
         [(node, "router") for node in nodes],

@@ -1,4 +1,4 @@
-"""Plays a story of customers, providers and repositories, and checks what must hold."""
+"""Plays a story of customers, providers and repositories, and checks its invariants."""
 
 from collections import Counter
 from functools import partial
@@ -27,12 +27,12 @@ CATCH_UP_NS = 600 * SECOND
 """Emulated TCP waits for up to a minute after several losses, and a peer calls again after a pause."""
 _QUIET = 20 * SECOND
 _OFFER = Terms(rate=1000, term_s=24 * 3600, entries=64, unread=2, transit=True)
-_BEGIN_NS = 8 * SECOND  # contracts are made, as far as bad links let them
-_FLOOD = 200  # Interests at once
+_BEGIN_NS = 8 * SECOND  # for contracts, as far as bad links allow
+_FLOOD = 200  # simultaneous Interests
 
 
 class _Hostile(Participant):
-    """A participant that does not keep to the rules, in the way that a subclass says."""
+    """A misbehaving participant; subclasses define the behaviour."""
 
     def wake(self, now: int) -> None:
         """See Endpoint."""
@@ -41,7 +41,7 @@ class _Hostile(Participant):
             self.misbehave(line, now)
 
     def misbehave(self, line: Any, now: int) -> None:
-        """Do it to a line."""
+        """Misbehave on a line."""
 
 
 class _Flooder(_Hostile):
@@ -99,7 +99,7 @@ class _World(World[Network]):
         self._allocations: dict[str, str] = {}
         self._contracts: dict[tuple[str, str], str] = {}
         self._checked: Counter[str] = Counter()
-        self._seen: dict[tuple[str, int], int] = {}  # a provider and a face -> when it was there first, ns
+        self._seen: dict[tuple[str, int], int] = {}  # (provider, face) -> its first observation, ns
         self._delegated: str | None = None
         for name in story.columns:
             self.net.add(
@@ -164,13 +164,13 @@ class _World(World[Network]):
             self._give(prefix, repository)
 
     def _give(self, prefix: str, repository: str) -> None:
-        """Have a holder get a prefix, and say that it answers for it: its title is the allocation."""
+        """Give a holder a prefix, and announce its repository: its title is the allocation."""
         ref = identity(repository).ref
         title = self.net.say("root", "allocate", prefix=from_uri(prefix), to=ref)
         self._allocations[prefix] = title
         self.net.say(repository, "repository", title=title, repositories=[ref])
 
-    # What must hold
+    # Invariants
 
     def look(self) -> None:
         """See World."""
@@ -192,7 +192,7 @@ class _World(World[Network]):
             self._check_rate(name, node, face)
         for line in node.links():
             terms = line.terms
-            # In each direction: the open feed, those that the other side has not read, and the next one.
+            # In each direction: the open feed, unread ones, and the next one.
             bound = 2 * terms.entries * (terms.unread + 2)
             if line.stored > bound:
                 raise Violation("bounded", name, f"keeps {line.stored} messages of a line, not {bound}")
@@ -200,7 +200,7 @@ class _World(World[Network]):
                 raise Violation("bounded", name, f"has {line.waiting} bytes waiting")
 
     def _check_rate(self, name: str, node: Participant, face: Face) -> None:
-        """Check that a provider takes no more Interests from a customer than they have agreed on."""
+        """Check that a provider accepts no more Interests from a customer than agreed."""
         contract = node.contract_of(face.number)
         if contract is None or contract.provider != identity(name).ref or contract.terms is None:
             return
@@ -222,11 +222,11 @@ class _World(World[Network]):
 
     @property
     def _revoked(self) -> set[str]:
-        """The first components of prefixes that nobody holds any more."""
+        """The first components of revoked prefixes."""
         return {prefix[1:] for prefix in self.story.prefixes if prefix not in self._holders}
 
     def _reachable(self) -> list[tuple[str, str]]:
-        """Return which honest customer can reach which prefix by contracts of honest nodes."""
+        """Return the prefixes reachable by honest customers through contracts of honest nodes."""
         hostile = self.story.hostile
         edges = [pair for pair in self._contracts if not {*pair} & {*hostile}]
         found = []
@@ -239,7 +239,7 @@ class _World(World[Network]):
         return found
 
     def _deliver_all(self, begun: int) -> None:
-        """Check that everybody gets what they can reach in the end, and a Nack for what nobody has."""
+        """Check that everybody finally gets the reachable prefixes, and a Nack for others."""
         net = self.net
         missing = {(customer, f"{prefix}/last/{customer}"): "data" for customer, prefix in self._reachable()}
         contracted = {customer for customer, _ in self._contracts}
@@ -262,7 +262,7 @@ class _World(World[Network]):
         while missing:
             tries += 1
             for customer, uri in missing:
-                # A customer's first provider may be the one that is cut off from a prefix: ask again.
+                # A customer's first provider may be cut off from a prefix: ask again.
                 net.ask(customer, uri, lifetime_ms=1500)
             self.run(2 * SECOND)
             for (customer, uri), wanted in list(missing.items()):
@@ -274,7 +274,7 @@ class _World(World[Network]):
                     raise Violation("delivery", customer, said)
 
     def _end_all(self, begun: int) -> None:
-        """Check that nothing is left of contracts that have ended."""
+        """Check that ended contracts leave no state."""
         net = self.net
         for name in self.story.columns:
             node = net.nodes[name]
@@ -303,7 +303,7 @@ class _World(World[Network]):
                 raise Violation("nothing left", left.partition(" ")[0], left)
 
     def _check_silence(self) -> None:
-        """Check that nodes without contracts say nothing any more."""
+        """Check that nodes without contracts are silent."""
         if self.story.hostile:
             return
         self.fall_silent(lambda: self.network.frames, CATCH_UP_NS, _QUIET)

@@ -9,7 +9,7 @@ from testbed.verify.push.stories.story import MS, Link, Node, Story, Subscriber
 
 
 def _more(story: Story, rng: Random) -> Story:
-    """Let something else happen: a cut, a restart, a change of mind."""
+    """Add an event: a cut, a restart, a cancellation."""
     link = rng.choice(story.links)
     name = rng.choice(story.subscribers).name
     at = rng.randrange(story.calm)

@@ -1,8 +1,8 @@
-"""Plays a short exchange under every schedule of a few faults: a small model checker over the real objects.
+"""A small model checker: plays a short exchange with the real objects under every schedule of a few faults.
 
 Theory of operation. A story without luck is played; then again with each fault in each way at each of its
-first frames; then each of these with a second fault at a later frame, and so on. What comes before a fault is
-not changed by it, so faults that are added in the order of frames make every set of them just once.
+first frames; then each of these with a second fault at a later frame, and so on. A fault does not change the
+frames before it, so adding faults in frame order enumerates every set of them exactly once.
 """
 
 from collections.abc import Generator, Iterator
@@ -18,17 +18,17 @@ from testbed.verify.push.stories.story import MS, SECOND, Fate, Feed, Link, Node
 
 WAYS = (
     ("lost", 0),
-    ("twice", MS // 10),  # the copy right behind
-    ("twice", 80 * MS),  # the copy after what follows
-    ("late", 12 * MS),  # overtaken by what follows
+    ("twice", MS // 10),  # a copy right behind
+    ("twice", 80 * MS),  # a copy after the following frames
+    ("late", 12 * MS),  # overtaken by the following frames
     ("late", 300 * MS),  # after it was given up
 )
-"""What can befall a frame: the repeated, the crossing and the late one; microseconds."""
+"""Fates of a frame: repeated, crossing and late; microseconds."""
 
 
 @dataclass(frozen=True)
 class ExhaustiveResult:
-    """What was tried of an exchange: how many schedules, and the first that violates an invariant."""
+    """Results for an exchange: number of schedules, and the first with a violation."""
 
     name: str
     frames: int
@@ -56,7 +56,7 @@ def schedules(story: Story, frames: int, faults: int) -> Iterator[tuple[Story, O
 
 
 def cover(name: str, frames: int, faults: int) -> ExhaustiveResult:
-    """Try the exchange of that name; or the smallest mesh of relays under every outage of a grid."""
+    """Check the named exchange; or the smallest mesh of relays under every outage of a grid."""
     if name in GRIDS:
         frames = faults = 0
         tried = ((story, PUSH.play(story)) for story in outages(*GRIDS[name]))
@@ -72,7 +72,7 @@ def cover(name: str, frames: int, faults: int) -> ExhaustiveResult:
 
 
 def outages(step: int, until: int) -> Iterator[Story]:
-    """Yield the mesh of two relays with every outage that begins and ends at a multiple of `step` (us)."""
+    """Yield the mesh of two relays with every outage between multiples of `step` (us)."""
     for begins in range(0, until, step):
         for ends in range(begins + step, until + step, step):
             for is_signalled, converge in ((False, None), (True, None), (True, 30 * MS)):
@@ -84,12 +84,13 @@ GRIDS = {
     "two relays, every outage of up to 6 s": (700 * MS, 6300 * MS),
     "two relays, every outage of up to 30 s": (5 * SECOND, 30 * SECOND),
 }
-"""Steps of the times when an outage begins and ends, and the last of them; us. From less than the grace to
-all tries at a neighbour that is silent."""
+"""Grids of outage times: step and last time, us. They range from less than the grace to all tries at a silent
+neighbour.
+"""
 
 
 def cover_all(frames: int, faults: int, jobs: int) -> Generator[ExhaustiveResult, None, None]:
-    """Try every exchange and every grid, in `jobs` processes; yield what was covered, as it comes."""
+    """Check every exchange and every grid, in `jobs` processes; yield the results as they arrive."""
     yield from work_off(partial(cover, frames=frames, faults=faults), [*EXCHANGES, *GRIDS], jobs)
 
 
@@ -125,7 +126,7 @@ _MESH = (Link("a", "b"), Link("a", "c"), Link("b", "c"), Link("c", "d"))
 
 
 def _outage(begins: int, ends: int, *, is_signalled: bool, converge: int | None = None) -> Story:
-    """Two relays, a and b, with each other for next hops; c joins them to the publisher d, and is cut off."""
+    """Two relays, a and b, as each other's next hops; c joins them to the publisher d, and is cut off."""
     return _story(
         "abcd",
         Step(0, "subscribe", ("s1",)),
@@ -189,4 +190,4 @@ EXCHANGES: dict[str, Story] = {
         80 * MS, SECOND, is_signalled=True, converge=30 * MS
     ),
 }
-"""Short exchanges between two to four nodes, by what is special about them."""
+"""Short exchanges between two to four nodes, by their special circumstance."""

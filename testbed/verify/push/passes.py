@@ -1,4 +1,4 @@
-"""How a failing story of forwarders is cut down: see testbed.verify.kit.shrink."""
+"""Shrinking passes for stories of forwarders: see testbed.verify.kit.shrink."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ def _subscribers(story: Story, fails: Fails) -> Story:
 
 
 def _feeds(story: Story, fails: Fails) -> Story:
-    """Drop feeds that nobody wants; what comes after them is counted anew."""
+    """Remove unsubscribed feeds, and renumber the rest."""
     for index in reversed(range(len(story.feeds))):
         if any(wanted.feed == index for wanted in story.subscribers):
             continue
@@ -41,7 +41,7 @@ def _feeds(story: Story, fails: Fails) -> Story:
 
 
 def _plainer_feeds(story: Story, fails: Fails) -> Story:
-    """Let feeds be native, and published at one node."""
+    """Make feeds native, with one publisher."""
     for index, feed in enumerate(story.feeds):
         for change in ({"format": "native", "pool": index}, {"devices": feed.devices[:1], "fork": None}):
             plainer = replace(story.feeds[index], **change)
@@ -58,7 +58,7 @@ def _renumbered(step: Step, gone: int) -> Step:
 
 
 def _logs(story: Story, fails: Fails) -> Story:
-    """Drop logs that nobody follows, and items of the others, but one."""
+    """Remove unfollowed logs, and all items but one of the others."""
     followed = {wanted.log for wanted in story.follows}
     needed = replace(story, logs=tuple(log for log in story.logs if log.name in followed))
     story = first((needed,) if needed != story else (), fails) or story
@@ -77,7 +77,7 @@ def _fewer_items(story: Story, index: int, fails: Fails) -> Story:
 
 
 def _nodes(story: Story, fails: Fails) -> Story:
-    """Drop nodes that nobody is on; or, if one is in between, join its neighbours by a link."""
+    """Remove unused nodes, and join the neighbours of inner ones by a link."""
     for node in story.nodes:
         homes = {name for feed in story.feeds for name in feed.devices}
         homes |= {name for prefix in story.prefixes for name in prefix.producers}
@@ -106,7 +106,7 @@ def _without(story: Story, node: Node) -> Iterator[Story]:
 
 
 def _numbers(story: Story, fails: Fails) -> Story:
-    """Publish less at a time, and let things happen at round times."""
+    """Publish less at a time, at round times."""
     for index, step in enumerate(story.steps):
         if step.do == "publish" and isinstance(step.what[2], int) and step.what[2] > 1:
             fewer_items = (1, step.what[2] // 2, step.what[2] - 1)
@@ -133,9 +133,9 @@ PASSES = (
     plain,
     _numbers,
 )
-"""By which a failing story of forwarders is cut down."""
+"""For failing stories of forwarders."""
 
 
 def pinned(story: Story, outcome: Outcome) -> Story:
-    """Return a story with the fates of its frames written out."""
+    """Return a story with the fates of its frames made explicit."""
     return replace(story, fates=tuple(outcome.fates))

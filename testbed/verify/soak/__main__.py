@@ -1,5 +1,4 @@
-"""`python -m testbed.verify.soak`, or `make soak`: traffic for long, with a table at the end of what was
-held."""
+"""`python -m testbed.verify.soak`, or `make soak`: long traffic, with a final table of the state held."""
 
 import sys
 import time

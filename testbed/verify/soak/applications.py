@@ -1,4 +1,4 @@
-"""Who is at the ends of a soaked network: servers, clients, publishers, followers, visitors, an attacker."""
+"""The ends of a soaked network: servers, clients, publishers, followers, visitors, an attacker."""
 
 import hashlib
 from collections import Counter, deque
@@ -23,20 +23,20 @@ from testbed.verify.push.stories.feeds import sign_item
 
 FRESHNESS_MS = 1000
 KEPT_ITEMS = 256
-"""Items of a feed that its publisher still has."""
+"""Items that a feed's publisher keeps."""
 _LATE = 400 * MS
 _LARGE = 3000
-"""Bytes of content that takes three frames."""
+"""Content size that takes three frames, bytes."""
 _LIFETIME_MS = 2000
 _PATIENCE = 500 * MS
-"""Before asking again what was refused."""
+"""Pause before a refused request is repeated."""
 _POPULAR = 12
-"""Names that many ask for."""
+"""Names with many requesters."""
 _LONGEST_MS = 60_000
 
 
 def content_of(name: bytes) -> bytes:
-    """Return what the Data of a name carry; for every seventh name, more than a frame takes."""
+    """Return the content of a name's Data; for every seventh name, larger than a frame."""
     seed = hashlib.sha256(name).digest()
     return seed * (_LARGE // 32) if seed[0] % 7 == 0 else seed
 
@@ -52,7 +52,7 @@ class Server:
         self._late: deque[tuple[int, bytes]] = deque()
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Answer an Interest, or do not."""
+        """Process an Interest: answer it, or not."""
         interest = open_interest(packet)
         if interest is None:
             return
@@ -83,7 +83,7 @@ class Server:
         return self._late[0][0] if self._late else None
 
     def wake(self, now: int) -> None:
-        """Send what is late."""
+        """Send late answers."""
         while self._late and self._late[0][0] <= now:
             self._outputs.append(self._late.popleft()[1])
 
@@ -110,15 +110,15 @@ KINDS = (
     "nowhere",
     "not-it",
 )
-"""What a client asks for; the last four have no answer."""
+"""Kinds of requests; the last four have no answer."""
 _ANSWERED = KINDS[:-4]
 
 
 class Client:
-    """Asks for something every now and then, again and again until it has what it should get.
+    """Makes random requests, and repeats each until its due answer.
 
     Attributes:
-        counts: asked, got and refused, by what was asked for.
+        counts: asked, got and refused, by kind of request.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Client:
         self.where = where
         self.counts: Counter[str] = Counter()
         self._servers = servers
-        self._hidden = hidden  # (prefix, the hint that leads there)
+        self._hidden = hidden  # (prefix, its forwarding hint)
         self._rng = rng
         self._pause = pause
         self._next: int | None = 0
@@ -136,16 +136,16 @@ class Client:
         self._asked = 0
 
     def stop(self) -> None:
-        """Ask for nothing more; what has been asked for is still waited for."""
+        """Make no more requests; pending ones continue."""
         self._next = None
 
     @property
     def missing(self) -> list[str]:
-        """What should have been answered and has not been."""
+        """Requests without their due answer."""
         return [request.kind for request in self._requests.values() if request.kind in _ANSWERED]
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in an answer."""
+        """Process an answer."""
         header = parse_lp(packet)
         if header.nack_reason is not None:
             interest = open_interest(header.fragment)
@@ -187,7 +187,7 @@ class Client:
         return min([*due, *([] if self._next is None else [self._next])], default=None)
 
     def wake(self, now: int) -> None:
-        """Ask, and ask again."""
+        """Request, and repeat requests."""
         for request in [request for request in self._requests.values() if request.due <= now]:
             self._again(request, now)
         if self._next is not None and self._next <= now:
@@ -246,7 +246,7 @@ class Client:
 
 
 class Publisher:
-    """Appends to a feed every now and then; its log outlives its node."""
+    """Appends to a feed at random times; its log outlives its node."""
 
     def __init__(self, prefix: bytes, rng: Random, pause: int) -> None:
         self.tip = 0
@@ -268,12 +268,12 @@ class Publisher:
 
     @property
     def oldest(self) -> int:
-        """The oldest item that is still there."""
+        """The oldest item kept."""
         return max(1, self.tip - KEPT_ITEMS + 1)
 
     @property
     def waiting(self) -> int:
-        """Grants and Interests that wait for items."""
+        """Grants and Interests that await items."""
         return self._producer.waiting
 
     def receive(self, packet: bytes, now: int) -> None:
@@ -308,7 +308,7 @@ class Publisher:
 class Follower:
     """Follows a feed, every item once and in order.
 
-    `errors` counts those that pass: while links are down a feed's past, or all of it, cannot be had.
+    `errors` counts transient ones: while links are down, a feed's past, or all of it, is unavailable.
     """
 
     def __init__(self, where: str, publisher: Publisher, rng: Random, now: int, errors: Counter[str]) -> None:
@@ -320,7 +320,7 @@ class Follower:
         self.restart(now)
 
     def restart(self, now: int) -> None:
-        """Subscribe, from the item after the last one held."""
+        """Subscribe from the item after the last one held."""
         self._consumer = Consumer(
             self.publisher.feed,
             rng=self._rng,
@@ -340,7 +340,7 @@ class Follower:
         return self.held >= self.publisher.tip
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet."""
+        """Process a packet."""
         self._consumer.receive(parse_lp(packet), now)
         self._take(now)
 
@@ -369,11 +369,11 @@ class Follower:
 
 
 class Node(Host):
-    """A host with faces of its own besides its links, whose other ends are here.
+    """A host with extra faces besides its links, whose other ends are here.
 
     Attributes:
-        visitors: by the number of their face.
-        heard: the last frames that were sent, for an attacker to play with.
+        visitors: by face number.
+        heard: the last frames sent, as an attacker's material.
     """
 
     def __init__(self, forwarder: Forwarder, heard: deque[bytes]) -> None:
@@ -382,7 +382,7 @@ class Node(Host):
         self.heard = heard
 
     def take_outputs(self) -> list[tuple[int, bytes, None]]:
-        """Return the (face, frame, None) to be sent on links; visitors get theirs."""
+        """Return the (face, frame, None) to send on links; visitors get theirs."""
         kept = []
         for face, frame, _ in super().take_outputs():
             visitor = self.visitors.get(face)
@@ -395,7 +395,7 @@ class Node(Host):
 
 
 class Visitor:
-    """Somebody behind a face of his own, who says something and goes without a word."""
+    """A node behind a face of its own, which sends some packets and leaves silently."""
 
     def __init__(self, node: Node, rng: Random, *, reliable: bool, local: bool) -> None:
         self.got = 0
@@ -408,7 +408,7 @@ class Visitor:
         node.visitors[self.face] = self
 
     def speak(self, names: list[bytes], feeds: list[bytes], now: int) -> None:
-        """Ask for some things, subscribe to some, and talk nonsense."""
+        """Send some requests, subscriptions and noise."""
         rng = self._rng
         for _ in range(rng.randint(1, 6)):
             name = rng.choice(names) + from_uri(
@@ -437,16 +437,16 @@ class Visitor:
             self.node.receive(self.face, packet, None, now)
 
     def leave(self, now: int) -> None:
-        """Go: the face is closed."""
+        """Leave: the face is closed."""
         self.node.visitors.pop(self.face, None)
         self.node.remove_face(self.face, now)
 
 
 class Attacker(Node):
-    """A neighbour that says what others have said, changed; and forges items of feeds.
+    """A neighbour that replays others' frames, mutated, and forges items of feeds.
 
-    It leaves two things alone that no forwarder can tell from what is genuine: Data that nobody but their
-    consumer can verify, and Interests that want to wait for longer than anybody soaks.
+    It avoids two things that no forwarder can detect: Data that only their consumer can verify, and Interests
+    with lifetimes beyond the soak.
     """
 
     def __init__(self, forwarder: Forwarder, heard: deque[bytes], rng: Random, pause: int) -> None:
@@ -461,14 +461,14 @@ class Attacker(Node):
         self._due = None
 
     def receive(self, face: int, frame: bytes, sender: Hashable, now: int) -> None:
-        """Ignore a frame: it hears everything anyway."""
+        """Ignore a frame: it overhears everything anyway."""
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
         return self._due
 
     def wake(self, now: int) -> None:
-        """Send something that is hardly a packet."""
+        """Send noise."""
         if self._due is None or self._due > now or not self.heard:
             return
         self._due = now + round(self._rng.expovariate(1 / self._pause))
@@ -484,7 +484,7 @@ class Attacker(Node):
 
 
 def _is_fair(frame: bytes) -> bool:
-    """Tell whether a forwarder can be expected to see through a frame, or soon to have forgotten it."""
+    """Return whether a forwarder can detect a frame's forgery, or will soon forget it."""
     interest, opened = open_interest(frame), open_data(frame)
     if interest is not None:
         return interest.lifetime_ms <= _LONGEST_MS

@@ -1,4 +1,4 @@
-"""How much a node holds: the objects behind it, and its tables by name."""
+"""The size of a node: its reachable objects, and its tables by name."""
 
 import gc
 import sys
@@ -15,9 +15,9 @@ _SKIPPED = (Random, Counter, type, FunctionType, BuiltinFunctionType, MethodType
 
 
 def objects_of(*roots: object) -> tuple[int, int]:
-    """Return how many objects can be reached from some, and their bytes (sys.getsizeof).
+    """Return the number of objects reachable from some, and their bytes (sys.getsizeof).
 
-    Counters and random generators do not count, nor what methods and closures hold.
+    Counters and random generators do not count, nor objects held by methods and closures.
     """
     seen: set[int] = set()
     bytes_held = 0
@@ -36,7 +36,7 @@ def objects_of(*roots: object) -> tuple[int, int]:
         elif isinstance(value, (list, tuple, set, frozenset)):
             waiting += value
         else:
-            # What a container of C, or an instance with or without __slots__, refers to.
+            # The references of a C container, or of an instance with or without __slots__.
             waiting += [part for part in gc.get_referents(value) if not isinstance(part, _SKIPPED)]
     return len(seen), bytes_held
 
@@ -65,12 +65,12 @@ def tables_of(host: Host) -> dict[str, int]:
 
 
 def _known_of_faces(feeds: FeedTable) -> dict[str, dict[int, Any]]:
-    """Return what is kept by face."""
+    """Return the tables keyed by face."""
     return {"neighbours": feeds._neighbours._neighbours}
 
 
 def strangers(forwarder: Forwarder) -> list[str]:
-    """Return what is kept by face for faces that are gone."""
+    """Return the entries of such tables for closed faces."""
     feeds = forwarder.feeds
     if feeds is None:
         return []

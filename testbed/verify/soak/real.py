@@ -1,11 +1,11 @@
-"""Some minutes of real traffic: many who connect to a daemon, say something, and go, with a word or without.
+"""Some minutes of real traffic: many clients connect to a daemon, send something, and leave, properly or not.
 
-Theory of operation. `feednet forward` runs as a process of its own, with small caches and short idle times.
-A resident publishes a feed and answers Interests over a Unix socket. Workers live one life after another,
-each over Unix, TCP or UDP: what they do is drawn, and so is how they end. Some close, some break off in the
-middle of a packet, some reset the connection; of a process that is killed the daemon sees no more than that.
-Afterwards it must have nothing left of them: no face, route, PIT entry or feed, no open file, and no more
-memory than a while after the start.
+Theory of operation. `feednet forward` runs as a process of its own, with small caches and short idle times. A
+resident publishes a feed and answers Interests over a Unix socket. Workers live one life after another, each
+over Unix, TCP or UDP, with random behaviour and ending: some close, some stop in the middle of a packet, some
+reset the connection, which is all that a daemon sees of a killed process. Afterwards the daemon must hold
+nothing of them: no face, route, PIT entry or feed, no open file, and no more memory than some time after the
+start.
 """
 
 import os
@@ -41,16 +41,17 @@ from testbed.verify.soak.applications import Publisher, content_of
 WORKERS = 6
 SCHEMES = ("unix", "tcp4", "udp4")
 LIVES = ("ask", "serve", "follow", "leave-pending", "noise", "fragments", "flood")
-"""What a worker does between connecting and going."""
+"""A worker's behaviours between connecting and leaving."""
 
 RESIDENT = from_uri("/resident")
 MEMORY = 1.25
-"""Most by which resident memory at the end may exceed that after the first third ..."""
+"""Maximum ratio of resident memory at the end to that after the first third ..."""
 STEADY = 0.1
-"""... if it grows by more than so many kB a life in most intervals. What a crowd has taken, malloc keeps:
-memory then grows in a few jumps, and a leak in every interval."""
+"""... if it grows by more than this, kB a life, in most intervals. malloc keeps a crowd's peak: memory then
+grows in a few jumps, and a leak in every interval.
+"""
 TOO_MUCH = 2.0
-"""Most by which it may in any case."""
+"""Maximum ratio in any case."""
 _CONFIG = """
 [unix]
 path = "nfd.sock"
@@ -72,7 +73,7 @@ _PAUSE_S = 0.02
 
 
 class Left(NamedTuple):
-    """What a daemon holds: sizes of its tables, open files, resident memory (kB)."""
+    """A daemon's state: sizes of its tables, open files, resident memory (kB)."""
 
     faces: int
     routes: int
@@ -83,7 +84,7 @@ class Left(NamedTuple):
 
 
 class Daemon:
-    """A daemon in a process of its own, with all that it needs in a folder."""
+    """A daemon in a process of its own, with all its files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "nfd.sock"
@@ -119,7 +120,7 @@ class Daemon:
         return sock
 
     def left(self) -> Left:
-        """Return what it holds, the face that asks and its file included."""
+        """Return its state, including the querying face and its file."""
         process = Path(f"/proc/{self._process.pid}")
         with closing(Client(self.path)) as client:
             now = snapshot(client)
@@ -143,7 +144,7 @@ class Daemon:
             raise Violation("daemon", "the process", f"status {status}: {log[-2000:]}")
 
     def stop(self) -> int:
-        """Ask it to end; return its exit status."""
+        """End it by a signal; return its exit status."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(_PATIENCE_S)
 
@@ -166,7 +167,7 @@ def _running() -> Iterator[Daemon]:
 
 
 class Reached(Protocol):
-    """A forwarder that clients can connect with."""
+    """A forwarder that accepts client connections."""
 
     def connect(self, scheme: str) -> socket.socket:
         """Return a connected socket."""
@@ -174,7 +175,7 @@ class Reached(Protocol):
 
 
 class Connection:
-    """One face's other end."""
+    """The client's end of a face."""
 
     def __init__(self, daemon: Reached, scheme: str) -> None:
         self.scheme = scheme
@@ -184,12 +185,12 @@ class Connection:
         self._waiting: list[bytes] = []
 
     def send(self, frame: bytes) -> None:
-        """Send a frame; what the daemon has closed is closed."""
+        """Send a frame; nothing happens if the daemon has closed the connection."""
         with suppress(OSError):
             self.sock.send(frame) if self.scheme == "udp4" else self.sock.sendall(frame)
 
     def receive(self, seconds: float) -> bytes | None:
-        """Return the next frame, None if there is none in time or ever."""
+        """Return the next frame, None without one in time or ever."""
         until = time.monotonic() + seconds
         while not self._waiting:
             left = until - time.monotonic()
@@ -210,18 +211,18 @@ class Connection:
         return self._waiting.pop(0)
 
     def wait_for(self, is_it: Callable[[LpPacket], bool], seconds: float = _ANSWER_S) -> bytes | None:
-        """Return the next frame that is what one waits for."""
+        """Return the next frame that satisfies a predicate."""
         until = time.monotonic() + seconds
         while (frame := self.receive(until - time.monotonic())) is not None:
             lp = parse_lp(frame)
             if lp.hello is not None and (number := parse_hello(lp.hello).number) is not None:
-                self.send(make_hello(Hello(reply=number)))  # what is sent here arrives
+                self.send(make_hello(Hello(reply=number)))  # everything sent here arrives
             if is_it(lp):
                 return frame
         return None
 
     def close(self, rng: Random) -> str:
-        """Go, one way or another; return which."""
+        """Leave in a random way; return which."""
         way = rng.choice(("closed", "broken off", "reset"))
         if way == "broken off":
             self.send(b"\x06\xfd\x03\xe8\x07")
@@ -232,11 +233,11 @@ class Connection:
 
 
 class Traffic:
-    """All who talk to one daemon.
+    """All clients of one daemon.
 
     Attributes:
-        counts: what has happened, by kind.
-        problems: what should not have.
+        counts: events by kind.
+        problems: unexpected events.
     """
 
     def __init__(self, daemon: Daemon, seed: int) -> None:
@@ -253,12 +254,12 @@ class Traffic:
 
     @property
     def lives(self) -> int:
-        """Lives that have ended."""
+        """Number of ended lives."""
         with self._lock:
             return sum(count for what, count in self.counts.items() if " over " in what)
 
     def start(self) -> None:
-        """Begin, the resident first."""
+        """Start, the resident first."""
         self._threads[0].start()
         if not self._has_begun.wait(_PATIENCE_S):
             raise Violation("daemon", "the resident", f"could not register: {self.problems}")
@@ -325,7 +326,7 @@ class Traffic:
         while not self._is_over.is_set():
             life, scheme = rng.choice(LIVES), rng.choice(SCHEMES)
             if life == "serve":
-                scheme = "unix"  # who is not on this machine may not register
+                scheme = "unix"  # remote clients may not register
             connection = Connection(self._daemon, scheme)
             try:
                 lives[life](connection, rng)
@@ -336,7 +337,7 @@ class Traffic:
             time.sleep(rng.random() * _PAUSE_S)
 
     def _answer(self, connection: Connection, name: bytes, rng: Random) -> bytes:
-        """Ask until there is an answer, and return its content."""
+        """Request until answered, and return the content."""
         until = time.monotonic() + _ANSWER_S
         while time.monotonic() < until:
             interest = make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=_LIFETIME_MS)
@@ -354,7 +355,7 @@ class Traffic:
                 raise Violation("answer", connection.scheme, "another one's")
 
     def _serve(self, connection: Connection, rng: Random) -> None:
-        """Register a prefix, and answer somebody else's Interest for it."""
+        """Register a prefix, and answer another worker's Interest for it."""
         prefix = from_uri(f"/life/{rng.getrandbits(40)}")
         self._register(connection, prefix)
         other = Connection(self._daemon, rng.choice(("unix", "tcp4")))  # a datagram may be lost
@@ -369,7 +370,7 @@ class Traffic:
         other.close(rng)
 
     def _follow(self, connection: Connection, rng: Random) -> None:
-        """Subscribe to the feed, get an item, and go or cancel."""
+        """Subscribe to the feed, get an item, and leave or cancel."""
         feed, first = self._publisher.feed, max(1, self._publisher.tip - 3)
         until = time.monotonic() + _ANSWER_S
         item = None
@@ -401,13 +402,13 @@ class Traffic:
                 connection.send(frame)
 
     def _fragments(self, connection: Connection, rng: Random) -> None:
-        """Begin some packets and end none; little enough that a crowd's share of memory stays small."""
+        """Begin some packets and end none; few enough that a crowd's memory stays small."""
         for _ in range(rng.randint(1, 20)):
             body = bytes(rng.randint(1, 300))
             connection.send(make_lp(body, sequence=rng.getrandbits(64), frag_index=0, frag_count=9))
 
     def _flood(self, connection: Connection, rng: Random) -> None:
-        """Ask for much, and read nothing."""
+        """Send many requests, and read nothing."""
         for number in range(300):
             connection.send(
                 make_interest(RESIDENT + from_uri(f"/f{number}"), nonce=rng.getrandbits(32), lifetime_ms=500)
@@ -415,20 +416,20 @@ class Traffic:
 
 
 class Report(NamedTuple):
-    """What the daemon held before anybody came, after a third of the time and at the end; what went on."""
+    """The daemon's state before the traffic, after a third of the time and at the end; counts of events."""
 
     before: Left
     third: Left
     after: Left
     counts: Counter[str]
     growth: tuple[float, ...] = ()
-    """Of memory in each interval after the first third, kB a life."""
+    """Growth of memory in each interval after the first third, kB a life."""
 
 
 def soak(
     minutes: float, seed: int, progress: Callable[[Left, Counter[str]], None] = lambda *_: None
 ) -> Report:
-    """Run real traffic for so long; raise Violation if something is left, or nobody was answered."""
+    """Run real traffic for `minutes`; raise Violation if state is left, or nobody was answered."""
     with _running() as daemon:
         before = daemon.left()
         traffic = Traffic(daemon, seed)
@@ -463,7 +464,7 @@ def soak(
 
 
 def _settled(daemon: Daemon, before: Left) -> Left:
-    """Return what is left when idle faces and lifetimes have ended."""
+    """Return the state after idle faces and lifetimes have ended."""
     until = time.monotonic() + _PATIENCE_S
     while True:
         after = daemon.left()

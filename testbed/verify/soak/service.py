@@ -1,18 +1,17 @@
-"""The forwarder as a service: reloads, moved logs, signals, restarts and kills, while clients ask.
+"""The forwarder as a service: reloads, moved logs, signals, restarts and kills, with active clients.
 
-Theory of operation. A supervisor does for `feednet forward` what systemd does by our unit file: it starts
-the process, waits for READY=1, reloads it by SIGHUP, ends it by SIGTERM, and starts it again when it has
-died. Two neighbours answer Interests. Clients over Unix, TCP and UDP ask for names under prefixes that always
-have a route to one neighbour or both. A drawn event comes every now and then; before the process ends,
-clients fall silent.
+Theory of operation. A supervisor treats `feednet forward` like systemd with our unit file: it starts the
+process, waits for READY=1, reloads it by SIGHUP, ends it by SIGTERM, and restarts it after a death. Two
+neighbours answer Interests. Clients over Unix, TCP and UDP request names under prefixes that always have a
+route to one neighbour or both. Random events follow each other; before the process ends, clients fall silent.
 
-What must hold:
+Invariants:
 
 1. Each Interest is answered by its Data: a reload loses none.
 2. After a reload the routes are those of the file; a wrong file is refused, and changes nothing.
 3. All files of the log together have each line: one for each reload and each refusal, and no traceback.
-4. SIGTERM ends the process with status 0, and its socket file goes. After SIGKILL it starts again.
-5. Counters never fall while a process lives. It has as many open files at its end as at its beginning.
+4. SIGTERM ends the process with status 0, and removes its socket file. After SIGKILL it starts again.
+5. Counters never decrease during a process's life. It has as many open files at its end as at its beginning.
 """
 
 import json
@@ -47,15 +46,15 @@ _LIFETIME_MS = 20_000
 _PAUSE_S = 0.5
 _LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?:DEBUG|INFO|WARNING|ERROR) ")
 EVENTS = {"reload": 60, "refused": 12, "move the log": 14, "signal": 6, "restart": 4, "kill": 4}
-"""What happens, and how often, in a hundred."""
+"""Events, and their frequency in percent."""
 
 
 class Neighbour:
     """Answers Interests over UDP.
 
     Attributes:
-        uri: where.
-        answered: Interests.
+        uri: its address.
+        answered: number of Interests.
     """
 
     def __init__(self) -> None:
@@ -90,13 +89,13 @@ def _free_port(kind: socket.SocketKind) -> int:
 
 
 class Supervised:
-    """The forwarder in the hands of a supervisor, with all that it needs in a folder.
+    """A supervised forwarder, with all its files in a folder.
 
     Attributes:
         config: path of the configuration.
         log: path of the log.
         address: of its counters.
-        program: what is started, Python.
+        program: the command, Python.
     """
 
     program: ClassVar[str] = "from feednet.__main__ import main; main()"
@@ -137,7 +136,7 @@ class Supervised:
         self.wait_for("READY=1")
 
     def wait_for(self, field: str) -> None:
-        """Wait until the process says something by sd_notify's protocol."""
+        """Wait for a notification of the process by sd_notify's protocol."""
         while True:
             try:
                 if field in self._told.recv(4096).decode().split("\n"):
@@ -166,7 +165,7 @@ class Supervised:
         self.process.wait()
 
     def close(self) -> None:
-        """End in any case."""
+        """End it in any case."""
         self.kill()
         self._told.close()
         self._errors.close()
@@ -180,7 +179,7 @@ class Supervised:
         return sock
 
     def files(self) -> int:
-        """Return how many files are open."""
+        """Return the number of open files."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def memory(self) -> int:
@@ -189,7 +188,7 @@ class Supervised:
         return int(pages) * os.sysconf("SC_PAGESIZE") // 1024
 
     def counters(self) -> dict[str, Any]:
-        """Return what is told over HTTP."""
+        """Return the counters served over HTTP."""
         with urllib.request.urlopen(f"{self.address}/status.json", timeout=_PATIENCE_S) as answer:
             told: dict[str, Any] = json.load(answer)
         with urllib.request.urlopen(f"{self.address}/metrics", timeout=_PATIENCE_S) as answer:
@@ -199,11 +198,11 @@ class Supervised:
 
 
 class Clients:
-    """Ask for names, each for one at a time, and fall silent when they are asked to.
+    """Clients that request one name at a time each, and fall silent on request.
 
     Attributes:
-        asked: Interests that were answered, by scheme.
-        problems: those that were not.
+        asked: answered Interests, by scheme.
+        problems: unanswered ones.
     """
 
     def __init__(self, service: Supervised, seed: int) -> None:
@@ -225,7 +224,7 @@ class Clients:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """Let nothing be pending in this block; connect anew afterwards."""
+        """Keep all clients idle during this block; reconnect afterwards."""
         for lock in self._turn.values():
             lock.acquire()
         self._life += 1
@@ -273,11 +272,11 @@ class Clients:
 
 
 class Drill:
-    """One service, its neighbours, its clients, and what happens to them.
+    """A service, its neighbours, its clients, and the events.
 
     Attributes:
         happened: events so far.
-        most_kb: largest resident memory that was seen.
+        most_kb: peak of resident memory.
     """
 
     def __init__(self, folder: Path, seed: int) -> None:
@@ -295,7 +294,7 @@ class Drill:
         self._moved = 0
 
     def run(self, is_over: Callable[["Drill"], bool]) -> None:
-        """Let events happen until `is_over` says so, which is asked after each. Raises Violation."""
+        """Run events until `is_over` returns true, which is called after each. Raises Violation."""
         self.service.config.write_text(self._draw(), encoding="utf-8")
         self._begin()
         self.clients.start()
@@ -330,7 +329,7 @@ class Drill:
     # Configurations.
 
     def _draw(self) -> str:
-        """Return a configuration in which every prefix has a route; write the rules that it refers to."""
+        """Return a configuration with a route for every prefix; write the rules that it refers to."""
         rng = self._rng
         level, strategy = rng.choice(("info", "debug")), rng.choice(("best-route", "asf", "multicast"))
         text = self.service.base.replace("@", f'log_level = "{level}"\n')
@@ -390,8 +389,8 @@ class Drill:
         self._check_routes()
 
     def _move(self) -> None:
-        """Move the log as logrotate does, and perhaps tell the forwarder, which need not know."""
-        if self.service.log.exists():  # else nothing has been logged since the last time
+        """Move the log like logrotate, and possibly notify the forwarder, which need not know."""
+        if self.service.log.exists():  # else nothing was logged since the last time
             self._moved += 1
             self.service.log.rename(self._folder / f"log.{self._moved}")
         if self._rng.random() < 0.5:
@@ -401,7 +400,7 @@ class Drill:
         number = self._rng.choice((signal.SIGUSR1, signal.SIGUSR2))
         self.service.process.send_signal(number)
         self._lines[f"INFO {number.name}"] += 1
-        self._reload()  # signals are handled in order: by its end both have been
+        self._reload()  # signals are handled in order: by its end both were
 
     def _restart(self) -> None:
         with self.clients.silence():
@@ -414,7 +413,7 @@ class Drill:
             self._begin()
 
     def _end(self) -> None:
-        """Stop; clients are silent, and their connections still stand."""
+        """Stop; clients are silent, but connected."""
         self.service.stop()
         self._lines["INFO closing"] += 1
 
@@ -430,7 +429,7 @@ class Drill:
             raise Violation("service", "counters", f"have fallen: {fallen}")
         self._seen = counts
         self.most_kb = max(self.most_kb, self.service.memory())
-        # One for each client's connection, and one for a neighbour that has come since the start.
+        # One for each client's connection, and one for a neighbour added since the start.
         if self.service.files() > self._files + len(SCHEMES) + len(self._neighbours) + 2:
             raise Violation(
                 "service", "open files", f"{self._files} at the start, {self.service.files()} now"
@@ -449,7 +448,7 @@ class Drill:
 
 
 def soak(is_over: Callable[[Drill], bool], seed: int) -> Drill:
-    """Run a service until `is_over` says so; return what has happened. Raises Violation."""
+    """Run a service until `is_over`; return the events. Raises Violation."""
     with tempfile.TemporaryDirectory() as folder:
         drill = Drill(Path(folder), seed)
         try:

@@ -1,11 +1,11 @@
-"""A day, or as long as one likes, of mixed traffic through a small network in virtual time.
+"""A day, or any time, of mixed traffic through a small network in virtual time.
 
 Theory of operation. Two sites and a ring of three forwarders between them, an attacker at one of these.
-Servers and publishers at the sites and at one forwarder; clients everywhere, who ask again until they have
-what they should get; followers who come, go, or vanish; visitors behind faces of their own, some of them
-reliable, who leave without a word. Links lose frames and break, nodes start anew, strategies change. Caches
-are small, so that everything that is bounded soon is at its bound: from then on nothing may grow. At the end
-traffic ends, and what was asked for is waited for; then nothing may be left.
+Servers and publishers are at the sites and at one forwarder; clients everywhere repeat requests until
+answered; followers come, go, or vanish; visitors behind faces of their own, some of them reliable, leave
+silently. Links lose frames and break, nodes restart, strategies change. Caches are small, so that all bounds
+are reached soon: from then on nothing may grow. At the end traffic ends, and pending requests complete; then
+no state may be left.
 """
 
 import gc
@@ -58,17 +58,17 @@ _CHANGING = 600 * SECOND
 _FOLLOWING = 60 * SECOND
 _VISITING = 20 * SECOND
 _SEASON = 1200 * SECOND
-"""A feed is written for so long; then there is another one."""
+"""Duration of a publisher's feed, before its next one."""
 _MOST_FOLLOWERS = 12
 _CALM = 120 * SECOND
-"""After the end of the traffic, for what is still to come."""
+"""Time after the end of the traffic for pending requests."""
 _LINGER = 90 * SECOND
-"""For the longest lifetime to end."""
+"""Time for the longest lifetime to end."""
 _SAMPLES = 24
 """In each row of the table."""
 
 GROWTH = 1.3
-"""Most by which the last of the rows may exceed the second, in objects of all nodes."""
+"""Maximum ratio of the last row to the second, in objects of all nodes."""
 
 
 class Row(NamedTuple):
@@ -76,7 +76,7 @@ class Row(NamedTuple):
 
     Attributes:
         until: its end, ns.
-        frames, answered: sent by all nodes, and got by clients, in it.
+        frames, answered: sent by all nodes, and received by clients, in it.
         objects, kilobytes: of all nodes, mean of samples.
         process: objects of the whole process.
         tables: of all nodes, the largest of the samples.
@@ -97,12 +97,12 @@ class Soak:
     Args:
         seed: of everything.
         hours: of traffic.
-        rows: spans that the traffic is divided into; the first one is not judged.
+        rows: spans of the traffic; the first one is not judged.
 
     Attributes:
-        rows: what has been seen so far.
-        events: what has happened, by kind.
-        errors: those that followers got, and that passed.
+        rows: results so far.
+        events: occurrences by kind.
+        errors: transient ones of followers.
     """
 
     def __init__(self, seed: int, hours: float, rows: int) -> None:
@@ -171,7 +171,7 @@ class Soak:
         )
 
     def _make(self, name: str, now: int) -> Node:
-        """Make a node from nothing, with its links, routes and applications."""
+        """Create a node without state, with its links, routes and applications."""
         self._starts += 1
         forwarder = Forwarder(
             rng=Random(self._rng.getrandbits(64)),
@@ -211,11 +211,11 @@ class Soak:
         self._poke(node)
 
     def _poke(self, node: str) -> None:
-        """Let the network see what has been done to a node by hand."""
+        """Let the network process a manual change to a node."""
         self.network.replace(node, self._programs()[node])
 
     def _repeat(self, mean: int, action: Callable[[], None]) -> None:
-        """Do something again and again while there is traffic."""
+        """Repeat an action at random intervals during the traffic."""
         time = self.network.now + round(self._rng.expovariate(1 / mean))
 
         def once() -> None:
@@ -225,10 +225,10 @@ class Soak:
         if time < self.end:
             self.network.change(time, once)
 
-    # What happens.
+    # Events.
 
     def _break(self) -> None:
-        """Break a link for a while."""
+        """Break a link for some time."""
         link = self._rng.randrange(len(LINKS) - 1)
         signalled = self._rng.random() < 0.5
         if link in self._cut:
@@ -244,7 +244,7 @@ class Soak:
         self.network.change(self.network.now + self._rng.randint(1, 40) * SECOND, mend)
 
     def _restart(self) -> None:
-        """Let a node start anew: its tables are empty; its applications keep what they have on disk."""
+        """Restart a node: its tables are empty; its applications keep their persistent data."""
         node = self._rng.choice(_WORKING)
         now = self.network.now
         self.events["node restarted"] += 1
@@ -285,7 +285,7 @@ class Soak:
         self._poke(site)
 
     def _follow(self) -> None:
-        """Let a follower come, or go, or vanish."""
+        """Let a follower come, go, or vanish."""
         if len(self._followers) >= _MOST_FOLLOWERS or (self._followers and self._rng.random() < 0.4):
             self._leave(*self._rng.choice(self._followers))
             return
@@ -309,7 +309,7 @@ class Soak:
         self._detach(node, follower)
 
     def _visit(self) -> None:
-        """Let a visitor come, or one who has said something leave."""
+        """Let a visitor come, or an active one leave."""
         rng, now = self._rng, self.network.now
         if len(self._visitors) >= 8 or (self._visitors and rng.random() < 0.3):
             visitor = rng.choice(self._visitors)
@@ -324,7 +324,7 @@ class Soak:
             visitor.speak(servers, [each.feed for each in self._publishers.values()], now)
         self._poke(next(name for name, host in self.hosts.items() if host is visitor.node))
 
-    # What is measured.
+    # Measurements.
 
     def _roots(self) -> list[object]:
         return [part for node in _WORKING for part in (self.hosts[node].forwarder, self.hosts[node]._links)]
@@ -366,16 +366,16 @@ class Soak:
         self._samples, self._largest = [], Counter()
 
     def counts(self) -> dict[str, int]:
-        """Return what clients asked for and got."""
+        """Return the clients' requests and answers."""
         total: Counter[str] = Counter()
         for client in self._clients:
             total.update(client.counts)
         return dict(sorted(total.items()))
 
-    # The whole.
+    # The whole run.
 
     def run(self, progress: Callable[[Row], None] = lambda row: None) -> None:
-        """Run it, and check what must hold; raise Violation."""
+        """Run it, and check the invariants; raise Violation."""
         for number in range(self.end // self._span):
             self.network.run((number + 1) * self._span)
             progress(self.rows[-1])
@@ -418,7 +418,7 @@ class Soak:
             host = self.hosts[node]
             check_ended(node, host)
             forwarder = host.forwarder
-            for later in (now, now + 10 * SECOND):  # the list forgets when it is asked
+            for later in (now, now + 10 * SECOND):  # the list expires entries on access
                 forwarder.dead_nonces.has(b"", 0, later)
             left = tables_of(host)
             for table in (

@@ -1,4 +1,4 @@
-"""What happens to people and their forwarders, drawn from a seed."""
+"""Stories of people and their forwarders, drawn from a seed."""
 
 from dataclasses import dataclass
 from random import Random
@@ -24,12 +24,12 @@ class Neighbourhood(Story):
     A step is "cut" and "heal" (the two ends of a link, and whether they notice), or "restart" (a node).
 
     Attributes:
-        layering: what the nodes speak.
-        hops: how far graphs go.
-        routers, people, strangers: nodes; a stranger does what it is named with.
-        links: two nodes, and what the link is like.
+        layering: of the nodes.
+        hops: radius of graphs.
+        routers, people, strangers: nodes; a stranger's name is its behaviour.
+        links: two nodes, and the link's parameters.
         away: links that are down from the start, until somebody moves there.
-        logs: person -> the log, and when each message is written, ns; it says whom they follow and block.
+        logs: person -> the log, and when each message is written, ns; it has the person's follows and blocks.
     """
 
     layering: str
@@ -79,7 +79,7 @@ def make_story(seed: int, layering: str | None = None) -> Neighbourhood:
 
 
 def _links(rng: Random, routers: Any, people: Any, strangers: Any) -> list[Link]:
-    """Join routers, and attach everybody else to one of them; homes may be neighbours, too."""
+    """Connect the routers, and attach everybody else to one of them; homes may be neighbours, too."""
     ends = [(routers[number], rng.choice(routers[:number])) for number in range(1, len(routers))]
     if len(routers) > 2 and rng.random() < 0.6:
         ends.append((routers[0], routers[-1]))
@@ -103,7 +103,7 @@ def _links(rng: Random, routers: Any, people: Any, strangers: Any) -> list[Link]
 def _moves(
     rng: Random, routers: Any, people: Any, links: list[Link]
 ) -> tuple[tuple[tuple[str, str], ...], list[Step]]:
-    """Let some people move to another router: one link goes down as another one comes up."""
+    """Move some people to another router: one link goes down as another one comes up."""
     away, steps = [], []
     for person in people:
         at = next(
@@ -143,7 +143,7 @@ def _faults(rng: Random, routers: Any, people: Any, links: list[Link], away: Any
 def _log(
     rng: Random, seed: int, person: str, people: tuple[str, ...]
 ) -> tuple[tuple[Message, ...], tuple[int, ...]]:
-    """Write a log: statements about others first, then posts, and changes of mind between them."""
+    """Write a log: statements about others first, then posts, and changed statements between them."""
     identity = identity_of(seed, person)
     others = [other for other in people if other != person]
     contents: list[dict[str, Any] | None] = [

@@ -1,4 +1,4 @@
-"""Nodes that do not keep to the rules."""
+"""Misbehaving nodes."""
 
 from random import Random
 from typing import Final
@@ -19,11 +19,11 @@ class Stranger(SilentEndpoint):
     """A DatagramEndpoint at one link: says hello like a keeper, and does harm.
 
     Args:
-        kind: "forges": answers every Interest by an item that the author has not written. "floods": asks for
-            all logs, far ahead, again and again, and says that it has come to carry others. "claims": that
-            everybody is attached to it.
-        people: whose logs there are.
-        until: when it ends, ns.
+        kind: "forges": answers every Interest with a forged item. "floods": requests all logs, far ahead,
+            repeatedly, and announces that it now carries others. "claims": announces everybody as attached to
+            it.
+        people: the authors of logs.
+        until: its end, ns.
         rate: Interests that "floods" sends each 100 ms.
     """
 

@@ -1,4 +1,4 @@
-"""Plays a story of people and their forwarders, and checks what must hold."""
+"""Plays a story of people and their forwarders, and checks the invariants."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,8 @@ from testbed.verify.social.strangers import Stranger
 from topologies.emulator.network import EmulatedNetwork
 
 CATCH_UP_NS = 60 * SECOND
-"""A refusal is remembered for 16 s, on each node of the way; who was refused asks again after 8 s at most."""
+"""A refusal is remembered for 16 s, on each node of the path; the refused node asks again after 8 s at most.
+"""
 _HELLO_MS = 500
 _LIFETIME_MS = {"ssb-aware": 4000}
 _GONE = 3 * _HELLO_MS * MS + 500 * MS
@@ -41,13 +42,13 @@ class SocialWorld(World[Neighbourhood]):
     """A story's network.
 
     Args:
-        story: what happens.
-        rate: Interests that strangers flood with each 100 ms.
+        story: the events.
+        rate: Interests flooded by strangers each 100 ms.
         wanted: see World.
 
     Attributes:
-        nodes: those that are honest.
-        received: node and author -> the author's messages that have come there.
+        nodes: the honest ones.
+        received: node and author -> the author's messages received there.
     """
 
     def __init__(self, story: Neighbourhood, wanted: Wanted, rate: int = 20) -> None:
@@ -153,7 +154,7 @@ class SocialWorld(World[Neighbourhood]):
             a, b, is_signalled = step.what
             self.set_link(a, b, up=step.do == "heal", signalled=is_signalled)
 
-    # What must hold
+    # Invariants
 
     def look(self) -> None:
         """See World."""
@@ -161,7 +162,7 @@ class SocialWorld(World[Neighbourhood]):
             self._collect(name)
 
     def _take(self, name: str, packet: bytes) -> None:
-        """Check that what comes to a node is of an author on a graph of its users."""
+        """Check that a received packet is of an author on a graph of the node's users."""
         opened = open_data(packet)
         parts = None if opened is None else split_item(opened[0].name)
         if opened is None or parts is None:
@@ -171,7 +172,7 @@ class SocialWorld(World[Neighbourhood]):
             parse_item(parts[0], seq, opened[0])
         except ValueError:
             self.coverage["forged items"] += 1
-            return  # a stranger's, who can send anything anywhere
+            return  # a stranger's, which can be sent anywhere
         self.coverage["items"] += 1
         self.received[name, author] += 1
         self.say(f"{self.now} {name} {author} {seq}")
@@ -182,7 +183,7 @@ class SocialWorld(World[Neighbourhood]):
             raise Violation("no leak", name, f"gets {author[:6]} {seq}, who is on no graph of its users")
 
     def _collect(self, name: str) -> None:
-        """Check what an application has got."""
+        """Check the items of an application."""
         for row in self.nodes[name].take_events():
             self.coverage[row["event"]] += 1
             if row["event"] == "delivered":
@@ -190,7 +191,7 @@ class SocialWorld(World[Neighbourhood]):
                 self.tell(name, row["feed"], row["seq"])
 
     def _missing(self) -> Violation | None:
-        """Return what has not arrived where it can: neighbours have the same of logs on their graphs."""
+        """Return missing messages: neighbours have the same of logs on their graphs."""
         tips = {name: node.keeper.replicas.tip for name, node in self.nodes.items()}
         for name, author in self._expected():
             tip = tips[name](log_name(author))
@@ -207,14 +208,14 @@ class SocialWorld(World[Neighbourhood]):
         return None
 
     def _expected(self) -> list[tuple[str, str]]:
-        """Return which node must hold which author's log in the end."""
+        """Return the logs that each node must hold in the end."""
         found = self._reachable(self._allowed())
-        if self._kind.by_receiver:  # others keep nothing
+        if self._kind.by_receiver:  # others store nothing
             found = [(node, author) for node, author in found if node in self.story.people]
         return found
 
     def _check_events(self) -> None:
-        """Check what is held, and what applications have got of that."""
+        """Check the stored messages, and their delivery to applications."""
         for name, node in self.nodes.items():
             replicas = node.keeper.replicas
             for feed in replicas:
@@ -230,7 +231,7 @@ class SocialWorld(World[Neighbourhood]):
                 raise Violation("delivery", name, f"is told {told} of {author[:6]}")
 
     def _check_gone(self, end: int) -> None:
-        """Check that nothing is carried any more that has left the graphs."""
+        """Check that logs outside the graphs are no longer carried."""
         self.run(end + _GONE - self.now)
         while (wrong := self._left_over() or self._missing()) is not None:
             if self.now > end + 2 * CATCH_UP_NS:
@@ -240,7 +241,7 @@ class SocialWorld(World[Neighbourhood]):
         self.run(2 * SECOND)
 
     def _left_over(self) -> Violation | None:
-        """Return what is held that is on no graph of a node's users."""
+        """Return stored logs on no graph of a node's users."""
         allowed = self._allowed()
         for name, node in self.nodes.items():
             if self._kind.by_receiver and name in self.story.routers:
@@ -254,7 +255,7 @@ class SocialWorld(World[Neighbourhood]):
                     return Violation("nothing else", name, said)
         return None
 
-    # Who is on whose graph
+    # Graphs
 
     def _served(self, node: str, *, ever: bool) -> list[str]:
         """Return a node's users: its person, or those at neighbours."""
@@ -275,7 +276,7 @@ class SocialWorld(World[Neighbourhood]):
         return [pair for pair in ends if self._is_up(pair)]
 
     def _is_up(self, pair: tuple[str, str]) -> bool:
-        """Whether a link is up in the end."""
+        """Return whether a link is up in the end."""
         state = {*pair} not in [{*away} for away in self.story.away]
         for step in self.story.steps:
             if step.do in ("cut", "heal") and {*step.what[:2]} == {*pair}:
@@ -283,10 +284,10 @@ class SocialWorld(World[Neighbourhood]):
         return state
 
     def _allowed(self) -> dict[str, set[str]]:
-        """Return the authors on the graphs of each node's users, by what is in the logs that the node has.
+        """Return the authors on the graphs of each node's users, by the contents of the node's logs.
 
-        Which logs a node has depends on what it knows, and on what was in its reach before: so the graphs are
-        those of these logs, and a node must have whatever they lead to, if it is in reach.
+        A node's logs depend on its earlier knowledge and reach: so the graphs are those of these logs, and a
+        node must have all logs that they imply, if in reach.
         """
         nodes = (*self.story.routers, *self.story.people)
         served = {node: [self._refs[user] for user in self._served(node, ever=False)] for node in nodes}
@@ -296,7 +297,7 @@ class SocialWorld(World[Neighbourhood]):
         return {node: self._reach(node, served[node]) for node in nodes}
 
     def _reach(self, node: str, users: Sequence[str]) -> set[str]:
-        """Return the authors on the graphs of users, as the logs on a node tell it."""
+        """Return the authors on the graphs of users, by a node's logs."""
         replicas = self.nodes[node].keeper.replicas
         reach: set[str] = set()
         for user in users:
@@ -308,10 +309,9 @@ class SocialWorld(World[Neighbourhood]):
         return reach
 
     def _allowed_ever(self, node: str) -> set[str]:
-        """Return the authors that may ever have been on the graphs of a node's users, as anybody knows them.
+        """Return the authors possibly ever on the graphs of a node's users, by anybody's knowledge.
 
-        A statement may be known without those that others made before it, so this is what is there if nobody
-        blocks or leaves anybody.
+        A statement may be known without the earlier ones of others, so this ignores blocks and unfollows.
         """
         return {author for user in self._served(node, ever=True) for author in self._reach_of_follows(user)}
 
@@ -326,7 +326,7 @@ class SocialWorld(World[Neighbourhood]):
         return reach
 
     def _always_wants(self, person: str, other: str) -> bool:
-        """Whether a person follows another from the first statement about them on."""
+        """Return whether a person follows another from the first statement about them on."""
         said = [
             message.content
             for message in self.story.logs[person][0]
@@ -335,7 +335,7 @@ class SocialWorld(World[Neighbourhood]):
         return bool(said) and all(content.get("following") is True for content in said)
 
     def _reachable(self, allowed: Mapping[str, Collection[str]]) -> list[tuple[str, str]]:
-        """Return which author's log arrives at which node in the end, if these are on the nodes' graphs."""
+        """Return which author's log arrives at which node in the end, given the nodes' graphs."""
         found = []
         for person in self.story.people:
             author = self._refs[person]

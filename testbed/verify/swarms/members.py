@@ -1,4 +1,4 @@
-"""The peers of a swarm as programs: honest ones that are watched, and hostile ones."""
+"""The peers of a swarm as programs: observed honest ones, and hostile ones."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -27,11 +27,11 @@ from testbed.verify.swarms.story import Hostility
 
 
 class Member(SilentEndpoint):
-    """A peer. It notes what is sent; `watch` looks at it after each event.
+    """A peer. It counts sent bytes; `watch` checks it after each event.
 
     Attributes:
         peer: the peer.
-        sent: bytes that it has sent.
+        sent: bytes sent.
     """
 
     def __init__(self, peer: Peer) -> None:
@@ -40,7 +40,7 @@ class Member(SilentEndpoint):
         self.sent = 0
 
     def watch(self, now: int) -> None:
-        """See what has become of the peer; a hostile one is not looked at."""
+        """Check the peer; hostile ones are not checked."""
         self.peer.take_events()
 
     def next_deadline(self) -> int | None:
@@ -65,7 +65,7 @@ class Member(SilentEndpoint):
 
 
 class Liar(Member):
-    """A peer that says in its notes that it has more than it has."""
+    """A peer that overstates its feeds in its notes."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(peer)
@@ -74,7 +74,7 @@ class Liar(Member):
 
 
 def _more(body: bytes) -> bytes:
-    """Return a body, with notes of seven messages more if it has notes."""
+    """Return a body, with its notes increased by seven messages."""
     value = parse(body.decode())
     if not isinstance(value, dict) or "signature" in value:
         return body
@@ -85,7 +85,7 @@ def _more(body: bytes) -> bytes:
 
 
 class Deaf(Member):
-    """A peer that takes nothing once a stream is open: what others send has to wait."""
+    """A peer that stops reading after a stream is open, so that others' data queue up."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(peer)
@@ -100,7 +100,7 @@ class Deaf(Member):
 
 
 class Replayer(Member):
-    """A peer that says on each later stream that it opens what it has said on the first one."""
+    """A peer that replays the first stream's bytes at the opening of each later stream."""
 
     def __init__(self, peer: Peer) -> None:
         super().__init__(peer)
@@ -124,11 +124,11 @@ class Replayer(Member):
 
 
 class Babbler(SilentEndpoint):
-    """Opens streams and says something that means nothing, or nothing at all.
+    """Opens streams and sends noise, or nothing at all.
 
     Args:
-        others: where the others listen.
-        is_silent: whether it says nothing.
+        others: addresses of the others.
+        is_silent: whether it sends nothing.
     """
 
     peer = None
@@ -172,7 +172,7 @@ class Babbler(SilentEndpoint):
 
 
 class FalseFeeds(MemoryFeeds):
-    """A store that hands out something else than it holds."""
+    """A store that returns altered messages."""
 
     def __init__(self, kind: Hostility, random: Random) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ class FalseFeeds(MemoryFeeds):
         return held
 
     def _forged(self, stored: Stored) -> Stored:
-        """Return a message with other words, another signature, or another author."""
+        """Return a message with another text, signature, or author."""
         message: Message = stored.message
         what = self._random.randrange(4)
         text = message.text

@@ -1,9 +1,9 @@
 """Rungs of the replication ladder under every fault: `feednet simulate rungs`.
 
-A seed draws a rung, a network that loses and reorders frames, who writes and who follows, links that are down
-for a while, and nodes that restart. Soon after the last fault, every follower must have been told of every
-message once, in order, and hold it byte for byte. After every second, no peer may keep state of more feeds
-than its open connections can account for, nor any state of a connection that is closed.
+A seed draws a rung, a network that loses and reorders frames, writers and followers, temporary link failures,
+and restarts. Soon after the last fault, every follower must have received every message once, in order, and
+hold it byte for byte. After every second, no peer may keep state of more feeds than its open connections
+account for, nor any state of a closed connection.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ from testbed.verify.kit.story import Step, Story
 from testbed.verify.kit.world import World
 
 RUNGS_CATCH_UP_NS = 240 * SECOND
-"""TCP that has waited for a link doubles its pauses, and gossip draws whom it calls."""
+"""After a link failure TCP doubles its pauses, and gossip calls random peers."""
 _WARMUP_MS = 100
 
 
@@ -39,10 +39,10 @@ class Climb(Story):
         rung: of the ladder, and
         parameters: its own.
         links: of the network.
-        writers, readers: nodes; writers have one feed after the other, of
-        feeds: so many, with
-        items: so many in all.
-        starts: reader -> when it starts, ms.
+        writers, readers: nodes; feeds are assigned to writers in turn.
+        feeds: number of feeds.
+        items: total number of items.
+        starts: reader -> its start, ms.
     """
 
     MS: ClassVar[int] = 1
@@ -63,7 +63,7 @@ class Climb(Story):
         return tuple(dict.fromkeys(end for link in self.links for end in (link["a"], link["b"])))
 
     def scenario(self) -> Scenario:
-        """Return the story as a scenario of one layering; raise ValueError if it makes no sense."""
+        """Return the story as a scenario of one layering; raise ValueError if it is inconsistent."""
         return Scenario.model_validate(
             {
                 "name": f"rungs {self.seed}",
@@ -174,7 +174,7 @@ class _World(World[Climb]):
         self._check_state()
 
     def _missing(self) -> Violation | None:
-        """Return what a follower lacks; None if nobody lacks anything."""
+        """Return a follower's missing messages; None if there are none."""
         for node, feeds in self._load.follows.items():
             for feed in feeds:
                 told = self.told[node, feed.key]

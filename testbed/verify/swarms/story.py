@@ -1,4 +1,4 @@
-"""What happens to a swarm of peers, drawn from a seed."""
+"""Stories of swarms of peers, drawn from a seed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ class Swarm(Story):
     """A story.
 
     A step is "write" (a peer, a feed), "follow" and "leave" (a peer, a feed), "block" (a feed, a peer), "cut"
-    and "heal" (the two ends of a link), "restart" and "forget" (a peer; forgotten is how far others were).
+    and "heal" (the two ends of a link), "restart" and "forget" (a peer; it loses others' positions).
 
     Attributes:
-        seed: of the links and of what peers draw.
+        seed: of the links and of the peers' draws.
         encrypts: whether streams are encrypted.
         peers: their names; each is on a node of that name.
-        links: of the network: two nodes, and what the link is like.
+        links: of the network: two nodes, and the link's parameters.
         calls: who calls whom.
-        feeds: a feed's number in the pool -> the peer that writes it, or two that each write a branch.
+        feeds: a feed's number in the pool -> its writer, or the writers of its two branches.
         follows: peer -> feeds from the start.
-        hostile: peer -> what it does.
+        hostile: peer -> its behaviour.
     """
 
     PAIRS: ClassVar[Mapping[str, str]] = {"cut": "heal"}
@@ -56,7 +56,7 @@ class Swarm(Story):
 
     @property
     def honest(self) -> tuple[str, ...]:
-        """The peers that are not hostile."""
+        """The honest peers."""
         return tuple(peer for peer in self.peers if peer not in self.hostile)
 
 
@@ -96,7 +96,7 @@ def make_swarm(seed: int) -> Swarm:
 
 
 def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:
-    """Join the nodes to one or two routers, by links that may be bad."""
+    """Join the nodes to one or two routers, by possibly bad links."""
     routers = ["r0"] if rng.random() < 0.6 else ["r0", "r1"]
     ends = [(peer, rng.choice(routers)) for peer in peers]
     if len(routers) == 2:
@@ -115,7 +115,7 @@ def _links(rng: Random, peers: tuple[str, ...]) -> tuple[Link, ...]:
 
 
 def _calls(rng: Random, peers: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """Draw who calls whom: all are connected somehow, and some pairs call each other."""
+    """Draw the calls: all peers are connected, and some pairs call each other."""
     calls = set()
     for number, peer in enumerate(peers[1:], start=1):
         pair = (peer, rng.choice(peers[:number]))

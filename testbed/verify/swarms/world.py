@@ -1,4 +1,4 @@
-"""Plays a story of peers, and checks after every event what must hold."""
+"""Plays a story of peers, and checks the invariants after every event."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -154,7 +154,7 @@ class _World(World[Swarm]):
                 return
             self._written[name, feed] += 1
             if key in self._stores[name].forks() or self._stores[name].tips().get(key, 0) != written:
-                return  # it has heard of the other branch
+                return  # it knows the other branch
             member.peer.append([messages(feed, branch)[written]], now)
         elif step.do == "follow":
             self._wanted[name].add(key)
@@ -166,10 +166,10 @@ class _World(World[Swarm]):
         member.watch(now)
         self.network.settle(name)
 
-    # What must hold
+    # Invariants
 
     def _look(self, name: str, now: int) -> None:
-        """Check what an honest peer has told and stored."""
+        """Check an honest peer's announcements and store."""
         member = self._members[name]
         for event in member.peer.take_events():
             self.coverage[event.event] += 1
@@ -211,7 +211,7 @@ class _World(World[Swarm]):
                     raise Violation("blocked", name, f"goes on getting {key[:5]}")
 
     def _expected(self) -> list[tuple[str, str, int]]:
-        """Return which honest peer must have how many messages of which feed in the end."""
+        """Return how many messages of each feed each honest peer must have in the end."""
         expected = []
         for feed, writers in self.story.feeds.items():
             if len(writers) > 1 or writers[0] in self.story.hostile:
@@ -228,9 +228,9 @@ class _World(World[Swarm]):
         return expected
 
     def _unproven(self) -> tuple[str, str] | None:
-        """Return a peer and a forked feed of which it must hold a proof, and it does not.
+        """Return a peer and a forked feed without its required proof.
 
-        It has called, or was called by, a peer that holds more messages, and those of another branch.
+        The peer has called, or was called by, a peer with more messages of another branch.
         """
         for pair in self.story.calls:
             for feed, writers in self.story.feeds.items():
@@ -246,7 +246,7 @@ class _World(World[Swarm]):
         return None
 
     def _goes_on(self, name: str, key: str) -> bool:
-        """Whether a peer is honest, replicates a feed, and knows of no fork."""
+        """Return whether a peer is honest, replicates a feed, and knows of no fork."""
         return (
             name not in self.story.hostile
             and key in self._wanted[name]
@@ -265,7 +265,7 @@ class _World(World[Swarm]):
         return None
 
     def _check_silence(self) -> None:
-        """Check that peers who have all say nothing any more, if none of them is hostile."""
+        """Check that complete peers fall silent, if none of them is hostile."""
         if self.story.hostile or any(len(writers) > 1 for writers in self.story.feeds.values()):
             return
         # A peer that was cut off calls again, and TCP is slow on bad links.

@@ -1,6 +1,6 @@
 """Providers that violate the tinyISP protocol in one configured way.
 
-`testbed.layerings.tiny.hostile_client` has such clients.
+`testbed.layerings.tiny.hostile_client` has hostile clients.
 """
 
 from collections.abc import Iterator
@@ -20,15 +20,15 @@ from testbed.verify.tiny.story import Hostility
 
 
 class HostileProvider(Provider):
-    """A provider that carries out an attack.
+    """An attacking provider.
 
     Args:
         node, root, random, terms, now, individual: see Provider.
-        attack: how it violates the protocol.
+        attack: the violation of the protocol.
 
     Attributes:
         attack: the same.
-        done: how often it has done so.
+        done: number of its violations.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class HostileProvider(Provider):
             entry, chunks = sign(own, 1, first_previous(own.public_key), b"forged")
             self._forged.append((asker.id, b"".join([entry.packet, *chunks])))
             self.contracts.changed(asker.id)
-            # It takes what the other client sends from now on, and keeps it to itself.
+            # From now on it accepts the other client's entries without forwarding them.
             route.b.feed, route.is_open = feed, True
             route.a.contract, route.a.has_ended = None, True
             self._store.add(feed)

@@ -1,4 +1,4 @@
-"""What must hold of providers and clients: all the time, and in the end."""
+"""Invariants of providers and clients: continuous and final ones."""
 
 from collections import Counter, defaultdict
 
@@ -16,18 +16,18 @@ from testbed.verify.tiny.members import Member
 from testbed.verify.tiny.story import ASKING, Cell
 
 _CHECKED_EVERY = 4
-"""Looks at a node from one check of its whole store to the next."""
+"""Checks of a node between two checks of its whole store."""
 _ASKED = 20
-"""How often a client asks for a subscription that is refused."""
+"""Maximum number of repeated subscription requests by a client."""
 _CONTROL_BYTES = (MOST_UNREAD + 2 * MOST_AHEAD) * 5 * PACKET
-"""Of both control feeds of a contract: what is not known to be read, and what cannot be read yet."""
+"""Size of both control feeds of a contract: entries not acknowledged, and entries ahead."""
 
 
 class Ledger(World[Cell]):
-    """What was wanted, sent and read, and whether it is as it must be.
+    """Requests, messages and deliveries, and their checks.
 
     Args:
-        story: what happens.
+        story: the events.
         stores: node -> its store.
         wanted: see World.
     """
@@ -41,15 +41,15 @@ class Ledger(World[Cell]):
         self._looks = 0
         self._off: set[str] = set()
         self._asleep: set[str] = set()
-        self._waiting: list[tuple[str, str, tuple[int, ...]]] = []  # sends before a subscription stands
+        self._waiting: list[tuple[str, str, tuple[int, ...]]] = []  # sends before their subscription
         self._refs: dict[tuple[str, str], bytes] = {}  # asker, asked
         self._asked: Counter[tuple[str, str]] = Counter()
         self._sent: dict[tuple[bytes, str], list[bytes]] = defaultdict(list)  # by reference and sender
         self._read: dict[tuple[bytes, str], list[bytes]] = defaultdict(list)  # by reference and reader
         self._subscribed: dict[bytes, dict[str, bytes]] = defaultdict(dict)  # reference -> client -> contract
-        self._left: set[bytes] = set()  # contracts that have come to a farewell
-        self._is_cut = False  # whether a contract of two providers has
-        self._answers: Counter[str] = Counter()  # that clients have given to requests
+        self._left: set[bytes] = set()  # contracts with a farewell
+        self._is_cut = False  # whether a contract of two providers has one
+        self._answers: Counter[str] = Counter()  # clients' answers to requests
         self._starts: Counter[str] = Counter()
         self._wants: dict[str, bool] = dict.fromkeys(story.clients, False)  # whether it wants a contract
 
@@ -73,10 +73,10 @@ class Ledger(World[Cell]):
     def _is_up(self, name: str) -> bool:
         return name not in self._off and not self._members[name].is_dead
 
-    # All the time
+    # Continuous checks
 
     def _look(self, name: str) -> None:
-        """Take in what has happened at a node, and check it."""
+        """Process a node's events, and check it."""
         party = self._party(name)
         for event in party.take_events():
             self.coverage[event.kind] += 1
@@ -99,12 +99,12 @@ class Ledger(World[Cell]):
             self._check_store(name)
 
     def _answer_all(self, name: str, party: BaseParty) -> None:
-        """Answer to requests, most often yes; an event may be lost with its process."""
+        """Answer requests, mostly yes; an event may be lost with its process."""
         if isinstance(party, Client):
             for ref in list(party.subscriptions):
                 one = party.subscriptions.get(ref)
                 if one is None:
-                    continue  # no to one of a group is no to all of it
+                    continue  # refusing one of a group refuses the group
                 if one.state == "invited":
                     self._answers[name] += len(one.group) if one.group else 1
                     party.answer(ref, self.now, accept=ref[0] % 8 != 0)
@@ -113,7 +113,7 @@ class Ledger(World[Cell]):
                     self._subscribed[ref][name] = one.contract
 
     def _ask_again(self, ref: bytes) -> None:
-        """Ask again for what was refused, as the other may have a contract soon; not for ever."""
+        """Repeat refused requests, as the other may get a contract; a bounded number of times."""
         for pair in [pair for pair, known in self._refs.items() if known == ref]:
             self._asked[pair] += 1
             if self._asked[pair] < _ASKED and self._wants[pair[1]]:
@@ -158,7 +158,7 @@ class Ledger(World[Cell]):
                         raise Violation("bounded", name, f"holds {waiting} entries for one receiver")
 
     def _check_commands(self, name: str, contract: Contract) -> None:
-        """Check that a provider has read no more commands of a client than agreed, beside answers."""
+        """Check that a provider has read no more commands of a client than agreed, except answers."""
         client, terms, control = self._names[contract.other], contract.terms, contract.facts.other_control
         if client not in self._wants or control is None:
             return
@@ -170,7 +170,7 @@ class Ledger(World[Cell]):
             raise Violation("bounded", name, f"has read {read} commands of {client}; {most} are agreed")
 
     def _check_store(self, name: str) -> None:
-        """Check that every feed and record is of something that is not over."""
+        """Check that every feed and record belongs to something current."""
         party, store = self._party(name), self._stores[name]
         known = {self.root_of(name), *party.followed}
         records = {"followed", "announced", "whitelist", "peers"}
@@ -201,10 +201,10 @@ class Ledger(World[Cell]):
         if others := store.names() - records:
             raise Violation("nothing left", name, f"has records {sorted(others)}")
 
-    # In the end
+    # Final checks
 
     def _missing(self) -> Violation | None:
-        """Return what is not as it must be in the end; None if nothing is."""
+        """Return the first unmet final requirement; None if all are met."""
         if self._off or any(self._members[name].is_dead for name in self._stores):
             return Violation("time", "the cell", "a node is down")
         pairs = [*self.story.home.items(), *self.story.peers]
@@ -247,7 +247,7 @@ class Ledger(World[Cell]):
         return None
 
     def _between(self, name: str, other: str) -> dict[bytes, str]:
-        """Return the states of the contracts that a node has with another."""
+        """Return the states of a node's contracts with another."""
         return {
             one.id: one.facts.state
             for one in self._party(name).contracts.values()
@@ -272,7 +272,7 @@ class Ledger(World[Cell]):
         return None
 
     def _is_held_up(self, ref: bytes, reader: str) -> bool:
-        """Whether a member of a subscription's group asks without end: its `fin`s wait behind its requests.
+        """Return whether a member of a subscription's group floods: its `fin`s wait behind its requests.
 
         So it is slow, and the slowest member sets the pace of a group.
         """
@@ -284,7 +284,7 @@ class Ledger(World[Cell]):
         )
 
     def _has_unread_commands(self, client: str) -> bool:
-        """Whether a provider has not read all commands of a client."""
+        """Return whether a provider has unread commands of a client."""
         return any(
             contract.facts.own_control in store.feeds
             and store.feeds[contract.facts.own_control].mark
@@ -295,7 +295,7 @@ class Ledger(World[Cell]):
         )
 
     def _left_over(self) -> Violation | None:
-        """Check that routes and subscriptions are of contracts that stand."""
+        """Check that routes and subscriptions belong to standing contracts."""
         standing = {ref for name in self.story.clients for ref in self._client(name).subscriptions}
         bad = {self.root_of(name) for name in self.story.hostile}
         for isp in self.story.isps:

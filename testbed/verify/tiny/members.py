@@ -1,4 +1,4 @@
-"""The nodes of a cell: honest ones, which are killed, and outsiders who hear everything."""
+"""The nodes of a cell: honest ones, which are killed, and outsiders who overhear everything."""
 
 from collections.abc import Callable
 from random import Random
@@ -48,7 +48,7 @@ class Member:
         self._fatal: tuple[int, bool] | None = None
 
     def doom(self, packets: int, *, within: bool) -> None:
-        """Let it die after so many more packets that it takes, or within the last of them."""
+        """Kill it after `packets` more received packets, or within the last of them."""
         self._fatal = self.node.taken.total() + packets, within
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
@@ -95,7 +95,7 @@ class Member:
 
 
 class Outsider(SilentEndpoint):
-    """Hears everything, and says it again later, as it was or changed."""
+    """Overhears everything, and replays it later, unchanged or mutated."""
 
     def __init__(self, random: Random, attack: Hostility) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class Outsider(SilentEndpoint):
         return self._due
 
     def wake(self, now: int) -> None:
-        """Say something."""
+        """Send something."""
         if now < self._due:
             return
         self._due = now + self._random.randint(20, 400) * MS
@@ -125,7 +125,7 @@ class Outsider(SilentEndpoint):
             self.outputs.append((1, packet + crc32(packet).to_bytes(CHECKSUM), None))
 
     def _garbled(self, packet: bytes) -> bytes:
-        """Return a packet cut, lengthened, or with another bit, most often behind its demultiplexer."""
+        """Return a packet cut, lengthened, or with a flipped bit, mostly after its demultiplexer."""
         random = self._random
         kind = random.randrange(5)
         if kind == 0:

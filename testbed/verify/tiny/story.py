@@ -1,4 +1,4 @@
-"""What happens to a provider and its clients, drawn from a seed."""
+"""Stories of a provider and its clients, drawn from a seed."""
 
 import itertools
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ ISP = "isp"
 
 Hostility = Attack | Literal["packet-replay", "garble", "forge", "mix", "withhold"]
 OUTSIDE: tuple[Hostility, ...] = ("packet-replay", "garble")
-"""Attacks of a node in the cell that is nobody's client: it repeats packets, or changes them."""
+"""Attacks of a node in the cell that is no client: it repeats packets, or changes them."""
 INSIDE: tuple[Attack, ...] = ("flood", "false-fin", "malformed", "ignore-pause", "replay", "fork", "beg")
 """Attacks of a client."""
 ASKING: tuple[Attack, ...] = ("flood", "false-fin")
 """Attacks with more commands than a provider reads."""
 ABOVE: tuple[Hostility, ...] = ("forge", "mix", "withhold", "fork")
-"""Attacks of a provider: false feeds, entries in the wrong lines, entries that it keeps, forks."""
+"""Attacks of a provider: false feeds, entries in the wrong lines, withheld entries, forks."""
 
 
 class Kill(NamedTuple):
-    """A node is killed and starts again: after so many packets that it takes, before it can answer.
+    """A kill and restart of a node: after a number of received packets, before it can answer.
 
-    `within`: in the midst of the transaction instead.
+    `within`: in the middle of the transaction instead.
     """
 
     node: str
@@ -51,8 +51,8 @@ class Cell(Story):
         hostile: client, provider or "outsider" -> its attack.
         kills: in order of packets.
         home: client -> its provider.
-        pace: the shortest and the longest time between two rounds of a hostile client, ns.
-        peers: pairs of providers, of which the first asks the second for a contract.
+        pace: minimum and maximum time between two rounds of a hostile client, ns.
+        peers: pairs of providers; the first requests a contract from the second.
     """
 
     PAIRS: ClassVar[Mapping[str, str]] = {"off": "on", "sleep": "awake"}
@@ -173,7 +173,7 @@ def _steps(rng: Random, clients: tuple[str, ...]) -> tuple[Step, ...]:
 
 
 def _more_steps(rng: Random, clients: tuple[str, ...], peers: tuple[tuple[str, str], ...]) -> list[Step]:
-    """What concerns more than two: groups, and providers among themselves."""
+    """Draw steps of more than two nodes: groups, and contracts between providers."""
     steps = []
     if len(clients) > 2 and rng.random() < 0.3:
         members = tuple(rng.sample(clients, 3))

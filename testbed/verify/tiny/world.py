@@ -1,4 +1,4 @@
-"""Plays a story of a provider and its clients, and checks what must hold."""
+"""Plays a story of a provider and its clients, and checks the invariants."""
 
 from collections import defaultdict
 from functools import partial
@@ -32,7 +32,7 @@ CATCH_UP_NS = 600 * SECOND
 
 
 class CellWorld(Ledger):
-    """A cell; everything must be well `within` some time, ns, after the last step. See World."""
+    """A cell; all requirements must be met `within` some time, ns, after the last step. See World."""
 
     PACE = 500 * MS
 
@@ -43,7 +43,7 @@ class CellWorld(Ledger):
         self._kills: dict[str, list[Kill]] = defaultdict(list)
         for kill in story.kills:
             self._kills[kill.node].append(kill)
-        self._in_groups: list[tuple[str, tuple[Any, ...]]] = []  # what cannot be done yet
+        self._in_groups: list[tuple[str, tuple[Any, ...]]] = []  # group steps that are not possible yet
         self._parting: dict[str, str] = {}  # who ends a client's contract
         self._identities = {
             name: Identity.from_seed(sha256(f"{story.seed} {name}".encode()).digest())
@@ -189,7 +189,7 @@ class CellWorld(Ledger):
             self._client(name).unsubscribe(ref, self.now)
 
     def _send_waiting(self) -> None:
-        """Ask for contracts and subscriptions that are wanted, and send over those that stand."""
+        """Request wanted contracts and subscriptions, and send over standing ones."""
         now = self.now
         for one, other in self.story.peers:
             if self._is_up(one) and self._party(one).contracts.current(self.root_of(other)) is None:
@@ -211,7 +211,7 @@ class CellWorld(Ledger):
         self._in_groups = [(do, what) for do, what in self._in_groups if not self._may_do(do, what)]
 
     def _may_do(self, do: str, what: tuple[Any, ...]) -> bool:
-        """Found a group, or write to one; return whether that could be done."""
+        """Found a group, or write to one; return whether that was possible."""
         name = what[0]
         contract = self._contract(name) if self._is_up(name) else None
         if contract is None or contract.facts.state != "open":

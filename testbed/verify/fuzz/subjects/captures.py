@@ -1,9 +1,8 @@
-"""Damaged captures, from the file to tables: nothing raises, both decoders agree, counts add up.
+"""Damaged captures, from the file to tables: no exceptions, both decoders agree, counts add up.
 
-An input is a capture file. Where it is a chain of pcap records or pcapng blocks, mutations take these apart:
-a unit is the file's header, a record or a block; what a unit carries behind the headers of its frame is the
-packet. Rebuilt, a unit says the right lengths again, so that damage to a packet is not hidden by damage to
-what is around it; damage to the file itself is the business of the mutations by bytes.
+An input is a capture file. A chain of pcap records or pcapng blocks is split into units: the file's header, a
+record or a block; the bytes after a frame's headers are the packet. A rebuilt unit has correct lengths, so
+that damage to a packet is not masked by damage around it; byte-wise mutations damage the file itself.
 """
 
 import os
@@ -19,7 +18,7 @@ from random import Random
 import pyarrow.parquet as pq
 
 from analysis.decode.batch import DECODED
-from analysis.decode.reader import NO_TIME, Findings, Reading, plain, read_packets
+from analysis.decode.reader import NO_TIME, Reading, ReadStatistics, plain, read_packets
 from analysis.decode.reference import decode_frame, decode_payload
 from analysis.spark.parquet import BY
 from analysis.spark.to_parquet import Report, extract
@@ -31,7 +30,7 @@ from testbed.verify.fuzz.subjects.wire import expect
 
 LONGEST = 8192
 _PIECE = 700
-"""Bytes of a piece: a capture of this size is several."""
+"""Bytes per piece: a capture of this size has several."""
 
 _PCAP_HEADER, _RECORD = 24, 16
 _BLOCK = 28
@@ -40,8 +39,8 @@ _ENDS = bytes(6), bytes(6), "10.0.0.1", "10.0.0.2"
 
 
 def check(data: bytes) -> None:
-    """Decode a capture in every way there is without Spark, and write its table; raise Finding."""
-    decode_payload.cache_clear()  # an input tells the same whatever came before
+    """Decode a capture in every way without Spark, and write its table; raise Finding."""
+    decode_payload.cache_clear()  # so that an input's result is independent of earlier ones
     with tempfile.TemporaryDirectory(dir=_memory()) as name:
         place = Path(name)
         path = place / "a-eth0.pcap"
@@ -49,7 +48,7 @@ def check(data: bytes) -> None:
         try:
             pieces = list(cut(path, size=_PIECE))
         except CaptureError:
-            return  # told in one line: it is none
+            return  # refused in one line
         readings = [Reading("run", piece) for piece in pieces]
         decoded = [row for reading in readings for row in _both_decoders(reading)]
         [report] = extract(readings, place / "packets", BY, None) if readings else [None]
@@ -58,13 +57,13 @@ def check(data: bytes) -> None:
 
 
 def _memory() -> str | None:
-    """Return a directory in memory, if there is one: thousands of small files are written."""
+    """Return a directory in memory, if available: thousands of small files are written."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 def _both_decoders(reading: Reading) -> Iterator[dict[str, object]]:
-    """Yield the rows of a piece as the decoder of windows has them; the careful one has to agree."""
-    found = Findings()
+    """Yield the rows of a piece from the window decoder; the reference decoder must agree."""
+    found = ReadStatistics()
     batches = [plain(batch) for batch in read_packets(reading, found)]
     rows = [row for batch in batches for row in batch.to_pylist()]
     frames = list(_frames(reading))
@@ -105,7 +104,7 @@ def _check_counts(report: Report, decoded: list[dict[str, object]], packets: Pat
 
 
 def split(data: bytes) -> list[bytes]:
-    """Take a capture apart: its header and records or blocks; all of it, where that cannot be done."""
+    """Split a capture into its header and records or blocks; a single unit if impossible."""
     if len(data) >= _PCAP_HEADER and pcap_order(data[:4]) == "<":
         units, at = [data[:_PCAP_HEADER]], _PCAP_HEADER
         while at + _RECORD <= len(data):
@@ -124,7 +123,9 @@ def split(data: bytes) -> list[bytes]:
 
 
 def frame(unit: bytes) -> tuple[bytes, bytes]:
-    """Return what stands before a unit's packet, and the packet; of every fourth, the packet is the frame."""
+    """Return the bytes before a unit's packet, and the packet; for every fourth unit, the frame is the
+    packet.
+    """
     start = _place(unit)
     if start is None or len(unit) < start + 14:
         return b"", unit
@@ -138,7 +139,7 @@ def frame(unit: bytes) -> tuple[bytes, bytes]:
 
 
 def unit(head: bytes, packet: bytes) -> bytes:
-    """Make a unit of what stands before a packet and one, with lengths that fit."""
+    """Make a unit of a head and a packet, with correct lengths."""
     start = _place(head)
     if start is None:
         return head + packet
@@ -156,7 +157,7 @@ def unit(head: bytes, packet: bytes) -> bytes:
 
 
 def _place(unit: bytes) -> int | None:
-    """Return where the frame begins in a record or an Enhanced Packet Block; None if it is neither."""
+    """Return the offset of the frame in a record or an Enhanced Packet Block; None otherwise."""
     if len(unit) >= _BLOCK and unit[:4] == b"\x06\0\0\0":
         return _BLOCK
     is_header = unit[:4] in (b"\n\r\r\n", b"\x01\0\0\0") or len(unit) < _RECORD or pcap_order(unit[:4])
@@ -164,7 +165,7 @@ def _place(unit: bytes) -> int | None:
 
 
 def head(rng: Random) -> bytes:
-    """Draw what stands before a packet: a record's header and those of a frame."""
+    """Draw a head: a record's header and those of a frame."""
     carrier = rng.choice((udp_frame(*_ENDS, 6363, 6363, b"", 1), udp_frame(*_ENDS, 9, 56363, b"", 1)))
     if not rng.randrange(3):
         carrier = bytes(12) + b"\x86\x24"

@@ -1,30 +1,30 @@
-"""Inputs that are events: what happens to a program that is fuzzed, one thing after the other.
+"""Inputs as events: a sequence of actions on a fuzzed program.
 
-An event is a byte, the kind in its low three bits and an index in the others, then, but for a pause, two
-bytes of a length and as many bytes. Any input is a sequence of events.
+An event is a byte, the kind in its low three bits and an index in the others; except for a pause, two bytes
+of length and the data follow. Any input is a sequence of events.
 """
 
 from typing import Final, NamedTuple
 
 PAUSE: Final = 7
-"""The kind of event that is the same for all programs: time passes."""
+"""The kind of event common to all programs: time passes."""
 
 
 class Event(NamedTuple):
-    """What happens: a kind (below 8), an index (below 32) and bytes."""
+    """An event: a kind (below 8), an index (below 32) and bytes."""
 
     kind: int
     which: int
     content: bytes = b""
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Return its bytes."""
         head = bytes((self.kind | self.which << 3,))
         return head if self.kind == PAUSE else head + len(self.content).to_bytes(2) + self.content
 
 
 def read_events(data: bytes, most: int) -> list[Event]:
-    """Read the events of an input, the first `most` of them."""
+    """Return the first `most` events of an input."""
     events: list[Event] = []
     at = 0
     while at < len(data) and len(events) < most:

@@ -1,9 +1,8 @@
 """The management protocol under any commands: an answer, or a drop; no change unless the answer is 200.
 
-An input is a sequence of events. Each is a byte, the kind in its low two bits and an index in the others,
-then, but for a pause, two bytes of a length and as many bytes: a packet of a local application, or of a
-neighbour; or what a command asks for, an element of ControlParameters, which is signed here as no mutation
-would do.
+An input is a sequence of events. Each is a byte, the kind in its low two bits and an index in the others;
+except for a pause, two bytes of length and the data follow: a packet of a local application or a neighbour;
+or a command's ControlParameters element, which is signed here, as no mutation would do.
 """
 
 from collections.abc import Callable
@@ -60,20 +59,20 @@ _NAMES = tuple(from_uri(verb) for verb in VERBS)
 
 
 class Event(NamedTuple):
-    """What happens: a kind, an index (below 64) and bytes."""
+    """An event: a kind, an index (below 64) and bytes."""
 
     kind: int
     which: int
     packet: bytes = b""
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Return its bytes."""
         head = bytes((self.kind | self.which << 2,))
         return head if self.kind == PAUSE else head + len(self.packet).to_bytes(2, "big") + self.packet
 
 
 def decode(data: bytes) -> list[Event]:
-    """Read the events of an input; every input is one."""
+    """Return the events of an input; every input has some."""
     events: list[Event] = []
     at = 0
     while at < len(data) and len(events) < _MOST_EVENTS:
@@ -88,7 +87,7 @@ def decode(data: bytes) -> list[Event]:
 
 
 class _Faces:
-    """Makes faces of nothing: of udp4 and tcp4, the latter when it is too late to matter."""
+    """A face system without sockets, with udp4 and tcp4; the latter is created late."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -196,7 +195,7 @@ class _Node:
         self.now = until
 
     def _state(self) -> object:
-        """Return all that a command can change."""
+        """Return all state that commands can change."""
         forwarder = self.forwarder
         faces = forwarder.faces.values()
         return (
@@ -209,7 +208,7 @@ class _Node:
 
 
 def _is_success(frame: bytes) -> bool:
-    """Tell whether a frame carries a ControlResponse of 200."""
+    """Return whether a frame carries a ControlResponse of 200."""
     opened = open_data(frame)
     if opened is None:
         return False

@@ -1,7 +1,7 @@
-"""A name service, a storage, a resolver and a device under any packets, and under anything that an id signs.
+"""A name service, a storage, a resolver and a device under any packets, and any content signed by an id.
 
-An input is a sequence of events (`events.py`). Two ids are registered. One is hostile: it signs whatever the
-input says. The other's record, log and place must stay as they are.
+An input is a sequence of events (`events.py`). Two ids are registered. One is hostile: it signs any content
+of the input. The other's record, log and location must not change.
 """
 
 from functools import cache
@@ -32,8 +32,9 @@ from testbed.verify.fuzz.subjects.events import PAUSE, Event, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 UPDATE, SERVER, STORAGE, PUT, ANSWER, SIGNED, DEVICE = range(7)
-"""Kinds: a record told to the server as an id's; any packet to the server, the storage, the resolver; an item
-uploaded as an id's; Content that the hostile id signs as its record; an answer to the device."""
+"""Kinds: a record sent to the server as an id's; any packet to the server, the storage, the resolver; an item
+uploaded as an id's; Content signed by the hostile id as its record; an answer to the device.
+"""
 
 HONEST, HOSTILE = (Identity.from_seed(bytes([90 + number]) * 32) for number in range(2))
 IDS = (HONEST, HOSTILE)
@@ -42,7 +43,7 @@ NOW = 1_700_000_000_000 * MS
 
 _LIFETIME = 3_600_000 * MS
 MOST_EVENTS = 40
-"""Of an input; the others are not played."""
+"""Maximum number of events of an input."""
 
 _PAUSES = (1 * MS, 200 * MS, 2_000 * MS, 40_000 * MS)
 _MOST_OUTPUTS = 64
@@ -97,7 +98,7 @@ class _World:
         self._sent = [parse_interest(packet).name for packet in self.device.take_outputs()]
 
     def play(self, event: Event) -> None:
-        """Have something happen."""
+        """Perform an event."""
         identity, content = IDS[event.which & 1], event.content
         match event.kind:
             case 0:
@@ -169,7 +170,7 @@ def check(data: bytes) -> None:
 
 
 def inputs() -> dict[str, bytes]:
-    """Return inputs to begin with: what each kind is meant for, and some of it forged."""
+    """Return initial inputs: the intended use of each kind, and some forgeries."""
     forged = make_record(HONEST.ref, HOSTILE.sign, 9, (store_name("x"),), now=NOW, lifetime=_LIFETIME, ttl=MS)
     names = record_of(HOSTILE)
     content = parse_data(names).content

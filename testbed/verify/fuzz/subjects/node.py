@@ -1,8 +1,8 @@
-"""A node with state in it, under any frames at any of its faces and at any time.
+"""A node with state, under any frames at any of its faces and at any time.
 
-An input is a sequence of events. Each is a byte that says what happens (low three bits) and how long after
-the event before (the others, an index into PAUSES_MS), then, for a frame or packet, two bytes of its length
-and its bytes; one that is cut short ends early.
+An input is a sequence of events. Each is a byte with its kind (low three bits) and the pause before it (the
+others, an index into PAUSES_MS); for a frame or packet, two bytes of its length and its bytes follow; a
+truncated one ends early.
 """
 
 import io
@@ -34,7 +34,7 @@ from testbed.verify.push.world.invariants import digest
 LINKS = 4
 """The kinds 0 to 3 are frames on links: plain, plain, of known rate, ad hoc with local fields."""
 APPLICATION, CUT, WAKE, NOTHING = range(LINKS, LINKS + 4)
-"""A packet of an application; a link goes down, or up again; the next alarm rings; only time goes by."""
+"""A packet of an application; a link goes down, or up again; the next alarm rings; only time passes."""
 
 PAUSES_MS = (0, 0, 1, 5, 20, 100, 250, 500, 1000, 2000, 4000, 6000, 10_000, 60_000, 600_000, 3_600_000)
 
@@ -45,7 +45,7 @@ _MOST_WAKES = 32
 _MOST_OUTPUTS = 200
 _MTU = 1500
 _STATE = 2048
-"""Most bytes that a frame may add to the PIT, besides a few times its own."""
+"""Maximum growth of the PIT per frame, bytes, besides a few times the frame's size."""
 
 OWN = Feed("native", 0, ("us",))
 RELAYED = Feed("native", 1, ("them",))
@@ -55,20 +55,20 @@ NONCE = 0x01020304
 
 
 class Event(NamedTuple):
-    """What happens: one of the kinds above, an index into PAUSES_MS, and a frame or packet."""
+    """An event: one of the kinds above, an index into PAUSES_MS, and a frame or packet."""
 
     kind: int
     pause: int
     frame: bytes = b""
 
     def encode(self) -> bytes:
-        """Write it."""
+        """Return its bytes."""
         head = bytes((self.kind | self.pause << 3,))
         return head + len(self.frame).to_bytes(2, "big") + self.frame if self.kind <= APPLICATION else head
 
 
 def decode(data: bytes) -> list[Event]:
-    """Read the events of an input; every input is one."""
+    """Return the events of an input; every input has some."""
     events: list[Event] = []
     at = 0
     while at < len(data) and len(events) < _MOST_EVENTS:
@@ -85,7 +85,7 @@ def decode(data: bytes) -> list[Event]:
 
 @cache
 def _prelude() -> list[tuple[int, bytes]]:
-    """Return the frames, by the number of their link, that bring a node into a state worth attacking."""
+    """Return frames, by link number, that bring a node into a state worth attacking."""
     lli = make_interest(item_name(RELAYED_NAME, 1), nonce=NONCE, lifetime_ms=9000, send_credit=8)
     return [
         (0, lli),
@@ -98,7 +98,7 @@ def _prelude() -> list[tuple[int, bytes]]:
 
 
 class _Application:
-    """Takes whatever it gets, and sends what the input says."""
+    """Accepts all packets, and sends those of the input."""
 
     def __init__(self) -> None:
         self.outbox: list[bytes] = []
@@ -118,16 +118,16 @@ class _Application:
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves out what a malformed packet may touch: counters, and the generator that nonces come from."""
+    """Omits state that a malformed packet may change: counters, and the nonce generator."""
 
     def persistent_id(self, thing: object) -> str | None:
         return "" if type(thing) in (Random, Counter, Counters) else None
 
 
 def _pickled(forwarder: Forwarder) -> bytes:
-    """Return all of a forwarder's tables, in a tenth of the time that a digest takes.
+    """Return all of a forwarder's tables as bytes, in a tenth of the time of a digest.
 
-    Equal bytes are equal tables; different ones may just share other objects.
+    Equal bytes imply equal tables; different bytes may only differ in sharing.
     """
     buffer = io.BytesIO()
     _Pickler(buffer).dump(forwarder)
@@ -135,7 +135,7 @@ def _pickled(forwarder: Forwarder) -> bytes:
 
 
 class _Node:
-    """The node, and the time; `photograph` takes down what all tables hold."""
+    """The node, and the time; `photograph` records the contents of all tables."""
 
     def __init__(self, photograph: Callable[[Forwarder], bytes]) -> None:
         self._photograph = photograph
@@ -165,7 +165,7 @@ class _Node:
             host.take_outputs()
 
     def play(self, event: Event) -> None:
-        """Let time go by, then do what the event says, and check what comes of it."""
+        """Let time pass, perform the event, and check its effects."""
         self._wait(PAUSES_MS[event.pause] * MS)
         if event.kind < LINKS and self.is_up[self.links[event.kind]]:
             self._receive(self.links[event.kind], event.frame)
@@ -183,7 +183,7 @@ class _Node:
         self._take_outputs()
 
     def _receive(self, link: int, frame: bytes) -> None:
-        self.host.next_deadline()  # does what has been put off
+        self.host.next_deadline()  # performs deferred work
         forwarder, face = self.forwarder, self.forwarder.faces[link]
         malformed, in_bytes = forwarder.counters.malformed, face.in_bytes
         before = self._photograph(forwarder)
@@ -216,7 +216,7 @@ class _Node:
 
 
 def _check_packet(packet: bytes) -> None:
-    """Check that what is sent is a packet."""
+    """Check that a sent frame is a packet."""
     lp = parse_lp(packet)
     if lp.fragment and lp.frag_count == 1:
         network = (parse_interest if lp.fragment[0] == 5 else parse_data)(lp.fragment)

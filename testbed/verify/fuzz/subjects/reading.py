@@ -1,7 +1,7 @@
-"""A second reading of the packet formats, plain and slow, that the codec must agree with.
+"""A second reader of the packet formats, plain and slow, that the codec must agree with.
 
-NDN packet format 0.3 and NDNLPv2, as deep as a forwarder reads: values are cut out by copying, nothing is
-skipped, and no offset is kept. Raises Invalid where the codec raises MalformedPacket.
+NDN packet format 0.3 and NDNLPv2, as deep as a forwarder reads: values are copied, nothing is skipped, and no
+offset is kept. Raises Invalid where the codec raises MalformedPacket.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ class Invalid(Exception):
 
 
 def numbers_of(buf: bytes) -> tuple[int, bytes]:
-    """Read a variable-size number; return (value, what follows)."""
+    """Read a variable-size number; return (value, remainder)."""
     if not buf:
         raise Invalid("nothing left")
     size = {253: 2, 254: 4, 255: 8}.get(buf[0], 0)
@@ -48,7 +48,7 @@ def _one(wire: bytes) -> tuple[int, bytes]:
 
 
 def _recognise(found: list[tuple[int, bytes]], order: tuple[int, ...], ignored: int = -1) -> dict[int, bytes]:
-    """Keep the elements that stand in the given order; the others must be ignorable."""
+    """Keep the elements in the given order; the others must be ignorable."""
     known: dict[int, bytes] = {}
     rest = list(order)
     for kind, value in found:
@@ -126,7 +126,7 @@ def _credit(name: bytes, granted: list[bytes]) -> int | None:
 
 
 def _known(found: list[tuple[int, bytes]]) -> tuple[int, int, bytes] | None:
-    """The first evidence after SendCredit that is well formed."""
+    """The first well-formed evidence after SendCredit."""
     kinds = [kind for kind, _ in found]
     for kind, value in found[kinds.index(240) :]:
         if kind == 252:

@@ -1,7 +1,7 @@
-"""A Scuttlebutt peer under any bytes of another: it closes, and stores nothing that is not signed.
+"""A Scuttlebutt peer under any bytes of another: it closes, and stores only signed messages.
 
 An input is a sequence of events (`events.py`). Streams are not encrypted, as no mutation would pass the
-boxes; handshake and boxes are shown bytes by themselves. A second peer is connected and must not notice.
+boxes; handshake and boxes are fuzzed separately. A second peer is connected and must not be affected.
 """
 
 from random import Random
@@ -46,16 +46,16 @@ BLOB = "a small blob"
 
 _PAUSES = (SECOND // 100, SECOND, 4 * SECOND, 30 * SECOND, 700 * SECOND)
 MOST_EVENTS = 24
-"""Of an input; the others are not played."""
+"""Maximum number of events of an input."""
 
 _MOST_BYTES = 1 << 20
-_MOST_WAKES = 512  # EBT looks every 3 s for another peer, of 700
+_MOST_WAKES = 512  # EBT wakes every 3 s to look for another peer, of 700
 _HELD = 4
 _FUZZED, _BYSTANDER = -1, -2
 
 
 class _World:
-    """A peer with two others connected: the one that is fuzzed, and a bystander."""
+    """A peer connected with two others: the fuzzed one, and a bystander."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -72,7 +72,7 @@ class _World:
         self._requests = 0
 
     def play(self, event: Event) -> None:
-        """Let an event happen, and check what must hold."""
+        """Perform an event, and check the invariants."""
         kind, which, content = event
         if kind == RAW:
             self._receive(_FUZZED, content)

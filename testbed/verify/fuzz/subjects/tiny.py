@@ -1,9 +1,9 @@
-"""A tinyISP provider under any packets, and under anything that a client signs.
+"""A tinyISP provider under any packets, and any content signed by a client.
 
-An input is a sequence of events (`events.py`). The provider has three clients. One of them is hostile: it
-signs whatever the input says. The others have asked for a subscription to each other, and must not notice.
-Besides, the node is in an open set, and lacks entries and chunks of a feed there whose packets are known, so
-that inputs can give them, in any order, whole or changed.
+An input is a sequence of events (`events.py`). The provider has three clients. One is hostile: it signs any
+content of the input. The others have requested a subscription to each other, and must not be affected. Also,
+the node is in an open set, and lacks entries and chunks of a feed there whose packets are known, so that
+inputs can deliver them, in any order, whole or changed.
 """
 
 import zlib
@@ -33,11 +33,11 @@ PACKET, PAYLOAD, WANT, CHUNKS, CLAIM, GENUINE, SIGNED = range(7)
 TERMS = Terms(size=5, unread=2, largest=300, backlog=2, proofs=False)
 ISP, HOSTILE, GOOD, OTHER, AUTHOR = (Identity.from_seed(bytes([60 + number]) * 32) for number in range(5))
 REF = b"r" * 20
-"""Of the request that one honest client has sent to the other."""
+"""Reference of the request from one honest client to the other."""
 
 _PAUSES = (SECOND // 100, SECOND, 6 * SECOND, 20 * SECOND)
 MOST_EVENTS = 40
-"""Of an input; the others are not played."""
+"""Maximum number of events of an input."""
 
 _MOST_WAKES = 300
 _HELD = 2
@@ -62,7 +62,7 @@ def _seeded(number: int) -> Identity:
 
 @cache
 def _template() -> TinyStore:
-    """Return the store of a provider whose clients are on board."""
+    """Return the store of a provider with onboarded clients."""
     store = TinyStore()
     store.add_own(ISP)
     store.put("followed", [one.public_key for one in (HOSTILE, GOOD, OTHER)])
@@ -95,7 +95,7 @@ def _template() -> TinyStore:
 
 
 class _Writer:
-    """The hostile client's pen: whatever it signs is an entry of one of its feeds."""
+    """The hostile client's writer: appends any content to one of its feeds."""
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
@@ -121,7 +121,7 @@ class _World:
         self._sets = sorted(self.node._sets)
 
     def play(self, event: Event) -> None:
-        """Let an event happen, and check what must hold."""
+        """Perform an event, and check the invariants."""
         kind, which, content = event
         known = self.node._sets.get(self._sets[which % len(self._sets)])
         keys = known.keys if known is not None else None
@@ -194,7 +194,7 @@ class _World:
 
 
 def _changed(packet: bytes, change: bytes) -> bytes:
-    """Return a packet with some bytes changed, from the place on that the first byte of the change names."""
+    """Return a packet with some bytes changed, at the offset given by the first byte of the change."""
     changed = bytearray(packet)
     for at, byte in enumerate(change[1:], start=change[0] if change else 0):
         if at < len(changed):
@@ -203,7 +203,7 @@ def _changed(packet: bytes, change: bytes) -> bytes:
 
 
 def _read(content: bytes) -> None:
-    """Check that what can be read can be written, and is the same then."""
+    """Check that parsed content survives a round trip."""
     try:
         value = decode(content)
     except MalformedBipf:

@@ -1,4 +1,4 @@
-"""The codec under any bytes: it agrees with the plain reading, and what it rewrites still reads the same."""
+"""The codec under any bytes: it agrees with the plain reader, and rewritten packets read the same."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,11 +28,11 @@ _HINT = from_uri("/hint")
 
 
 class Finding(AssertionError):
-    """What was fuzzed did not do what it promises."""
+    """A subject of fuzzing violates its specification."""
 
 
 def expect(what: str, *, holds: bool) -> None:
-    """Raise Finding unless it holds."""
+    """Raise Finding unless `holds`."""
     if not holds:
         raise Finding(what)
 
@@ -59,7 +59,7 @@ def check(wire: bytes) -> None:
 
 
 def _both(what: str, parse: Callable[[bytes], Any], read: Callable[[bytes], Fields], wire: bytes) -> Any:
-    """Parse and read; return what is parsed, None if both refuse."""
+    """Parse and read; return the parsed packet, None if both refuse."""
     try:
         wanted = read(wire)
     except Invalid as reason:
@@ -92,7 +92,7 @@ def _check_interest(interest: Interest) -> None:
         changed.append(lowered)
     persistent = parse_interest(make_persistent(interest.wire))
     ((_, inside),) = elements_of(interest.wire)
-    if PERSISTENT not in dict(elements_of(inside)):  # else another application may use that type
+    if PERSISTENT not in dict(elements_of(inside)):  # another application may use that type
         expect("an Interest made persistent is", holds=is_persistent(persistent))
     for other in (*changed, persistent):
         expect("the rest is kept", holds=[getattr(other, field) for field in kept] == same)
@@ -131,7 +131,7 @@ def _check_lp(lp: Any) -> None:
 
 
 def _check_name(name: bytes) -> None:
-    """Check whatever reads a Name's value."""
+    """Check all readers of a Name's value."""
     item, fork = split_item(name), split_fork(name)
     expect("an item's name can be made again", holds=item is None or item_name(*item) == name)
     expect("a fork's name can be made again", holds=fork is None or fork_name(*fork) == name)
@@ -158,7 +158,7 @@ def _check_name(name: bytes) -> None:
 
 
 def _check_link(wire: bytes) -> None:
-    """Send what is a packet in fragments, and join them."""
+    """Send a packet in fragments, and reassemble them."""
     try:
         whole = LinkService(1500).receive(wire, 0)
     except MalformedPacket:

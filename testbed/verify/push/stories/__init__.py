@@ -1,1 +1,1 @@
-"""Stories of controlled push: small worlds, networks, and what is promised of them."""
+"""Stories of controlled push: small worlds, networks, and their promises."""

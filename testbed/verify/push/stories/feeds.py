@@ -1,4 +1,4 @@
-"""Signed feeds for stories, made once a process: signing costs more than all else that a story needs."""
+"""Signed feeds for stories, made once per process: signing dominates the cost of a story."""
 
 from collections.abc import Callable
 from functools import cache
@@ -15,7 +15,7 @@ PREFIXES = {"native": from_uri("/sim"), "ssb": from_uri("/ssb/logs")}
 STRANGER = Identity.from_seed(b"a key that belongs to no feed   ")
 
 _LARGE_EVERY = 9
-"""Each so many items, one needs two fragments."""
+"""Period of items that need two fragments."""
 
 
 def name_of(feed: Feed) -> bytes:
@@ -24,12 +24,12 @@ def name_of(feed: Feed) -> bytes:
 
 
 def signer_of(feed: Feed) -> Callable[[bytes], bytes] | None:
-    """Return what signs by a feed's key; None for every other feed: a gateway does not have it."""
+    """Return the signer of a feed; None for every other feed: a gateway does not have its key."""
     return _identity(feed.format, feed.pool).sign if feed.pool % 2 == 0 else None
 
 
 def items_of(feed: Feed, device: int) -> tuple[Data, ...]:
-    """Return the MAX_ITEMS items that a device publishes, from item 1."""
+    """Return the MAX_ITEMS items published by a device, from item 1."""
     fork = feed.fork if device else None
     return _branch(feed.format, feed.pool, fork)
 
@@ -67,5 +67,5 @@ def _ssb(identity: Identity, fork: int | None, common: tuple[Data, ...]) -> tupl
 
 
 def sign_item(feed: bytes, seq: int, content: bytes, identity: Identity) -> Data:
-    """Make a native item, signed by whomever."""
+    """Make a native item signed by any identity."""
     return parse_data(make_data(item_name(feed, seq), content, signature_type=ED25519, sign=identity.sign))

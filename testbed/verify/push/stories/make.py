@@ -1,4 +1,4 @@
-"""Draws a story of controlled push from a seed: mostly a small world, as these show most; else a network."""
+"""Draws a story of controlled push from a seed: mostly a small world, as these reveal most; or a network."""
 
 from random import Random
 
@@ -7,7 +7,7 @@ from testbed.verify.push.stories.small import SmallWorld
 from testbed.verify.push.stories.story import Story
 
 NETWORKS = 0.3
-"""The share of stories that are networks."""
+"""Share of networks among the stories."""
 
 
 def make_story(seed: int) -> Story:

@@ -1,11 +1,10 @@
-"""Draws networks as they are built: meshes with several ways, users at their edge, and outages of all kinds.
+"""Draws realistic networks: meshes with several paths, users at their edge, and outages of all kinds.
 
-Routers form a random connected graph, a grid, a scale-free graph, or a network of the library.
-Publishers and readers sit behind access links or on the routers. Every router has each neighbour for a
-next hop that leads to the publisher without coming back; routes may follow what links do, some time
-later. What fails is what fails in life: a publisher's access link, a link in between, all links between
-two parts, a router; each for about as long as one of the protocol's timers, so that it ends before,
-at and after that timer.
+Routers form a random connected graph, a grid, a scale-free graph, or a network of the library. Publishers and
+readers sit behind access links or on the routers. Every router's next hops are all neighbours with a
+loop-free path to the publisher; routes may follow link changes with a delay. Failures are realistic: a
+publisher's access link, an inner link, all links between two parts, a router; each for about as long as one
+of the protocol's timers, so that it ends before, at and after that timer.
 """
 
 from collections.abc import Iterable
@@ -86,7 +85,7 @@ class NetworkMaker:
         return self._graph(rng.randint(17, 50))
 
     def _graph(self, nodes: int) -> Topology:
-        """A connected graph of about so many routers."""
+        """Return a connected graph of about `nodes` routers."""
         rng = self.rng
         delay = rng.choice((1.0, 5.0, 5.0, 40.0))
         seed = rng.getrandbits(32)
@@ -105,7 +104,7 @@ class NetworkMaker:
         return replace(graph, links=tuple(links))
 
     def _home(self, name: str, share: float) -> str:
-        """Return where a user lives: on a node behind a router, or on a router."""
+        """Return a user's location: on a node behind a router, or on a router."""
         rng = self.rng
         router = rng.choice(self.routers)
         if rng.random() > share:
@@ -146,7 +145,7 @@ class NetworkMaker:
         return subscribers
 
     def _outages(self, feeds: tuple[Feed, ...], links: list[Link]) -> None:
-        """What fails, one after the other, or at once."""
+        """Add outages, sequential or simultaneous."""
         rng = self.rng
         at = self.quiet
         for _ in range(rng.choice((1, 1, 1, 2, 3))):
@@ -195,10 +194,10 @@ class NetworkMaker:
         return part
 
     def _publish(self, index: int) -> None:
-        """Some before, some around the outages, and the last ones in the calm."""
+        """Publish some before, some around the outages, and the last ones in the calm."""
         rng = self.rng
         for at in (0, *(rng.randrange(self.calm + SECOND) for _ in range(rng.choice(_PUBLISHED)))):
-            for device in range(2):  # a step of a device that is none does nothing
+            for device in range(2):  # steps of a missing device have no effect
                 self._step(at, "publish", index, device, 1)
             if self.is_wide and rng.random() < 0.5:
                 break

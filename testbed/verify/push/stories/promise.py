@@ -1,14 +1,14 @@
-"""How soon everyone has everything, once nothing happens any more: the bound, and each exception to it.
+"""Promised catch-up times after the last event: the bound, and each exception to it.
 
-PLAIN_NS holds for any network in which nothing below takes part:
+PLAIN_NS holds for any network without the following:
 
-- legacy forwarders answer nothing, so that each next hop behind them is pulled from in turn, in vain for all
-  tries at each (LEGACY_NS);
-- a forwarder without room for another feed refuses, and is asked again after pauses that double (QUOTA_NS);
-- a link that stays dead: nobody may have been told, so that its neighbour is asked until all tries were in
-  vain (SILENT_NS);
-- an application that takes its time or grants little at a time, and a link that takes its time: as long as
-  they need for all items (`_pace`).
+- legacy forwarders answer nothing, so that each next hop behind them is pulled from in turn, with all tries
+  in vain (LEGACY_NS);
+- a forwarder without room for another feed refuses, and is asked again after doubling pauses (QUOTA_NS);
+- a permanently dead link, possibly unsignalled: its neighbour is asked until all tries were in vain
+  (SILENT_NS);
+- slow applications, applications with little credit, and slow links: the time they need for all items
+  (`_pace`).
 """
 
 from typing import NamedTuple
@@ -26,14 +26,14 @@ SILENT_NS = MAX_RETRY + MAX_TRIES * MAX_TIMEOUT
 
 
 class Promise(NamedTuple):
-    """The time in which everyone catches up, ns, and whether no exception takes part."""
+    """The promised catch-up time, ns, and whether no exception applies."""
 
     within: int
     is_plain: bool
 
 
 def promise(story: Story) -> Promise:
-    """Return what is promised of a story of controlled push."""
+    """Return the promise of a story of controlled push."""
     within = PLAIN_NS
     if not all(node.push for node in story.nodes):
         within = max(within, LEGACY_NS)
@@ -45,7 +45,7 @@ def promise(story: Story) -> Promise:
 
 
 def _pace(story: Story) -> int:
-    """Return how long all items need at the pace of applications, of their credit and of links, ns."""
+    """Return the time for all items at the pace of applications, of their credit and of links, ns."""
     applications = max((MAX_ITEMS * each.pause // each.batch for each in story.subscribers), default=0)
     items = MAX_ITEMS * len(story.feeds)
     links = max(
@@ -57,4 +57,4 @@ def _pace(story: Story) -> int:
 
 
 _BYTES = 1000
-"""Of an item on the link, with all that is sent about it."""
+"""Size of an item on the link, with its signalling."""

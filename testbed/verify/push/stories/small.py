@@ -20,7 +20,7 @@ from testbed.verify.push.stories.story import (
 
 
 class SmallWorld:
-    """Draws a story. What makes it hard comes and goes by the story, so that each also occurs alone."""
+    """Draws a story. Difficulties vary by story, so that each also occurs alone."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -61,7 +61,7 @@ class SmallWorld:
         )
 
     def _pairs(self) -> list[tuple[str, str]]:
-        """A line, a star, a tree or a ring, perhaps with links across."""
+        """Draw a line, a star, a tree or a ring, possibly with links across."""
         rng, nodes = self.rng, self.nodes
         shape = rng.choice(("line", "star", "tree", "ring", "ring"))
         if shape == "star":
@@ -161,7 +161,7 @@ class SmallWorld:
         return tuple(subscribers)
 
     def _publish(self, index: int, feed: Feed, items: int) -> None:
-        """Some before anyone asks, some while everything goes wrong, the last ones in the calm."""
+        """Publish some before any request, some during the faults, the last ones in the calm."""
         rng = self.rng
         manner = rng.choice(("bursts", "steady", "steady"))
         for device in range(len(feed.devices)):
@@ -187,7 +187,7 @@ class SmallWorld:
                 self._step(rng.randrange(at, self.calm + 1), "heal", a, b)
 
     def _dead(self, pairs: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """One of the links that are cut, if the others still reach every node."""
+        """Choose a cut link without which all nodes stay connected, to remain dead."""
         cut = next(step.what[:2] for step in self.steps if step.do == "cut")
         reached, frontier = {self.nodes[0]}, [self.nodes[0]]
         for node in frontier:  # grows as it goes

@@ -1,8 +1,8 @@
-"""A story of forwarders, of feeds that are pushed, and of classic NDN.
+"""A story of forwarders, of pushed feeds, and of classic NDN.
 
-Times are integer microseconds. A story holds nothing random but `seed`, from which the world draws a fate for
-each frame of each link by itself; so taking a step away leaves the luck of all other links as it was. With
-`fates` given, these alone befall frames: how the shrinker pins the few that matter.
+Times are integer microseconds. The only randomness is `seed`, from which the world draws a fate for each
+frame of each link independently; so removing a step leaves the luck of all other links unchanged. Given
+`fates` replace these: how the shrinker pins the few that matter.
 """
 
 from dataclasses import dataclass, replace
@@ -20,9 +20,9 @@ RECOVERIES = ("in-network", "go-back-n", "selective")
 
 @dataclass(frozen=True)
 class Node:
-    """A host. Without `push` its forwarder has never heard of controlled push.
+    """A host. Without `push` its forwarder does not implement controlled push.
 
-    strategy: as users write it; packets: that its content store holds; pending: that its PIT does.
+    strategy: as users write it; packets: capacity of its content store; pending: of its PIT.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Link:
-    """A link, alike in both directions.
+    """A link, symmetric.
 
-    delay: one way. lost, twice, late: chances of a frame; one that is late takes up to `lateness` more.
-    rate_kbit: with a queue of `queue` frames; None takes no time.
-    mtu: in bytes; reliable: its ends send lost frames again; marks: they mark congestion by their queues.
+    delay: one way. lost, twice, late: probabilities per frame; a late one is delayed by up to `lateness`
+    more. rate_kbit: with a queue of `queue` frames; None: infinite. mtu: in bytes; reliable: its ends
+    retransmit lost frames; marks: they mark congestion by their queues.
     """
 
     a: str
@@ -60,10 +60,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Feed:
-    """A feed: `devices` are the nodes that publish it, each from item 1.
+    """A feed: `devices` are its publishing nodes, each from item 1.
 
-    They publish the same items; with a `fork` the second device and those after it have other ones from
-    that item on. `pool`: which of the ready-made feeds of that format, one of its own for each in a story.
+    They publish the same items; with a `fork` the second and later devices have different ones from that item
+    on. `pool`: index of the prepared feed of that format, distinct within a story.
     """
 
     format: str
@@ -74,7 +74,9 @@ class Feed:
 
 @dataclass(frozen=True)
 class Subscriber:
-    """An application that wants a feed. It takes up to `batch` items every `pause`; at once if that is 0."""
+    """An application that subscribes to a feed. It takes up to `batch` items every `pause`; at once if that
+    is 0.
+    """
 
     name: str
     node: str
@@ -88,7 +90,7 @@ class Subscriber:
 
 @dataclass(frozen=True)
 class Prefix:
-    """Names under /NAME, and who answers to them by classic Data, all with the same.
+    """Names under /NAME, and their producers of equal classic Data.
 
     manner: "answers", "never", "nacks", or "nacks-first": each name once. delay: of an answer.
     """
@@ -103,7 +105,7 @@ class Prefix:
 
 @dataclass(frozen=True)
 class Log:
-    """A feed that a layering of the testbed carries by classic Interests; `times`: when its items come."""
+    """A feed that a layering of the testbed carries by classic Interests; `times`: of its items."""
 
     name: str
     node: str
@@ -124,7 +126,7 @@ class Follow:
 
 @dataclass(frozen=True)
 class Fate:
-    """What befalls the n-th frame from `a` to `b`: lost, twice (the copy `by` later) or late (`by`)."""
+    """The fate of the n-th frame from `a` to `b`: lost, twice (the copy `by` later) or late (`by`)."""
 
     a: str
     b: str
@@ -135,18 +137,19 @@ class Fate:
 
 @dataclass(frozen=True)
 class Story(kit.Story):
-    """A world and its fate.
+    """A world and its events.
 
     A step is publish (feed, device, items); subscribe, cancel, stall, read (subscriber); cut (a, b,
     signalled); heal (a, b); restart (node, signalled); inject (a, b, kind, salt): to b, as if from a; renew
     (a, b): a removes its face to b and makes another; ask (node, application, prefix, number, selectors,
     lifetime_ms, hop_limit, tries, again_ms): see testbed.verify.classic.clients.
 
-    routing: next hops of a node are its neighbours on a shortest way ("single": one of them), all that are
-    nearer to a publisher ("downhill"), or all of them, nearest first ("all"), with loops to be caught; those
-    that lead to a publisher without coming back, as topologies.routing finds them ("ways"); or there are none
-    ("none"). `converge`: so long after a link's change routes by "ways" know of it; None if they never do.
-    calm: from then on nothing befalls frames and links are up, but those that are `dead` if they were cut.
+    routing: next hops of a node are its neighbours on a shortest path ("single": one of them), all that are
+    nearer to a publisher ("downhill"), or all of them, nearest first ("all"), with loops to be detected;
+    those on loop-free paths to a publisher, as computed by topologies.routing ("ways"); or none ("none").
+    `converge`: delay until routes by "ways" follow a link's change; None: never.
+
+    calm: from then on frames have no faults and links are up, except cut `dead` ones.
     """
 
     MS: ClassVar[int] = MS
@@ -166,7 +169,7 @@ class Story(kit.Story):
 
     @property
     def is_classic(self) -> bool:
-        """Whether classic NDN takes part."""
+        """Whether classic NDN is included."""
         return bool(self.prefixes or self.logs)
 
     @property
@@ -176,7 +179,7 @@ class Story(kit.Story):
 
     @property
     def span(self) -> int:
-        """See kit.Story: only items are published after the calm begins."""
+        """See kit.Story: after the calm begins, only publications follow."""
         return self.calm
 
     def latest(self, step: Step) -> int:
@@ -189,7 +192,7 @@ class Story(kit.Story):
 
 
 FORGERIES = ("noise", "cut-short", "flipped", "stranger", "misnumbered", "no-item", "stray-nack", "bad-proof")
-"""What an attacker on a link can do in vain: these must change nothing."""
+"""Ineffective attacks on a link: these must change nothing."""
 
 MISCHIEF = ("replay", "early", "greedy", "cancel")
-"""What he can do that nobody can tell from the neighbour's own: valid packets."""
+"""Valid packets of an attacker, indistinguishable from the neighbour's own."""

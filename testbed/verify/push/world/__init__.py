@@ -1,1 +1,1 @@
-"""The network that a story of controlled push is played in, and its observers."""
+"""The network of a story of controlled push, and its observers."""

@@ -1,4 +1,4 @@
-"""What stands at the ends of a simulated network: devices that publish, readers, and an attacker."""
+"""The ends of a simulated network: publishing devices, readers, and an attacker."""
 
 from collections.abc import Callable
 from random import Random
@@ -19,11 +19,11 @@ from testbed.verify.push.stories.story import MAX_ITEMS, Subscriber
 from testbed.verify.push.world.invariants import Delivery
 
 MAX_TURNS = 500
-"""Packets that an application can get at one instant; more is a loop."""
+"""Maximum packets to an application at one instant; more is a loop."""
 
 
 class LoopGuard:
-    """Counts the packets that an application gets at one instant, to tell a loop inside its node."""
+    """Counts the packets to an application at one instant, to detect a loop inside its node."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -39,7 +39,7 @@ class LoopGuard:
 
 
 class Device:
-    """Publishes a feed. Its log survives a restart of its node; what was asked of it does not."""
+    """Publishes a feed. Its log survives a restart of its node; requests do not."""
 
     def __init__(self, feed: bytes, items: tuple[Data, ...], sign: Callable[[bytes], bytes] | None) -> None:
         self.feed = feed
@@ -80,7 +80,7 @@ class Device:
 
     @property
     def waiting(self) -> int:
-        """Grants and Interests that wait for items."""
+        """Grants and Interests that await items."""
         return self._producer.waiting
 
     def _get(self, seq: int) -> Data | None:
@@ -88,14 +88,14 @@ class Device:
 
 
 class Reader:
-    """An application that follows one feed, at its own pace; what it holds survives a restart of its node.
+    """An application that follows one feed, at its own pace; its items survive a restart of its node.
 
     Args:
-        wanted: its part in the story.
+        wanted: its part of the story.
         feed: the feed's name.
         delivery: makes the observer of a subscription that begins after an item.
         rng: source of nonces.
-        report: called with (now, text) for what happens here.
+        report: called with (now, text) for each event.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Reader:
         self.wanted = wanted
         self.subscribed = False
         self.held = 0
-        self._last_error: str | None = None  # None once an item has come since
+        self._last_error: str | None = None  # None after a later item
         self._is_waiting = False
         self.delivery = delivery(0)
         self._feed = feed
@@ -123,7 +123,7 @@ class Reader:
         self._loop_guard = LoopGuard(wanted.name)
 
     def subscribe(self, now: int) -> None:
-        """Come, or come again: from the item after the last one held."""
+        """Subscribe from the item after the last one held."""
         if self.subscribed:
             return
         wanted = self.wanted
@@ -150,7 +150,7 @@ class Reader:
         self.subscribed = False
 
     def restart(self, now: int) -> None:
-        """Lose everything but the items, and subscribe anew."""
+        """Lose everything but the items, and subscribe again."""
         again = self.subscribed and self.delivery.error is None
         self._consumer = self._next_take = None
         self._outputs = []
@@ -168,7 +168,7 @@ class Reader:
         self._read(now)
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Take in a packet."""
+        """Process a packet."""
         self._loop_guard.count(now)
         if self._consumer is not None:
             self._consumer.receive(parse_lp(packet), now)
@@ -195,7 +195,7 @@ class Reader:
             self._read(now)
 
     def _read(self, now: int) -> None:
-        """Take what may be taken now, and note an error."""
+        """Take the allowed items, and record an error."""
         consumer, wanted = self._consumer, self.wanted
         if consumer is None or self._stalled:
             return
@@ -226,11 +226,11 @@ class Reader:
 
     @property
     def last_error(self) -> str | None:
-        """What the application knows to be wrong, None if nothing."""
+        """The error known to the application, None if there is none."""
         return self._last_error or ("waiting" if self._is_waiting else None)
 
     def _checked(self, packets: list[bytes]) -> list[bytes]:
-        """Check that no more is asked for than a step and a half beyond what the application has taken."""
+        """Check that requests do not exceed a step and a half beyond the items taken."""
         for packet in packets:
             interest = open_interest(packet)
             parts = split_item(interest.name) if interest is not None else None
@@ -246,7 +246,7 @@ class Reader:
 
 
 class Target(NamedTuple):
-    """What an attacker knows: a feed, what its device publishes, how much of it; the link's last frames."""
+    """An attacker's knowledge: a feed, its device's items and their number; the link's last frames."""
 
     feed: bytes
     items: tuple[Data, ...]
@@ -255,13 +255,13 @@ class Target(NamedTuple):
 
 
 def inject(kind: str, salt: int, target: Target) -> bytes | None:
-    """Make an attacker's frame (story.INJECTIONS); None if there is nothing to make it of."""
+    """Make an attacker's frame (story.INJECTIONS); None without material."""
     rng = Random(salt)
     seq = rng.randint(1, min(target.published + 1, MAX_ITEMS))
     genuine = target.items[seq - 1]
     match kind:
         case "noise":
-            # 0 is no packet's type; so this can never be one.
+            # 0 is no packet's type; so this is never valid.
             return bytes((rng.choice((0, 5, 6, 100)), 255)) + rng.randbytes(rng.randint(1, 60))
         case "cut-short":
             whole = rng.choice(target.heard) if target.heard else genuine.wire
@@ -275,7 +275,7 @@ def inject(kind: str, salt: int, target: Target) -> bytes | None:
             other = item_name(target.feed, seq % MAX_ITEMS + 1)
             return make_data(other, genuine.content, signature_type=genuine.signature_type)
         case "no-item":
-            # It ends like an item's name, of which it begins with a component that runs past the end.
+            # It ends like an item's name, with a first component that runs past the end.
             name = b"\x08\xfc" + item_name(target.feed, seq)
             return make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=1000, send_credit=4)
         case "stray-nack":
@@ -301,7 +301,7 @@ def inject(kind: str, salt: int, target: Target) -> bytes | None:
 
 
 def _flip(data: Data, rng: Random) -> bytes:
-    """Change one bit of what is signed, or of the signature."""
+    """Flip one bit of the signed part, or of the signature."""
     start = data.wire.index(data.content)
     # Of an SSB item only the message inside is signed.
     end = len(data.wire) if data.signature_type == ED25519 else start + len(data.content)
@@ -311,7 +311,7 @@ def _flip(data: Data, rng: Random) -> bytes:
 
 
 def _bad_proof(seq: int, target: Target, rng: Random) -> bytes:
-    """Make the proof of a fork that is none: an item twice, two that agree, or one that a stranger signed."""
+    """Make an invalid proof of a fork: an item twice, two that agree, or one signed by a stranger."""
     one = target.items[seq - 1]
     stranger = sign_item(target.feed, seq, native_content(b"" if seq == 1 else bytes(32), b"x"), STRANGER)
     other = rng.choice((one, target.items[seq % MAX_ITEMS], stranger))

@@ -1,4 +1,4 @@
-"""What takes part in a simulated network beside controlled push: nothing, unless somebody derives from it."""
+"""The part of a simulated network besides controlled push: empty unless derived from."""
 
 from collections.abc import Mapping
 
@@ -11,17 +11,17 @@ from topologies.emulator.virtual_time import VirtualTime
 
 
 class Beside:
-    """No application, and no observer. Classic NDN has some of both, see testbed.verify.classic.
+    """No applications, and no observers. Classic NDN derives some, see testbed.verify.classic.
 
     Args:
-        story: what is played.
+        story: the story.
         time: the network's.
-        log: where things are noted.
-        end: when nothing more happens, ns.
+        log: of events.
+        end: time of the last event, ns.
 
     Attributes:
-        is_there: whether anything takes part; then links are watched, too.
-        catch_up: how long that may take to get all, ns.
+        is_there: whether anything is included; then links are observed, too.
+        catch_up: bound on its catching up, ns.
     """
 
     is_there = False
@@ -31,47 +31,47 @@ class Beside:
         """Take part."""
 
     def start(self, node: Node, host: Host) -> None:
-        """Attach a node's applications to its host, which is new."""
+        """Attach a node's applications to its new host."""
 
     def route(self, node: str, forwarder: Forwarder, peer: str, face: int) -> None:
-        """Route to a neighbour what leads there."""
+        """Add routes to a neighbour."""
 
     def has(self, frame: Frame) -> bool:
-        """Tell whether a frame has to do with this, and not with feeds that are pushed."""
+        """Return whether a frame belongs to this part, and not to pushed feeds."""
         return False
 
     def sent(self, node: str, peer: str, frame: Frame) -> None:
         """Check a packet that a node sends to another."""
 
     def arrived(self, node: str, peer: str, frame: Frame) -> None:
-        """Note a packet that a node has received from another."""
+        """Record a packet that a node has received from another."""
 
     def settled(self, node: str) -> None:
-        """Check a node that has sent all that it wants to send."""
+        """Check a node without pending output."""
 
     def forget(self, node: str, peer: str | None) -> None:
-        """Void what there was between two nodes, or all if `peer` is None."""
+        """Forget the records between two nodes, or all if `peer` is None."""
 
     def ask(self, node: str, application: str, prefix: str, what: tuple[str | int, ...]) -> bool:
-        """Let an application ask for something; return whether there is such a prefix."""
+        """Request something from an application; return whether there is such a prefix."""
         return False
 
     def unsatisfied(self, connected: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-        """Return the applications that lack what they are owed, with what they have.
+        """Return the applications with missing items or answers, and their progress.
 
-        `connected`: the nodes that each node is connected with.
+        `connected`: connected nodes, by node.
         """
         return []
 
     def stop(self) -> None:
-        """End what applications want."""
+        """End the applications' requests."""
 
     def longest(self, pushed: int) -> int:
-        """Return how long forwarders may hold state from now on, ns; `pushed`: for what is pushed."""
+        """Return the maximum lifetime of forwarders' state from now on, ns; `pushed`: for pushed feeds."""
         return pushed
 
     def check_empty(self, name: str, host: Host) -> None:
-        """Check that a host has forgotten what is over."""
+        """Check that a host has no state left."""
 
     def check_over(self) -> None:
-        """Check that no application waits for anything."""
+        """Check that no application waits."""

@@ -1,4 +1,4 @@
-"""What becomes of frames: they are checked as they are sent, meet their fates, and arrive."""
+"""Transport of frames: check on sending, fate, and arrival."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,27 +15,27 @@ from testbed.verify.push.world.sources import Sources
 from topologies.emulator.virtual_time import FRAME, VirtualTime
 
 MAX_FRAMES = 10_000
-"""More than any story needs: a storm. The longest of some hundreds has 2,000."""
+"""A storm: more than any story needs. The longest of some hundreds has 2,000."""
 FRAMES_PER_READER = 100
-"""More for each subscription and link."""
+"""Additional frames for each subscription and link."""
 MOST_SENT = 64
-"""Frames whose order is remembered."""
-_HEARD = 32  # frames of a link that an attacker remembers
+"""Frames whose order is kept."""
+_HEARD = 32  # frames of a link kept for an attacker
 
 
 class Carrier:
     """Carries the frames of a network.
 
     Args:
-        network: whose frames.
+        network: the network.
         time: virtual time.
-        log: where frames are noted.
+        log: of frames.
         grants, sources, beside: observers.
-        deliver: called with a direction of a link, a frame, and its kind, when it arrives.
+        deliver: called at its arrival with a frame's link direction, bytes and kind.
 
     Attributes:
-        llis: how many have been sent from one node to another for a feed.
-        under_way: direction, text and kind of each frame that has been sent and has not arrived.
+        llis: number sent, by sender, receiver and feed.
+        under_way: direction, text and kind of each frame in flight.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Carrier:
         self.under_way: dict[int, tuple[Wire, str, str]] = {}
 
     def send(self, wire: Wire, payload: bytes) -> None:
-        """Check a frame that is sent, and let it go."""
+        """Check a sent frame, and transmit it."""
         now, log, cable = self._time.now, self._log, wire.cable
         self._frames += 1
         if self._frames > self._most_frames:
@@ -112,7 +112,7 @@ class Carrier:
             raise
 
     def _watch(self, wire: Wire, frame: Frame) -> None:
-        """Count what a sent frame shows of the protocol at work."""
+        """Count protocol features of a sent frame."""
         count, specs = self._log.count, self._network.specs
         count(f"sent {frame.kind}")
         if frame.kind == "lli":

@@ -1,4 +1,4 @@
-"""What a frame says, read with the codec alone: all that observers and charts know of it."""
+"""Frames parsed with the codec alone, for observers and charts."""
 
 import hashlib
 from typing import NamedTuple
@@ -14,26 +14,26 @@ from forwarder.wire.persistent import is_persistent
 from forwarder.wire.tlv import MalformedPacket
 
 Key = tuple[bytes, bool, bool]
-"""Of an Interest: name, CanBePrefix, MustBeFresh."""
+"""An Interest's name, CanBePrefix, MustBeFresh."""
 
 
 class Frame(NamedTuple):
-    """A frame, read.
+    """A parsed frame.
 
     Attributes:
         kind: lli, cancel, interest, item, proof, data, nack, idle, hello, fragment, or malformed.
-        feed: the feed's name, empty if it is of none.
-        seq: the item's number; for an LLI the first one; 0 if it names none.
+        feed: the feed's name, empty if none.
+        seq: the item's number; for an LLI the first one; 0 if none.
         credit: of an LLI, else 1.
-        is_lli: of a Nack: what it refuses is an LLI.
+        is_lli: of a Nack: it refuses an LLI.
         nonce, lifetime_ms: of an Interest.
         tip, limit, first: of a FeedState, None without.
         mark: CongestionMark.
         reason: of a Nack.
         wire: the Data packet.
-        name: of an Interest, also a Nack's, and of Data; what an Interest allows, and its hop limit.
+        name: of an Interest, also a Nack's, and of Data; with the Interest's selectors and hop limit.
         is_persistent: of an Interest, also a Nack's.
-        evidence: of a FeedState, or that an LLI has to beat.
+        evidence: of a FeedState, or to be beaten, of an LLI.
         hello: a Hello.
     """
 
@@ -61,11 +61,11 @@ class Frame(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What tells an Interest, also a Nack's, from another."""
+        """The identity of an Interest, also a Nack's."""
         return self.name, self.can_be_prefix, self.must_be_fresh
 
     def satisfies(self, key: Key) -> bool:
-        """Tell whether it is Data that satisfy an Interest, but for being fresh."""
+        """Return whether it is Data that satisfy an Interest, freshness aside."""
         name, can_be_prefix, _ = key
         if self.name == name or (can_be_prefix and self.name.startswith(name)):
             return True
@@ -75,7 +75,7 @@ class Frame(NamedTuple):
 
 
 class Reader:
-    """Reads the frames that one end of a link sends, in order; puts fragments together."""
+    """Parses the frames from one end of a link, in order; reassembles fragments."""
 
     __slots__ = ("_service",)
 
@@ -83,7 +83,7 @@ class Reader:
         self._service = LinkService()
 
     def read(self, payload: bytes, now: int) -> Frame:
-        """Read a frame; the last fragment of a packet counts as the packet."""
+        """Parse a frame; the last fragment of a packet counts as the packet."""
         try:
             packet = self._service.receive(payload, now)
             return Frame("fragment") if packet is None else read_packet(packet)
@@ -92,7 +92,7 @@ class Reader:
 
 
 def read_packet(packet: bytes) -> Frame:
-    """Read a packet that is whole, bare or in an LpPacket; raise MalformedPacket."""
+    """Parse a whole packet, bare or in an LpPacket; raise MalformedPacket."""
     lp = parse_lp(packet)
     kind = lp.fragment[:1]
     if not kind and lp.hello is not None:
@@ -151,7 +151,7 @@ def _with_state(kind: str, lp: LpPacket, feed: bytes, seq: int, data: Data | Non
 
 
 def describe(frame: Frame) -> str:
-    """Write a frame as a chart shows it."""
+    """Format a frame for a chart."""
     state = "" if frame.tip is None else f" tip {frame.tip}/{frame.limit}"
     state += "" if frame.first is None else f" first {frame.first}"
     mark = " marked" if frame.mark else ""
@@ -189,7 +189,7 @@ def _describe_hello(hello: Hello) -> str:
 
 
 def _short(name: bytes) -> str:
-    """Write a name for a chart: a digest, or a key, by its beginning."""
+    """Shorten a name for a chart: a digest or key to its prefix."""
     try:
         parts = to_uri(name).split("/")[1:]
     except MalformedPacket:

@@ -17,15 +17,15 @@ from topologies.emulator.virtual_time import VirtualTime
 
 
 class Happenings:
-    """Lets steps happen to a network.
+    """Performs steps on a network.
 
     Args:
-        network: to which.
+        network: the network.
         time: virtual time.
-        log: where they are noted.
-        observers: those that are told.
-        prod: called with a node to which something has happened.
-        deliver: called with a direction of a link, an attacker's frame, and its kind.
+        log: of steps.
+        observers: to notify.
+        prod: called with each affected node.
+        deliver: called with a link direction, an attacker's frame, and its kind.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Happenings:
         self._deliver = deliver
 
     def do(self, do: str, what: tuple[str | int, ...]) -> None:
-        """Let a step happen; one that makes no sense (any more) is nothing."""
+        """Perform a step; one without meaning (any more) has no effect."""
         network = self._network
         places, wires = network.places, network.wires
         match do, what:
@@ -123,7 +123,7 @@ class Happenings:
         self._network.reroute_later(self._prod)
 
     def _tell(self, node: str, peer: str, *, up: bool) -> None:
-        """Tell a node that its link to a neighbour is up or down."""
+        """Notify a node of its link to a neighbour going up or down."""
         place = self._network.places[node]
         if not up:
             self._forget(node, peer)
@@ -132,12 +132,12 @@ class Happenings:
         self._prod(place)
 
     def _forget(self, node: str, peer: str | None = None) -> None:
-        """Void what a neighbour, or everyone, has asked of a node."""
+        """Drop the requests of a neighbour, or of everyone, at a node."""
         self._grants.forget(node, peer)
         self._beside.forget(node, peer)
 
     def _renew(self, place: Place, peer: str) -> None:
-        """Let a node remove its face to a neighbour, and make another; the neighbour is not told."""
+        """Replace a node's face to a neighbour, without notifying the neighbour."""
         self._log.count("face made anew")
         self._log.note(place.name, None, f"makes a new face to {peer}")
         host, face = place.host, place.faces[peer]
@@ -166,14 +166,14 @@ class Happenings:
                     self._tell(peer, place.name, up=up)
 
     def _inject(self, wire: Wire, kind: str, salt: int) -> None:
-        """Let an attacker's frame arrive; unless it is a valid one, it must change nothing but counters."""
+        """Deliver an attacker's frame; an invalid one must change nothing but counters."""
         network, now = self._network, self._time.now
         if not wire.cable.up:
             return
         index = salt // 2 % len(network.story.feeds)
         feeds = network.places[wire.b].host.forwarder.feeds
         if feeds is None or feeds.store.find(network.names[index]) is None:
-            return  # who does not check items may be fooled: that is why feeds are checked
+            return  # unverified feeds may be forged
         device = network.devices[index, 0][1]
         items = items_of(network.story.feeds[index], 0)
         payload = inject(kind, salt, Target(network.names[index], items, device.published, wire.heard))
@@ -183,7 +183,7 @@ class Happenings:
         self._log.note(wire.a, wire.b, f"injected: {kind}")
         if kind in MISCHIEF:
             frame = FrameReader().read(payload, now)
-            self._sources.heard(wire.b, wire.a, frame, 0)  # it may have been recorded at the beginning
+            self._sources.heard(wire.b, wire.a, frame, 0)  # possibly recorded at the beginning
             self._grants.arrived(wire.b, wire.a, frame, now)  # the attacker's LLI is an LLI
             self._deliver(wire, payload, kind)
             return

@@ -1,14 +1,14 @@
-"""What must hold, whatever is lost, duplicated, reordered, delayed or cut: observers of a simulated world.
+"""Invariants under loss, duplication, reordering, delay and cuts: observers of a simulated world.
 
 1. No link carries an item outside a range granted over it: `Grants`.
 2. An application gets every item exactly once, in order, verified, or a named error: `Delivery`.
-3. Connected for long enough, every subscriber catches up: `Delivery.is_done`, asked by the world.
+3. Connected for long enough, every subscriber catches up: `Delivery.is_done`, checked by the world.
 4. State returns to zero when subscriptions end: `check_ended`.
 5. A malformed or forged packet changes no state but counters: `digest` before and after.
 
-And where nothing happens, little is sent: `check_quiet`.
+And idle feeds cause little traffic: `check_quiet`.
 
-They know frames, items and the public face of a host; what the forwarder thinks it has granted is not asked.
+Observers know frames, items and a host's public interface, but not the forwarder's own grants.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.frames import Frame
 
 QUIET_LLIS = 60
-"""LLIs a feed and direction of a link, beside renewals, for half a minute in which nothing happens."""
+"""Maximum LLIs per feed and link direction, besides renewals, during half a minute of idleness."""
 
 
 class _Grant:
@@ -54,15 +54,15 @@ class _Grant:
         self.nonce = frame.nonce
         self.classic = classic
         self.paid: set[int] = set()
-        self.is_open = True  # a sender forgets a range that is used up, or ends at a fork
-        self.may_be_over = False  # its last item was sent, perhaps for a classic Interest
+        self.is_open = True  # closed when used up, or at a fork
+        self.may_be_over = False  # its last item was sent, possibly for a classic Interest
 
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
-        """Tell whether the link has only repeated what made it."""
+        """Return whether a frame is a link-level duplicate of its origin."""
         return self.is_open and not self.may_be_over and self.nonce == frame.nonce and now < self.own_expiry
 
     def covers(self, seq: int, now: int) -> bool:
-        """Tell whether it allows an item that has not been sent since it was made."""
+        """Return whether it covers an item not sent since its creation."""
         return self.first <= seq <= self.limit and self.expiry > now and seq not in self.paid
 
 
@@ -70,13 +70,12 @@ class Grants:
     """The ranges that have arrived at each end of each link.
 
     A classic Interest, and any at a node without push, grants its one item once. The LLIs of a downstream
-    make one range: an item that is sent is paid for by all of them that cover it. An LLI prolongs the
-    grants that it finds, and lasts as long as those that are open; one that lies apart from a range that is
-    still open grants what is between, for the renewal in between was lost; credit 0 ends all of the feed,
-    and so does a Nack that is sent, a Hello that says Forgotten (of all feeds), or that has nothing but the
-    feed's reference in a Have; a Hello with the digest of all that it has granted prolongs that, if
-    the reply has the same digest; the duplicate of the newest LLI grants nothing while its lifetime lasts
-    and its range is open.
+    make one range: a sent item counts against all of them that cover it. An LLI prolongs existing grants, and
+    lasts as long as those that are open; one apart from an open range grants the gap, for the renewal in
+    between was lost. All grants of a feed end with credit 0, a sent Nack, a Hello with Forgotten (all feeds),
+    or one with only the feed's reference in a Have. A Hello with the digest of all grants prolongs them, if
+    the reply has the same digest. A duplicate of the newest LLI grants nothing during its lifetime while its
+    range is open.
     """
 
     def __init__(self, legacy: Iterable[str]) -> None:
@@ -85,7 +84,7 @@ class Grants:
         self._held: dict[tuple[str, str], bytes] = {}
 
     def arrived(self, node: str, peer: str, frame: Frame, now: int) -> None:
-        """Note a frame that `node` has received from `peer`."""
+        """Record a frame that `node` has received from `peer`."""
         if frame.hello is not None:
             self._hello(node, peer, frame.hello)
         if frame.kind not in ("lli", "interest", "cancel") or not frame.seq:
@@ -116,13 +115,13 @@ class Grants:
             self._renew(node, peer, frame.hello.held, now)
         grants = self._grants.get((node, peer, frame.feed), [])
         if frame.kind == "nack" and frame.is_lli:
-            grants[:] = [grant for grant in grants if grant.classic]  # a range that is refused is gone
+            grants[:] = [grant for grant in grants if grant.classic]  # a refused range ends
         elif frame.kind == "proof":
             for grant in grants:
                 grant.is_open = False
         if frame.kind != "item":
             return
-        # What both could pay for, a classic Interest does: it is good for this item only.
+        # A classic Interest takes precedence: it is good for this item only.
         covering = [grant for grant in grants if grant.covers(frame.seq, now)]
         paying = [grant for grant in covering if grant.classic][-1:] or covering
         if not paying:
@@ -143,7 +142,7 @@ class Grants:
                 grants[:] = [grant for grant in grants if grant.classic]
 
     def _renew(self, node: str, peer: str, granted: bytes, now: int) -> None:
-        """Prolong all that `peer` has granted `node`, if both agree on it."""
+        """Prolong all grants of `peer` to `node`, if both agree on them."""
         if self._held.pop((node, peer), None) != granted:
             return
         for (granting, asking, _), grants in self._grants.items():
@@ -154,24 +153,24 @@ class Grants:
                         grant.expiry = max(grant.expiry, now + ours[-1].lifetime)
 
     def is_rewind(self, node: str, peer: str, frame: Frame) -> bool:
-        """Tell whether an LLI that arrives asks again for what was sent."""
+        """Return whether an arriving LLI requests sent items again."""
         grants = self._grants.get((node, peer, frame.feed), ())
         return any(frame.seq in grant.paid for grant in grants)
 
     def forget(self, node: str, peer: str | None = None) -> None:
-        """Void what `peer`, or everyone, has granted to `node`: the link is down, or the node anew."""
+        """Drop the grants of `peer`, or everyone, to `node`, after a link failure or a restart."""
         for key in list(self._grants):
             if key[0] == node and peer in (None, key[1]):
                 del self._grants[key]
 
 
 class Delivery:
-    """What one subscription of an application gets.
+    """The deliveries of one subscription of an application.
 
     Args:
         where: name for reports.
         branches: the contents of the items that each device of the feed publishes.
-        fork: where the branches part, None if they do not.
+        fork: first item that differs between branches, None without.
         after: the last item already held.
     """
 
@@ -183,7 +182,7 @@ class Delivery:
         self._branches = branches
 
     def got(self, item: Item) -> None:
-        """Check an item that the application has taken."""
+        """Check an item taken by the application."""
         seq = item.seq
         if self.error is not None:
             raise Violation("delivered", self.where, f"item {seq} after the error {self.error!r}")
@@ -197,30 +196,30 @@ class Delivery:
         self.held = seq
 
     def failed(self, error: str) -> None:
-        """Check an error that the application was told."""
+        """Check an error reported to the application."""
         if error == "fork" and self.fork is None:
             raise Violation("error", self.where, "a fork is reported in a feed that has none")
         self.error = error
 
     @property
     def progress(self) -> str:
-        """How far it has come, for reports."""
+        """Its progress, for reports."""
         return f"has items up to {self.held}, and {self.error or 'no error'}"
 
     def is_done(self, published: int) -> bool:
-        """Tell whether the application has all of `published` items, or has been told why not."""
+        """Return whether the application has all `published` items, or an error for their absence."""
         return self.error is not None or self.held >= published
 
 
 def check_quiet(asked: Mapping[tuple[str, str, bytes], int], seconds: int, shortest_ms: int) -> None:
-    """Check that feeds on which nothing happens cost little.
+    """Check that idle feeds cause little traffic.
 
     A lifetime is renewed half way, by the downstream's repetition and by the relay's own; probes become
-    rarer and rarer. QUIET_LLIS are left for what was begun before.
+    rarer. QUIET_LLIS allows for earlier activity.
 
     Args:
-        asked: LLIs sent meanwhile from one node to another, by both and the feed.
-        seconds: how long nothing has happened.
+        asked: LLIs sent meanwhile, by sender, receiver and feed.
+        seconds: duration of idleness.
         shortest_ms: the shortest lifetime of a subscription.
     """
     most = 2 * seconds * 2000 // shortest_ms + QUIET_LLIS
@@ -230,7 +229,7 @@ def check_quiet(asked: Mapping[tuple[str, str, bytes], int], seconds: int, short
 
 
 def check_ended(name: str, host: Host) -> None:
-    """Check that a host holds nothing for subscriptions that are over."""
+    """Check that a host has no state of ended subscriptions."""
     forwarder = host.forwarder
     left = {
         "PIT entries": forwarder.pit_entries(),
@@ -245,14 +244,14 @@ def check_ended(name: str, host: Host) -> None:
 _NO_STATE = frozenset(
     {"counters", "rejected", "failures", "oversized", "_now", *PACKET_COUNTERS, *BYTE_COUNTERS}
 )
-"""Counters, and what the time was when something last came in."""
+"""Counters, and times of last arrivals."""
 _SKIPPED = (Random, Counter, Counters, type, FunctionType, BuiltinFunctionType, MethodType)
 
 
 def digest(host: Host | Forwarder) -> bytes:
-    """Return a hash of all that a host, or a forwarder alone, holds but counters and random generators.
+    """Return a hash of the state of a host, or a forwarder alone, without counters and random generators.
 
-    It walks the whole tree of objects, private ones too: what a forged packet must not touch is everything.
+    It walks the whole tree of objects, private ones too: a forged packet must not touch any of them.
     """
     hasher = hashlib.blake2b(digest_size=16)
     _walk(host, hasher.update, {})
@@ -272,7 +271,7 @@ def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int
     if id(value) in seen:
         update(b"#%d" % seen[id(value)][0])
         return
-    seen[id(value)] = (len(seen), value)  # which keeps it: compiled code makes tuples as they are looked at
+    seen[id(value)] = (len(seen), value)  # keeps it alive: compiled code makes tuples on access
     update(type(value).__name__.encode())
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -296,5 +295,5 @@ def _attributes(value: object) -> list[str]:
     for kind in type(value).__mro__:
         slots = kind.__dict__.get("__slots__", ())
         names.update(dict.fromkeys((slots,) if isinstance(slots, str) else slots))
-        names.update(dict.fromkeys(kind.__dict__.get("__mypyc_attrs__", ())))  # what slots are if compiled
+        names.update(dict.fromkeys(kind.__dict__.get("__mypyc_attrs__", ())))  # slots of compiled classes
     return sorted(names)

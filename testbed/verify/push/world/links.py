@@ -1,4 +1,4 @@
-"""The links of a simulated network: what becomes of a frame, and which way leads where."""
+"""The links of a simulated network: fates of frames, and routes."""
 
 import hashlib
 from collections.abc import Collection, Sequence
@@ -16,7 +16,7 @@ _NS_PER_BYTE = 8_000_000
 
 
 class Cable:
-    """A link's state; `epoch` counts its cuts: what was under way then is lost."""
+    """A link's state; `epoch` counts its cuts: frames in flight at a cut are lost."""
 
     __slots__ = ("epoch", "link", "signalled", "up")
 
@@ -28,7 +28,7 @@ class Cable:
 
 
 class Wire:
-    """One direction of a link; `watch` is its observer, if classic NDN takes part."""
+    """One direction of a link; `watch` is its observer, if classic NDN is included."""
 
     __slots__ = ("a", "b", "cable", "count", "departures", "fates", "heard", "key", "reader", "watch")
 
@@ -47,7 +47,7 @@ class Wire:
             self.fates = {fate.n: fate for fate in story.fates if (fate.a, fate.b) == (a, b)}
 
     def fate(self, n: int) -> Fate | None:
-        """Return what befalls the n-th frame."""
+        """Return the fate of the n-th frame."""
         if self.fates is not None:
             return self.fates.get(n)
         link = self.cable.link
@@ -65,7 +65,7 @@ class Wire:
         return None
 
     def departure(self, now: int, size: int) -> int | None:
-        """Queue a frame of `size` bytes; return when its last bit is sent (ns), None if it finds no room."""
+        """Queue a frame of `size` bytes; return when its last bit is sent (ns), None if the queue is full."""
         link = self.cable.link
         if link.rate_kbit is None:
             return now
@@ -85,9 +85,9 @@ Hops = list[tuple[str, int]]
 def routes(
     story: Story, origins: Sequence[Sequence[str]], down: Collection[frozenset[str]] = ()
 ) -> dict[str, list[Hops]]:
-    """Return each node's next hops for each of several names, given by the nodes that they lead to.
+    """Return each node's next hops for several names, given by the nodes at their ends.
 
-    `down`: links that routing knows to be down; only routes by "ways" go round them.
+    `down`: links known to routing as down; only routes by "ways" avoid them.
     """
     found: dict[str, list[Hops]] = {node.name: [] for node in story.nodes}
     known: dict[Sequence[str], dict[str, Hops]] = {}
@@ -101,7 +101,7 @@ def routes(
 
 
 def _ways(story: Story, ends: Sequence[str], down: Collection[frozenset[str]]) -> dict[str, Hops]:
-    """Return all next hops that lead to one of some nodes without coming back."""
+    """Return all next hops on loop-free paths to one of `ends`."""
     topology = _topology(tuple(node.name for node in story.nodes), story.links)
     indices = (at for at, link in enumerate(story.links) if frozenset((link.a, link.b)) in down)
     by = Routing(down=frozenset(indices))

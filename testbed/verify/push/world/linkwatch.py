@@ -1,11 +1,11 @@
-"""What must hold on one direction of a link: an observer of its frames that puts packets together by itself.
+"""Invariants of one direction of a link: an observer of its frames with its own reassembly.
 
-A frame that is sent again is known by its Sequence. It goes out no oftener than NDNLPv2 reliability repeats
-it, and its packet is passed on once. An end acknowledges only what has come to it. A packet that the far end
-has put together is one that was sent, whole and unmixed. At the end each packet was acknowledged, and then
-has come, or was given up.
+A retransmitted frame is identified by its Sequence. It is sent no more often than NDNLPv2 reliability repeats
+it, and its packet is passed on once. An end acknowledges only received frames. A packet reassembled at the
+far end was sent, whole and unmixed. At the end each packet was acknowledged, and then has arrived, or was
+given up.
 
-What the far end makes of frames is asked of a second link service like its own, fed with the same frames.
+The far end's view is computed by a second link service like its own, fed with the same frames.
 """
 
 from forwarder.links.link import LinkService
@@ -18,11 +18,11 @@ from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.frames import Frame, read_packet
 
 Packet = tuple[bytes, int | None, bytes | None]
-"""What is compared of a packet: the Interest or Data, the Nack's reason, the PIT token."""
+"""Compared fields of a packet: the Interest or Data, the Nack's reason, the PIT token."""
 
 
 class LinkWatch:
-    """Frames from `a` to `b`, of a link of some MTU; it may be reliable."""
+    """Frames from `a` to `b`, on a link with an MTU; optionally reliable."""
 
     def __init__(self, a: str, b: str, mtu: int, *, is_reliable: bool) -> None:
         self.a = a
@@ -32,30 +32,30 @@ class LinkWatch:
         face.is_reliable = is_reliable
         self._far_end = LinkService(mtu, face=face)
         self._parts: dict[int, dict[int, bytes]] = {}
-        self._first: dict[int, bytes] = {}  # the frame that has the header fields
-        self._times: dict[int, int] = {}  # that a frame has been sent, by its Sequence
-        self._all: set[Packet] = set()  # packets that have been sent
-        self._come: dict[int, bool] = {}  # packets sent since the near end began, by the first Sequence
-        self._delivered: set[int] = set()  # first Sequences of packets passed on, since the far end began
+        self._first: dict[int, bytes] = {}  # the frame with the header fields
+        self._times: dict[int, int] = {}  # transmissions of a frame, by Sequence
+        self._all: set[Packet] = set()  # packets sent
+        self._come: dict[int, bool] = {}  # packets sent since the near end's start, by first Sequence
+        self._delivered: set[int] = set()  # first Sequences of packets passed on since the far end's start
         self._is_reliable = is_reliable
-        self._arrived: set[int] = set()  # TxSequences, since the far end began
+        self._arrived: set[int] = set()  # TxSequences received since the far end's start
 
     def sender_began(self) -> None:
-        """Note that the near end has begun anew, and forgotten all."""
+        """Handle a restart of the near end, which has lost its state."""
         self._parts.clear()
         self._first.clear()
         self._times.clear()
         self._come.clear()
 
     def receiver_began(self) -> None:
-        """Note that the far end has; what it had a part of, and had acknowledged, is lost unnoticed."""
+        """Handle a restart of the far end; partial packets that it had acknowledged are lost unnoticed."""
         self._come = dict.fromkeys(self._come, True)
         self._far_end.reset(0)
         self._arrived.clear()
         self._delivered.clear()
 
     def read(self, payload: bytes, now: int) -> Frame:
-        """Check a frame that is sent, and read it: as the packet, if it is the last frame of one."""
+        """Check and parse a sent frame: as the packet, if it is the last frame of one."""
         lp = parse_lp(payload)
         for ack in lp.acks:
             if ack not in self.back._arrived:
@@ -85,7 +85,7 @@ class LinkWatch:
         return read_packet(packet)
 
     def arrived(self, payload: bytes, now: int) -> Frame | None:
-        """Take a frame that has come to the far end; return what that passes on, checked."""
+        """Process a received frame at the far end; return the packets passed on, checked."""
         lp = parse_lp(payload)
         if lp.tx_sequence is not None:
             self._arrived.add(lp.tx_sequence)
@@ -108,7 +108,7 @@ class LinkWatch:
         return read_packet(packet)
 
     def check_ended(self, link: LinkService) -> None:
-        """Check the near end's accounts, when nothing is under way any more."""
+        """Check the near end's accounts, when nothing is in flight any more."""
         reliability = link.reliability
         if reliability is None:
             return

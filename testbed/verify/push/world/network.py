@@ -1,4 +1,4 @@
-"""The nodes and links of a simulated network, its applications, and where its routes lead."""
+"""The nodes and links of a simulated network, its applications, and its routes."""
 
 from collections.abc import Callable
 from random import Random
@@ -20,7 +20,7 @@ from testbed.verify.push.world.log import Log
 from topologies.emulator.virtual_time import OBSERVER, Alarm, VirtualTime
 
 _MARKING_BYTES = 3000
-"""A queue that is too long, on a link whose ends mark congestion."""
+"""Queue threshold on a link whose ends mark congestion."""
 
 
 class Place:
@@ -28,8 +28,8 @@ class Place:
 
     Attributes:
         faces: its faces by neighbour; peers: the neighbours by face.
-        starts: how many processes it has had.
-        alarm: calls it when its host wants to be woken.
+        starts: number of processes so far.
+        alarm: wakes its host when due.
     """
 
     def __init__(self, name: str) -> None:
@@ -44,23 +44,23 @@ class Place:
 
 
 class Network:
-    """What a story's network consists of; nothing happens here by itself.
+    """A story's network; nothing happens here by itself.
 
     Args:
-        story: what is played.
+        story: the story.
         time: virtual time.
-        log: where things are noted.
-        beside: what takes part beside controlled push.
+        log: of events.
+        beside: the part besides controlled push.
 
     Attributes:
-        specs, places: what a node is like, and the node, by name.
+        specs, places: description and node, by name.
         cables: links by their two ends, and
         cables_at: by one end and the other.
-        wires: a link's directions, by their beginning and end.
+        wires: a link's directions, by begin and end.
         names: of feeds.
-        devices: by their feed's index and their number, and the node that each is on.
-        publishers: devices by their feed's index.
-        readers: by name, and the node that each is on.
+        devices: by feed index and number, each with its node.
+        publishers: devices by feed index.
+        readers: by name, each with its node.
         routes: next hops of each node for each feed.
     """
 
@@ -127,7 +127,7 @@ class Network:
         )
 
     def start(self, place: Place) -> None:
-        """Make a node's host, from nothing."""
+        """Create a node's host, without state."""
         spec, story = self.specs[place.name], self.story
         store = FeedStore(max_feeds=spec.cache_feeds, max_items=spec.cache_items)
         forwarder = Forwarder(
@@ -154,7 +154,7 @@ class Network:
         self._beside.start(spec, host)
 
     def add_face(self, place: Place, wire: Wire) -> None:
-        """Make a node's face to the far end of a wire."""
+        """Create a node's face to the far end of a wire."""
         host, link = place.host, wire.cable.link
         rate = link.rate_kbit
         number = host.add_link(link.mtu, rate / 1000 if rate is not None else None)
@@ -178,14 +178,14 @@ class Network:
             host.set_link(number, up=False, now=self._time.now)
 
     def link_began(self, node: str, peer: str) -> None:
-        """Note that a node's link service has begun anew."""
+        """Handle the restart of a node's link service."""
         sending, receiving = self.wires[node, peer].watch, self.wires[peer, node].watch
         if sending is not None and receiving is not None:
             sending.sender_began()
             receiving.receiver_began()
 
     def reroute_later(self, changed: Callable[[Place], None]) -> None:
-        """Let routes follow what links do, after some time; `changed` is called with each node then."""
+        """Update routes after link changes, with a delay; `changed` is called with each node then."""
         if self.story.converge is not None:
             at = self._time.now + self.story.converge * US
             self._time.at(at, OBSERVER, lambda: self._reroute(changed))

@@ -1,4 +1,4 @@
-"""Which subscribers can have everything, as links, routes and legacy forwarders are: who must catch up."""
+"""Which subscribers must catch up, given links, routes and legacy forwarders."""
 
 from collections.abc import Container
 
@@ -6,7 +6,7 @@ from testbed.verify.push.world.network import Network
 
 
 class Reach:
-    """Where Interests of a network get to."""
+    """Reach of Interests in a network."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -17,19 +17,19 @@ class Reach:
         self._has_legacy = not all(node.push for node in story.nodes)
 
     def late(self) -> list[tuple[str, str]]:
-        """Return the readers that miss something, and what they have."""
+        """Return the incomplete readers, and their progress."""
         readers = self._network.readers
         return [(name, readers[name][1].delivery.progress) for name in readers if self._is_late(name)]
 
     def is_anyone_late(self) -> bool:
-        """Tell whether some reader misses something; look at the one that did so before first."""
+        """Return whether a reader is incomplete; the previous one is checked first."""
         if self._late is not None and self._is_late(self._late):
             return True
         self._late = next((name for name in self._network.readers if self._is_late(name)), None)
         return self._late is not None
 
     def _is_late(self, name: str) -> bool:
-        """Tell whether a reader that can have everything has not."""
+        """Return whether a reader is incomplete that can be complete."""
         node, reader = self._network.readers[name]
         index = reader.wanted.feed
         published = min(device.published for device in self._network.publishers[index])
@@ -38,13 +38,13 @@ class Reach:
         if self.has_quotas and reader.last_error is not None and self._is_anyone_full():
             return False
         if self._has_legacy and self._story.feeds[index].fork is not None:
-            return False  # a proof does not cross a forwarder that nobody has asked for it
+            return False  # a proof does not cross a forwarder without a request for it
         if self._reached_from(node, index).isdisjoint(self._story.feeds[index].devices):
             return False
         return not self.is_shut_out(name, unheard=True)
 
     def _is_anyone_full(self) -> bool:
-        """Tell whether some node has no place for another feed now."""
+        """Return whether some node has no room for another feed now."""
         tables = {name: place.host.forwarder.feeds for name, place in self._network.places.items()}
         return any(
             table is not None and len(table) >= self._network.specs[name].cache_feeds
@@ -52,25 +52,25 @@ class Reach:
         )
 
     def find_all(self) -> None:
-        """Find out what all subscribers reach: from now on all is well, and stays so."""
+        """Compute the reach of all subscribers: from now on all is well, and stays so."""
         for node, reader in self._network.readers.values():
             self._reached_from(node, reader.wanted.feed)
 
     def _reached_from(self, node: str, feed: int) -> set[str]:
-        """Return the nodes that a node's Interests for a feed get to, since all is well."""
+        """Return the nodes reached by a node's Interests for a feed, since all is well."""
         reached = self._reached.get((node, feed))
         if reached is None:
             reached = self._reached[node, feed] = self.nodes(node, feed)
         return reached
 
     def is_shut_out(self, name: str, *, unheard: bool = False) -> bool:
-        """Tell whether each way from a subscriber to its feed passes a forwarder that has no place for it.
+        """Return whether each path from a subscriber to its feed passes a forwarder without room for it.
 
-        `unheard`: and whether a legacy forwarder lies before those.
+        `unheard`: and whether a legacy forwarder precedes those.
 
-        That one refuses, but the Nack may not come through. Of two Interests with one name, a legacy
+        Such a forwarder refuses, but the Nack may not get through. Of two Interests with one name, a legacy
         forwarder may send both to one next hop, which takes the second for a repetition of the first, and
-        refuses that alone. And where a link is dead and nobody has been told, nodes ask each other for long.
+        refuses only that. And around an unsignalled dead link, nodes ask each other for long.
         """
         network = self._network
         if not self.has_quotas or name not in network.readers:
@@ -90,9 +90,9 @@ class Reach:
         return reached.isdisjoint(self._story.feeds[index].devices)
 
     def nodes(self, node: str, feed: int | None = None, full: Container[str] = ()) -> set[str]:
-        """Return the nodes that a node is connected with, or that its Interests for a feed get to.
+        """Return the nodes connected with a node, or reached by its Interests for a feed.
 
-        They get no further than to those that are `full`.
+        Interests end at `full` nodes.
         """
         ways = [(node, "")] * (node not in full)
         known = set(ways)
@@ -104,11 +104,11 @@ class Reach:
         return {place for place, _ in ways}
 
     def _onward(self, place: str, before: str, feed: int | None) -> list[str]:
-        """Return the neighbours that an Interest for a feed goes on to, which has come from `before`.
+        """Return the next hops of an Interest for a feed that arrived from `before`.
 
-        It never goes back there. A legacy forwarder asks others than its cheapest hop only while that one
-        keeps silent. Refused, it begins anew with the cheapest, for ever: where that leads back or has no
-        other way, classic NDN finds none, either.
+        It never returns there. A legacy forwarder tries others than its cheapest hop only while that one is
+        silent. Refused, it restarts with the cheapest, for ever: where that leads back or has no alternative,
+        classic NDN finds none, either.
         """
         network = self._network
         cables = network.cables_at[place]

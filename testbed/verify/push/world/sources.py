@@ -1,14 +1,13 @@
-"""What must hold of the upstreams of each feed, asked after every event.
+"""Invariants of the upstreams of each feed, checked after every event.
 
-1. No cycle: the upstreams of one feed, followed from node to node, never lead back. So no node believes that
-   it has a source because another believes that of it.
-2. No belief without a source: fed nodes and live links join a node that counts as fed to one with a
-   publishing device, or have done so within the last STALE_NS.
-
+1. No cycle: following the upstreams of one feed from node to node never leads back. So no two nodes believe
+in a source because of each other.
+2. No belief without a source: fed nodes and live links join every fed node to one with a publishing device,
+or have done so within the last STALE_NS.
 3. While an entry lives, its evidence never gets worse.
 
-An upstream counts until the neighbour begins anew: it restarts, or forgets a feed that nobody followed there.
-It then knows nothing of what it has offered, and its next answer shows that.
+An upstream counts until the neighbour restarts, or forgets an unfollowed feed. Its offers are then void, as
+its next answer shows.
 """
 
 from collections import Counter, defaultdict
@@ -27,25 +26,26 @@ from testbed.verify.push.world.links import Cable
 from testbed.verify.push.world.network import Place
 
 STALE_NS = 2 * HELLO + (MAX_TRIES + 1) * MAX_TIMEOUT
-"""How long a node may count as fed without a source: silence is noticed, all tries at a dead neighbour are in
-vain, and those further down are told."""
+"""Maximum time that a node counts as fed without a source: detection of silence, all tries at a dead
+neighbour, and notification downstream.
+"""
 
 _COUNTED = ("demands", "deaths", "waits")
-"""Counters of a forwarder that show this part of the protocol at work."""
+"""Forwarder counters of this part of the protocol."""
 
 Key = tuple[str, bytes]
 """A node, and a feed."""
 
 
 Ways = dict[str, str | None]
-"""The upstream of each node that has one, for one feed: a neighbour, None for an application."""
+"""The upstream of each node, for one feed: a neighbour, None for an application."""
 
 
 class Sources:
     """The upstreams of all feeds in a network.
 
     Attributes:
-        beginnings: how often nodes have begun anew; an offer is dated by this number.
+        beginnings: number of restarts of nodes or feeds; it dates offers.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class Sources:
         self._begun: dict[tuple[str, bytes | None], int] = {}  # by node, and by feed's reference
         self._held: dict[Key, tuple[FeedEntry, Evidence | None]] = {}
         self._offers: dict[tuple[str, str, bytes], int] = {}  # of evidence, by node, neighbour and reference
-        self._renewed: set[tuple[str, bytes]] = set()  # to whom a neighbour that has begun anew offers some
-        self._ended: dict[Key, int] = {}  # entries that have ended, and when, ns
-        self._unfed: dict[Key, int] = {}  # entries that have lost their source, and when, ns
+        self._renewed: set[tuple[str, bytes]] = set()  # nodes with offers of a restarted neighbour
+        self._ended: dict[Key, int] = {}  # ended entries, with times, ns
+        self._unfed: dict[Key, int] = {}  # entries without a source, with times, ns
 
     def heard(self, node: str, peer: str, frame: Frame, sent: int) -> None:
-        """Note a frame that a node is about to take in, sent after so many `beginnings`."""
+        """Record a frame about to be received by a node, sent after `sent` beginnings."""
         offered = [reference(frame.feed)] if frame.evidence is not None and frame.kind != "lli" else []
         if frame.hello is not None:
             offered += [state.reference for state in frame.hello.states if state.evidence is not None]
@@ -81,7 +81,7 @@ class Sources:
             self._offers[key] = max(before, sent)
 
     def acted(self, node: str, now: int) -> None:
-        """Look at a node to which something has happened. Raises Violation."""
+        """Check a node after an event. Raises Violation."""
         feeds = self._places[node].host.forwarder.feeds
         if feeds is None:
             return
@@ -101,13 +101,13 @@ class Sources:
         self._check_age(now)
 
     def changed(self, now: int) -> None:
-        """Note that links, processes or devices of the network are not what they were."""
+        """Handle a change of links, processes or devices of the network."""
         for feed in self._ways:
             self._trace(feed, now)
         self._check_age(now)
 
     def restarts(self, node: str, now: int) -> None:
-        """Note that a node's process is about to end."""
+        """Handle the imminent end of a node's process."""
         self.ended(node)
         self._begin(node, None)
         for key in [key for key in self._held if key[0] == node]:
@@ -123,7 +123,7 @@ class Sources:
         return max(self._begun.get((node, None), 0), self._begun.get((node, feed), 0))
 
     def _check_evidence(self, node: str, entry: FeedEntry, now: int) -> None:
-        """Check that evidence gets no worse, unless an entry is made anew."""
+        """Check that evidence gets no worse within an entry's life."""
         before, best = self._held.get((node, entry.feed), (None, None))
         if best is not None and best.beats(entry.evidence):
             if before is entry or not self._may_forget(node, entry.feed, now):
@@ -134,14 +134,14 @@ class Sources:
         self._held[node, entry.feed] = entry, entry.evidence
 
     def _may_forget(self, node: str, feed: bytes, now: int) -> bool:
-        """Tell whether a node may have forgotten a feed: after some time, or for lack of room."""
+        """Return whether a node may have forgotten a feed: after some time, or for lack of room."""
         feeds = self._places[node].host.forwarder.feeds
         all_feeds = {device.feed for place in self._places.values() for device in place.devices}
         has_room = feeds is None or feeds.store.max_feeds >= len(all_feeds)
         return not has_room or now - self._ended[node, feed] >= REMEMBERED
 
     def ended(self, node: str) -> None:
-        """Count what a node's process has done."""
+        """Count the activity of a node's process."""
         feeds = self._places[node].host.forwarder.feeds
         counters: Counter[str] = Counter() if feeds is None else feeds.counters
         for name in _COUNTED:
@@ -149,7 +149,7 @@ class Sources:
                 self._count(name)
 
     def _look(self, node: str, entry: FeedEntry, ways: Ways, now: int) -> None:
-        """Compare a node's upstream of one feed with what is known."""
+        """Compare a node's upstream of one feed with the record."""
         if not entry.is_fed or entry.face is None or entry.upstream.next > entry.upstream.limit:
             if node in ways:
                 del ways[node]
@@ -183,7 +183,7 @@ class Sources:
         return [place.peers[hop.face] for hop in hops if hop.face in place.peers]
 
     def _end(self, node: str, feed: bytes, now: int) -> None:
-        """Forget what a node knew of a feed."""
+        """Drop a node's record of a feed."""
         self._unfed.pop((node, feed), None)
         self._ended[node, feed] = now
         ways = self._ways[feed]
@@ -193,7 +193,7 @@ class Sources:
             self._trace(feed, now)
 
     def _next(self, node: str, feed: bytes, ways: Ways) -> str | None:
-        """Return the node that a node's upstream leads to, None if there is none or it has begun anew."""
+        """Return the next node along a node's upstream, None without one or after its restart."""
         peer = ways.get(node)
         if peer is None:
             return None
@@ -213,7 +213,7 @@ class Sources:
             passed.append(onward)
 
     def _trace(self, feed: bytes, now: int) -> None:
-        """Find out which nodes are joined to a source, and since when the others are not."""
+        """Compute the nodes joined to a source, and since when the others are not."""
         ways = self._ways[feed]
         joined: dict[str, bool] = {}
         for node in ways:
@@ -229,7 +229,7 @@ class Sources:
         result = False
         while node not in joined:
             passed.append(node)
-            joined[node] = False  # while it is looked at, so that a cycle is no way
+            joined[node] = False  # during the visit, so that a cycle is no path
             if node in ways and ways[node] is None:
                 result = any(device.feed == feed for device in self._places[node].devices)
                 break

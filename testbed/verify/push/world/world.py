@@ -1,12 +1,12 @@
-"""Plays a story with the real hosts in virtual time, under the observers' eyes.
+"""Plays a story with the real hosts in virtual time, with observers.
 
 One event queue, ordered by (time, rank, order of scheduling); at one instant alarms come before frames and
-these before steps, as in the emulator. A frame's fate depends on the story's seed, its link, its direction
-and its number there, and on nothing else.
+these before steps, as in the emulator. A frame's fate depends only on the story's seed, its link, direction
+and index there.
 
-A story ends with a calm: links are up, nothing befalls frames, stalled readers read. Within the time that is
-promised (see promise) every subscriber that is connected must have everything, or a named error. Then all
-cancel, and when the longest lifetime is over (or soon, see LONG_NS) nothing may be left anywhere.
+A story ends with a calm: links are up, frames have no faults, stalled readers read. Within the promised time
+(see promise) every connected subscriber must have everything, or a named error. Then all cancel, and after
+the longest lifetime (or earlier, see LONG_NS) no state may be left anywhere.
 """
 
 from collections import Counter
@@ -27,9 +27,9 @@ from testbed.verify.push.world.sources import Sources
 from topologies.emulator.virtual_time import OBSERVER, Alarm, VirtualTime
 
 LINGER_NS = 5 * SECOND
-"""For what is on its way when all subscriptions end, and for classic Interests that nobody can take back."""
+"""For frames in flight when all subscriptions end, and for classic Interests, which cannot be cancelled."""
 LONG_NS = 30 * SECOND
-"""A lifetime that nobody should have to sit out for subscriptions to end."""
+"""A lifetime too long to wait for at the end of subscriptions."""
 MAX_WAKES = 200
 """Alarms of one host at one instant: more is a loop."""
 
@@ -37,8 +37,8 @@ MAX_WAKES = 200
 class World(VirtualTime):
     """A network that plays a story; see kit.outcome.Playable.
 
-    Features are what the holders of a node were, what came in, what they are then, and the kinds of frames
-    under way. `beside`: what takes part beside controlled push.
+    Features are the states of a node's holders before and after an event, with the event, and the kinds of
+    frames in flight. `beside`: the part besides controlled push.
     """
 
     def __init__(self, story: Story, wanted: Wanted, beside: type[Beside] = Beside) -> None:
@@ -63,7 +63,7 @@ class World(VirtualTime):
             network.start(place)
 
     def _last(self) -> int:
-        """Return when the last thing happens, ns."""
+        """Return the time of the last event, ns."""
         story = self.story
         times = [story.calm + (story.converge or 0), *(step.at for step in story.steps)]
         times += [time for log in story.logs for time in log.times]
@@ -94,7 +94,7 @@ class World(VirtualTime):
         self._check_ended()
 
     def _catch_up(self, last: int) -> None:
-        """Go on until nobody misses anything."""
+        """Continue until nobody misses anything."""
         within = self._beside.catch_up if self._beside.is_there else promise(self.story).within
         self._go_on(last + within)
         unsatisfied = self._unsatisfied() if self.story.dead else []
@@ -112,20 +112,20 @@ class World(VirtualTime):
                 break
 
     def _unsatisfied(self) -> list[tuple[str, str]]:
-        """Return the applications that still miss something, and what they have."""
+        """Return the incomplete applications, and their progress."""
         return self._beside.unsatisfied(self._connected) + self._reach.late()
 
     def _is_anyone_unsatisfied(self) -> bool:
         return bool(self._beside.unsatisfied(self._connected)) or self._reach.is_anyone_late()
 
     def _be_quiet(self) -> int:
-        """Check that little is sent while nothing happens; return for how long state may stay, ns."""
+        """Check for low idle traffic; return the maximum lifetime of state, ns."""
         story, llis = self.story, self._carrier.llis
         lifetimes = [wanted.lifetime_ms for wanted in story.subscribers]
         lifetime = max(lifetimes, default=0) * 1_000_000
         if lifetime != LONG_NS or not all(node.push for node in story.nodes):
             return lifetime
-        # What was left behind while all went wrong is over; then cancelling ends all there is, at once.
+        # Leftovers of the faults are over; then cancelling ends all state at once.
         before = Counter(llis)
         self.run(self.now + lifetime)
         check_quiet(llis - before, lifetime // SECOND, min(lifetimes))
@@ -148,7 +148,7 @@ class World(VirtualTime):
                     raise Violation("state-zero", place.name, f"the producer holds {device.waiting} grants")
 
     def violated(self) -> None:
-        """Note the frames that have been sent and have not arrived."""
+        """Add the frames in flight to the chart."""
         for wire, text, _ in self._carrier.under_way.values():
             self._log.note(wire.a, wire.b, f"{text} (under way)")
 
@@ -166,15 +166,15 @@ class World(VirtualTime):
             self._do("read", (name,))
 
     def _all_is_well(self) -> None:
-        """Nothing more happens: from now on subscribers have time to catch up."""
+        """Mark the end of faults: from now on subscribers have time to catch up."""
         self._is_well = True
         if self._beside.is_there:
             self._connected = {node: self._reach.nodes(node) for node in self._network.places}
         self._reach.find_all()
 
     def _settle(self, place: Place) -> None:
-        """Send what a host has put out, and set its alarm."""
-        outputs = place.host.take_outputs()  # which ends work that was put off
+        """Send a host's output, and set its alarm."""
+        outputs = place.host.take_outputs()  # ends deferred work
         self._sources.acted(place.name, self.now)
         for face, payload, _ in outputs:
             if face in place.peers:  # it may just have been removed
@@ -204,7 +204,7 @@ class World(VirtualTime):
         self._settle(place)
 
     def _holders(self, place: Place) -> tuple[str, ...]:
-        """Describe what a node's holders are up to, if features are asked for."""
+        """Describe the holders of a node's feeds, if features are requested."""
         feeds = place.host.forwarder.feeds
         if not self._is_watching or feeds is None:
             return ()
