@@ -11,7 +11,7 @@ _MOST_KNOWN = 24
 
 
 def known(name: str, names: Collection[str]) -> str:
-    """Return what to say of an unknown name: the one that is likely meant, and which there are."""
+    """Return the error text for an unknown name: the likely one, and all known ones."""
     near = get_close_matches(name, names, n=1, cutoff=0.8)
     meant = f"did you mean {near[0]}? " if near else ""
     there = [*names][:_MOST_KNOWN]
@@ -20,4 +20,4 @@ def known(name: str, names: Collection[str]) -> str:
 
 
 class UserError(Exception):
-    """Something that the user can mend; the message says what, where and how, in one line."""
+    """A user-fixable error; the message gives what, where and the remedy, in one line."""

@@ -1,4 +1,4 @@
-"""An experiment: a scenario that is made step by step, checked, and run in the emulator or in Mininet."""
+"""An experiment: a scenario built step by step, checked, and run in the emulator or in Mininet."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from topologies.model import Topology
 
 
 class Experiment:
-    """What is run.
+    """An experiment.
 
     Args:
         scenario: a scenario's name or a .toml file's path to begin with; None for none.
@@ -54,16 +54,16 @@ class Experiment:
 
     @classmethod
     def load(cls, scenario: str, options: ScenarioOptions | None = None, **fields: Any) -> Self:
-        """Return the experiment of a scenario's name or path, with options as `feednet run` has them.
+        """Return the experiment of a scenario's name or path, with options as in `feednet run`.
 
-        `fields` are fields of `options`, in place of those that it has. Raises UserError.
+        `fields` override fields of `options`. Raises UserError.
         """
         made = cls(scenario)
         made._options = replace(options or made._options, **fields)
         return made
 
     def at(self, time_ms: float | None = None, **what: Any) -> Self:
-        """Let something happen at a time of the run, or with at_item=... or at_copy=...; return this object.
+        """Schedule an event at a time of the run, or with at_item=... or at_copy=...; return this object.
 
         `what` are the keys of [[events]]: at(800, link_down="r1 s1"), at(900, restart="r1").
         """
@@ -71,14 +71,14 @@ class Experiment:
         return self._add("events", {**when, **what})
 
     def program(self, node: str, run: str | list[str], **keys: Any) -> Self:
-        """Run a program of one's own on a node, in Mininet; return this object.
+        """Run a user program on a node, in Mininet; return this object.
 
         `keys` are those of [[programs]]: at_ms, prefixes.
         """
         return self._add("programs", {"node": node, "run": run, **keys})
 
     def node(self, name: str, **keys: Any) -> Self:
-        """Say what runs on a node; return this object. `keys` are those of [nodes.<name>]."""
+        """Set what runs on a node; return this object. `keys` are those of [nodes.<name>]."""
         _merge(self._table, {"nodes": {name: keys}})
         return self._changed()
 
@@ -93,21 +93,21 @@ class Experiment:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """The scenario, checked whole. Raises UserError."""
+        """The checked scenario. Raises UserError."""
         return scenarios.check(self._table, self._path, self._options)
 
     @cached_property
     def workload(self) -> Workload:
-        """What is published, and who follows it. Raises UserError."""
+        """The publications and subscriptions. Raises UserError."""
         return workload.load(self.scenario)
 
     @property
     def duration_s(self) -> float:
-        """How long one layering runs, on the run's clock."""
+        """Duration of one layering's run, on the run's clock."""
         return running.duration_s(self.scenario, self.workload)
 
     def directory(self) -> Path:
-        """Return where a run goes that nobody has given a directory."""
+        """Return the default directory of a run."""
         return RunOptions().directory(self.scenario)
 
     def run(
@@ -124,16 +124,15 @@ class Experiment:
         progress: Callable[[str], None] = lambda _: None,
         advance: Callable[[float], None] = lambda _: None,
     ) -> Results:
-        """Run all layerings into a new directory, runs/NAME-TIME if none is given; raise UserError.
+        """Run all layerings into a new directory, by default runs/NAME-TIME; raise UserError.
 
-        `net` is "emulated", "mininet", or "auto" for Mininet where it can run. `script` is called for each
+        `net` is "emulated", "mininet", or "auto" for Mininet if available. `script` is called for each
         layering with a LiveRun, once its nodes run. Code from outside the scenario's own directory, or from a
-        bundle, is refused unless it `is_trusted` (testbed.experiment.code).
+        bundle, is refused unless the run `is_trusted` (testbed.experiment.code).
 
-        In Mininet, `dilation` is how many seconds of the machine a second of the run lasts, and a run that
-        `is_held` goes on after its end until it is interrupted. `command` is what a user would type for the
-        same run. `progress` is told the layering that begins, `advance` the share of it that is done, from 0
-        to 1, in the emulator only.
+        In Mininet, `dilation` is the machine's seconds per second of the run, and a run that `is_held`
+        continues after its end until it is interrupted. `command` is the equivalent command line. `progress`
+        receives each layering at its start, `advance` its share done, from 0 to 1, in the emulator only.
         """
         options = RunOptions(net=net, impairment=impairment, dilation=dilation, hold=is_held)
         if not is_trusted:

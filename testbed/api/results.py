@@ -1,4 +1,4 @@
-"""What a run has measured: its tables, as pandas or Arrow."""
+"""Results of a run: its tables, as pandas or Arrow."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """The directory of a run that has ended. The first look at a table analyses the run.
+    """The directory of a completed run, which is analysed on first access to a table.
 
     Args:
         directory: of the run.
@@ -33,19 +33,20 @@ class Results:
 
     @property
     def manifest(self) -> "Manifest":
-        """How the run came about: analysis.run.manifest.Manifest."""
+        """Provenance of the run: analysis.run.manifest.Manifest."""
         return self._run.manifest
 
     @property
     def report(self) -> Path:
-        """The page with the comparison; the run is analysed if it has not been."""
+        """The page with the comparison, written on first access."""
         if not self._run.report.is_file():
             self.analyze()
         return self._run.report
 
     def analyze(self, *, engine: Literal["auto", "spark", "sail"] = "auto", all_tables: bool = False) -> Self:
-        """Analyse the run, again if it has been; return this object. `all_tables`: also those that the report
-        does not show. Raises UserError."""
+        """Analyse the run, again if necessary; return this object. `all_tables` adds those that the report
+        does not show. Raises UserError.
+        """
         from analysis.errors import AnalysisError
         from analysis.pipelines.run import analyze
 
@@ -57,7 +58,7 @@ class Results:
 
     @property
     def tables(self) -> list[str]:
-        """The names of the tables that there are; docs/tables.md says what is in them."""
+        """Names of the existing tables; docs/tables.md explains them."""
         if not self._run.comparison.is_file():
             self.analyze()
         return sorted(path.name.removesuffix(".parquet") for path in self._run.tables.glob("*.parquet"))
@@ -79,13 +80,13 @@ class Results:
         return frame
 
     def comparison(self) -> "pd.DataFrame":
-        """Return the metrics (rows) of the layerings (columns); docs/tables.md says what each is."""
+        """Return the metrics (rows) of the layerings (columns); docs/tables.md explains them."""
         rows = self.pandas("comparison")
         frame = rows.pivot(index="metric", columns="layering", values="value")
         return frame.loc[rows["metric"].unique(), list(self.manifest.layerings)]
 
     def events(self, layering: str) -> "pd.DataFrame":
-        """Return what applications and the scenario did: time (ns), node, event, feed, seq, bytes."""
+        """Return events of applications and the scenario: time (ns), node, event, feed, seq, bytes."""
         import pandas as pd
 
         if layering not in self.manifest.layerings:

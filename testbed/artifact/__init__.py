@@ -1,1 +1,1 @@
-"""Runs as evidence: repeated and compared, packed into one file, and the emulator held against Mininet."""
+"""Runs as evidence: repetition, comparison, bundles, and agreement of the emulator with Mininet."""

@@ -1,8 +1,8 @@
-"""A run as one file for a paper's artifact, and back: everything that was measured, and how to repeat it.
+"""Bundles: a run as one file for a paper's artifact, with everything measured and needed to repeat it.
 
-It is a ZIP archive with one directory, NAME: the run's, README.txt, versions.txt, and SHA256SUMS of all the
-others, as `sha256sum -c` reads it. Opening it trusts nothing in it: names stay inside the directory, every
-file is what SHA256SUMS says, and nothing appears until all is there.
+A bundle is a ZIP archive with one directory, NAME: the run's, README.txt, versions.txt, and SHA256SUMS of all
+the others, as `sha256sum -c` reads it. Its content is untrusted: names must stay inside the directory, every
+file must match SHA256SUMS, and nothing appears before all is unpacked.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ README = "README.txt"
 VERSIONS = "versions.txt"
 SUFFIX = ".feednet.zip"
 
-_WRITTEN = (1980, 1, 1, 0, 0, 0)  # the earliest that a ZIP can say: a bundle of one run is always the same
+_WRITTEN = (1980, 1, 1, 0, 0, 0)  # the earliest date in a ZIP: bundles of one run are identical
 _CHUNK = 1 << 20
 _MOST_SUMS = 16 << 20
 _DAMAGES = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError)
@@ -50,7 +50,7 @@ all files.
 
 
 def write(directory: Path, file: Path) -> None:
-    """Write the bundle of a run, which is analysed if it has not been. Raises UserError, OSError."""
+    """Write the bundle of a run, analysing it if necessary. Raises UserError, OSError."""
     run = Results(directory)
     report = run.report
     try:
@@ -114,10 +114,10 @@ def _copy(source: IO[bytes], to: IO[bytes]) -> str:
 
 
 def unpack(file: Path, directory: Path | None = None) -> Results:
-    """Unpack a bundle into a new directory, by default of the name that it has inside; return the run.
+    """Unpack a bundle into a new directory, by default of its inner name; return the run.
 
-    Raises UserError, with one line, for what is no bundle, or damaged, or has files that would lie elsewhere;
-    then there is no directory. Raises OSError.
+    Raises UserError, with one line, for a file that is no bundle, is damaged, or has paths outside; then no
+    directory is left. Raises OSError.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -138,7 +138,7 @@ def unpack(file: Path, directory: Path | None = None) -> Results:
 
 
 def _places(file: Path, archive: zipfile.ZipFile) -> tuple[str, dict[str, zipfile.ZipInfo]]:
-    """Return the directory in a bundle, and its files by their paths in there. Raises UserError."""
+    """Return the directory in a bundle, and its files by their inner paths. Raises UserError."""
     tops: set[str] = set()
     places: dict[str, zipfile.ZipInfo] = {}
     for entry in archive.infolist():

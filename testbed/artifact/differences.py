@@ -1,4 +1,4 @@
-"""The first difference between two runs that should be one and the same, byte for byte."""
+"""The first difference between two supposedly identical runs."""
 
 import json
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from testbed.experiment.inputs import without_files
 
 _LONGEST = 160
 _SHARED = ("scenario", "seed", "net", "layerings", "parameters", "workload", "topology", "timeline", "runs")
-"""What a manifest tells of a run itself, and not of the machine that it ran on."""
+"""Manifest entries about the run itself, independent of its machine."""
 
 
 def first_difference(one: Path, other: Path) -> str | None:
-    """Return where two runs of one scenario begin to differ, in one line; None if they do not.
+    """Return the first difference between two runs of one scenario, in one line; None if they are equal.
 
-    Compared are the manifests' accounts of the runs, and every file that was measured.
+    Compared are the manifests' accounts of the runs, and every measured file.
     """
     was, now = (json.loads((run / MANIFEST).read_bytes()) for run in (one, other))
     before, after = (without_files(json.loads((run / SCENARIO).read_bytes())) for run in (one, other))
@@ -26,7 +26,7 @@ def first_difference(one: Path, other: Path) -> str | None:
     if differs:
         return differs
     names = [name for name in was["files"] if not name.startswith(f"{INPUTS}/") and name != SCENARIO]
-    # The feed first, then layering by layering: what comes first in time explains what follows.
+    # The feed first, then layering by layering: earlier differences explain later ones.
     for name in sorted(names, key=lambda name: name != FEED):
         if name not in now["files"]:
             return f"{name}: there is no such file now"
@@ -91,7 +91,7 @@ def _frames(path: Path) -> Iterator[tuple[int, str, int, bytes]]:
 
 
 def _in_json(was: Any, now: Any, place: str) -> str | None:
-    """Return the first key at which two values differ."""
+    """Return the first key with different values."""
     if isinstance(was, dict) and isinstance(now, dict):
         for key in {**was, **now}:
             found = _in_json(

@@ -1,7 +1,7 @@
-"""Repeating a run from its directory, and comparing what comes of it with what was.
+"""Repeats a run from its directory, and compares the results.
 
-An emulated run is the same run, byte for byte. Over Mininet it is repeated several times, and each metric is
-to lie within the interval in which one more of these repetitions would: Student's t, of predictions.
+An emulated run is identical, byte for byte. Over Mininet it is repeated several times, and each metric should
+lie within the prediction interval (Student's t) of these repetitions.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,15 +28,15 @@ HEADLINES = (
     "frames_per_item",
     "bytes_per_item",
 )
-"""What repetitions are judged by; the pages have all."""
+"""Metrics that judge repetitions; the pages have all."""
 
 _RESOLUTION = 1e-9
 
 
 class Comparison(NamedTuple):
-    """A metric of a layering: what it was, what repetitions gave, and the interval of the next one.
+    """A metric of a layering: its original value, its values in repetitions, and the prediction interval.
 
-    `low` and `high` are None if there are too few repetitions to tell.
+    `low` and `high` are None with too few repetitions.
     """
 
     layering: str
@@ -48,7 +48,7 @@ class Comparison(NamedTuple):
 
     @property
     def agrees(self) -> bool | None:
-        """Whether it was within the interval; None if there is none."""
+        """Whether the original lies in the interval; None without one."""
         if self.low is None or self.high is None:
             return None
         return self.low - _RESOLUTION <= self.was <= self.high + _RESOLUTION
@@ -57,7 +57,7 @@ class Comparison(NamedTuple):
 def check(run: Results, *, is_trusted: bool) -> None:
     """Raise UserError if a run cannot be repeated from its directory.
 
-    A run that has code of its own, such as strategies, is repeated only if it is trusted.
+    A run with code of its own, such as strategies, is repeated only if trusted.
     """
     from analysis.errors import AnalysisError
     from analysis.run.manifest import Run
@@ -89,7 +89,7 @@ def repeat(run: Results, directory: Path, progress: Callable[[str], None] = lamb
 
 
 def compared(run: Results, repetitions: Sequence[Results]) -> list[Comparison]:
-    """Return the headline metrics of each layering, what they were beside what repetitions gave."""
+    """Return the headline metrics of each layering: original values and repetitions."""
     metrics = {metric.key: metric for metric in METRICS}
     was, now = _values(run), [_values(each) for each in repetitions]
     found = []
@@ -103,15 +103,14 @@ def compared(run: Results, repetitions: Sequence[Results]) -> list[Comparison]:
 
 
 def _values(run: Results) -> dict[tuple[str, str], float]:
-    """Return what is known, by layering and metric."""
+    """Return the known values, by layering and metric."""
     rows = run.arrow("comparison").to_pylist()
     return {(row["layering"], row["metric"]): row["value"] for row in rows if row["value"] is not None}
 
 
 def _interval(values: Sequence[float]) -> tuple[float, float] | tuple[None, None]:
-    """Return the interval in which one more value lies with CONFIDENCE, if all are of one normal
-    distribution."""
-    from scipy.stats import t  # a second to import
+    """Return the prediction interval with CONFIDENCE, for values of one normal distribution."""
+    from scipy.stats import t  # slow to import
 
     count = len(values)
     if count < 2:

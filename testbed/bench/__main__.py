@@ -1,24 +1,24 @@
-"""How fast the forwarder is: `make bench`, or `python -m testbed.bench [--json] [--quick]`.
+"""Performance of the forwarder: `make bench`, or `python -m testbed.bench [--json] [--quick]`.
 
-Theory of operation. Machines are noisy and unlike each other, so what counts is ratios within one run.
-Everything is measured once a repetition, one after the other, and a ratio is taken between two figures of
-the same repetition; shown is the median of the repetitions with the least and the greatest. Times are
-processor time, of this process or of the one that is measured, but for one figure.
+Theory of operation. Machines are noisy and differ, so only ratios within one run count. Each repetition
+measures everything in sequence, and a ratio is of two figures of one repetition; shown are the median over
+repetitions, the minimum and the maximum. Times are processor time of this or the measured process, with one
+exception.
 
-- Exchanges: a window of fresh Interests in on one face, then their Data in on the other. A packet is
-  counted when it is received; what it costs includes sending it on.
+- Exchanges: a window of fresh Interests in on one face, then their Data in on the other. A packet is counted
+  when received; its cost includes sending it on.
 - Pushes: an LLI from each of two downstreams, then the items of a feed, each verified and sent on to both.
-- Sockets: the same exchanges through a forwarder in a process of its own, by UDP between known neighbours
-  and by the daemon's faces, and as many datagrams of the same sizes over loopback through a C program that
-  does nothing but recv() and send(). With one system call for a datagram received and one for a datagram
-  sent there is no less; in runs of datagrams, which cross the kernel as one, there is.
-- Push over UDP: a feed to eight downstreams, held against exchanges on the same way.
-- One exchange at a time: how long it takes, which alone is by the clock on the wall, and the same packets
-  by the C program.
-- PIT: what so many pending Interests take in memory, once, in a process that does nothing else.
+- Sockets: the same exchanges through a forwarder in a process of its own, by UDP between known neighbours and
+  by the daemon's faces, and equal numbers of equal datagrams over loopback through a C program of recv() and
+  send() only: the minimum with one system call per datagram each way; less is possible only for runs of
+  datagrams that cross the kernel as one.
+- Push over UDP: a feed to eight downstreams, compared with exchanges on the same path.
+- One exchange at a time: its duration, the only wall-clock time, and that of the same packets through the C
+  program.
+- PIT: memory of pending Interests, once, in a process that does nothing else.
 - Ed25519, SHA-256 and SSB messages, for scale.
 
-Nothing fails for being slow: a figure below its bar is shown as missed.
+Slowness is no failure: a figure below its bar is shown as missed.
 """
 
 import gc
@@ -60,18 +60,18 @@ from testbed.bench.program import is_compiled, run
 from testbed.bench.rows import lay_out
 from testbed.bench.udp import carry, compile_echo, through_echo, through_feednet
 
-_BUDGET_S = 50.0  # no further repetition begins after this
+_BUDGET_S = 50.0  # no repetition begins after this
 _PIPED_WIDTH = 150
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured.
+    """Sizes of the measurements.
 
     Attributes:
-        exchanges, items: Interests with their Data, and items of a feed, a repetition.
-        alone: exchanges a repetition of which there is one at a time.
-        repetitions: how often all this.
+        exchanges, items: Interests with their Data, and items of a feed, per repetition.
+        alone: sequential exchanges per repetition.
+        repetitions: number of repetitions.
         pending: Interests in the PIT, once.
     """
 
@@ -89,7 +89,7 @@ QUICK = Size(exchanges=512, items=32, alone=32, repetitions=2, pending=10_000)
 def measure(size: Size, rounds: Iterable[object]) -> list[Row]:
     """Measure everything once in each round, until time runs out.
 
-    Raises BenchError, or OSError if there are no sockets or processes to be had.
+    Raises BenchError, or OSError if sockets or processes are unavailable.
     """
     measured: Measured = defaultdict(Series)
     missing: dict[str, str] = {}
@@ -99,7 +99,7 @@ def measure(size: Size, rounds: Iterable[object]) -> list[Row]:
     native = native_feed(size.items)
     feeds = {"native": native, "SSB": ssb_feed(messages)}
     gc.collect()
-    gc.freeze()  # the bench's own objects are no part of what it measures
+    gc.freeze()  # excludes the bench's own objects from measurements
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         echo, missing["echo"] = compile_echo(Path(directory))
@@ -124,7 +124,7 @@ def measure(size: Size, rounds: Iterable[object]) -> list[Row]:
                 break
     try:
         measured["pit"].add(in_a_fresh_process(size.pending), pending=size.pending)
-    except BenchError as error:  # there may not be that much memory
+    except BenchError as error:  # possibly not enough memory
         del measured["pit"]
         missing["pit"] = str(error)
     return lay_out(measured, missing, is_compiled=is_compiled())
@@ -137,7 +137,7 @@ def measure_way(
     carrying: Callable[[Passage, Exchanges], Usage],
     load: Exchanges,
 ) -> None:
-    """Measure what a packet costs the process that it passes through, microseconds."""
+    """Measure a packet's cost for the process it passes through, microseconds."""
     with passage as opened:
         usage = carrying(opened, load)
     measured[f"{name} CPU"].add(usage.cpu / usage.received, received=usage.received, sent=usage.sent)
@@ -158,7 +158,7 @@ def measure_pushed(measured: Measured, feed: Feed) -> None:
 def measure_alone(
     measured: Measured, name: str, passage: AbstractContextManager[Passage], load: Exchanges
 ) -> None:
-    """Measure how long an exchange takes while there is no other, microseconds."""
+    """Measure the duration of sequential exchanges, microseconds."""
     with passage as opened:
         cuts = quantiles(round_trips(opened, load), n=100, method="inclusive")
     measured[f"{name} p50"].add(cuts[49] / 1e3)
@@ -166,7 +166,7 @@ def measure_alone(
 
 
 def environment() -> dict[str, Any]:
-    """Describe what is measured and on what."""
+    """Describe the measured code and the machine."""
     return {
         "feednet": version("feednet"),
         "compiled": is_compiled(),
@@ -188,7 +188,7 @@ def bench(as_json: bool, quick: bool) -> None:
         console=errors,
         disable=not errors.is_terminal,
         transient=True,
-        auto_refresh=False,  # a thread that draws would be measured too
+        auto_refresh=False,  # a drawing thread would be measured, too
     )
     rows = measure(size, rounds)
     about = environment()

@@ -1,4 +1,4 @@
-"""What the bench measures without sockets: the core, the links, feeds that are verified, cryptography."""
+"""Measurements without sockets: the core, the links, verified feeds, cryptography."""
 
 import gc
 import hashlib
@@ -40,7 +40,7 @@ def measure_exchanges(series: Series, node: Forwarder | Host, load: Exchanges) -
     sender = () if isinstance(node, Forwarder) else (None,)
     receive: Callable[..., None] = node.receive
     gc.collect()
-    # A process forked meanwhile has made the packets' pages copy-on-write: the faults are taken here.
+    # A fork has made the packets' pages copy-on-write: take the page faults here.
     windows = [*load.windows()]
     now = received = sent = 0
     begun = time.process_time_ns()
@@ -93,7 +93,7 @@ def measure_push(measured: Measured, name: str, feed: Feed) -> None:
 
 @contextmanager
 def _ed25519_watched() -> Iterator[Counter[str]]:
-    """Count verifications inside the `with` block and the CPU time in them, ns."""
+    """Count verifications inside the `with` block and their CPU time, ns."""
     seen: Counter[str] = Counter()
 
     def watched(signed: bytes, key: bytes) -> bytes:
@@ -109,7 +109,7 @@ def _ed25519_watched() -> Iterator[Counter[str]]:
 
 
 def measure_crypto(measured: Measured, messages: Sequence[Message]) -> None:
-    """Measure what signatures, hashes and messages cost, microseconds."""
+    """Measure the cost of signatures, hashes and messages, microseconds."""
     identity = Identity.from_seed(bytes(32))
     block = bytes(PAYLOAD_BYTES)
     blocks = [block] * len(messages)

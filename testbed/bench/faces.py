@@ -1,7 +1,7 @@
-"""What a packet costs the daemon's faces: Unix sockets, and UDP by a channel that anybody may write to.
+"""Cost of a packet at the daemon's faces: Unix sockets, and UDP by a channel open to anybody.
 
-As testbed.bench.udp, in a process of its own. Beside what it costs there is how long an exchange takes that
-is alone on its way, and what it costs to push a feed to many.
+As testbed.bench.udp, in a process of its own. Also the duration of sequential exchanges, and the cost of
+pushing a feed to many.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from testbed.bench.process import LOOPBACK, Passage, Usage, forwarding, nothing_
 Kind = Literal["unix", "udp", "udp in runs"]
 
 DOWNSTREAMS = 8
-"""To how many carry_push() brings a feed."""
+"""Number of downstreams of carry_push()."""
 
 _CHUNK = 1 << 18
 _DATAGRAM = 1 << 16
@@ -53,7 +53,7 @@ def through_faces(kind: Kind, downstreams: int = 1) -> Iterator[Passage]:
             sockets = []
             for number in range(downstreams + 1):
                 sock = stack.enter_context(_connect(kind, address))
-                # Which makes the face: Interests come from the first, the second is where they go.
+                # This creates the face: Interests come from the first face, and go to the second.
                 with nothing_lost("a first packet"):
                     sock.send(make_interest(from_uri("/nowhere"), nonce=number))
                     sock.recv(_CHUNK)
@@ -106,7 +106,7 @@ def _ways(passage: Passage, load: Exchanges) -> Iterator[tuple[socket.socket, so
 
 
 def round_trips(passage: Passage, load: Exchanges) -> list[int]:
-    """Make one exchange after the other; return how long each took, ns by the clock on the wall."""
+    """Make exchanges in sequence; return the duration of each, wall-clock ns."""
     near, far = passage.near, passage.far
     taken = []
     with nothing_lost("one exchange at a time"):
@@ -121,9 +121,9 @@ def round_trips(passage: Passage, load: Exchanges) -> list[int]:
 
 
 def carry_push(passage: Passage, feed: Feed) -> Usage:
-    """Subscribe all near sockets to a feed and push it from the far one; return what that has used.
+    """Subscribe all near sockets to a feed and push it from the far one; return the usage.
 
-    Raises BenchError unless every item comes to everybody, in order.
+    Raises BenchError unless every item arrives everywhere, in order.
     """
     downstreams = [passage.near, *passage.more]
     with nothing_lost("push over UDP"):
@@ -139,7 +139,7 @@ def carry_push(passage: Passage, feed: Feed) -> Usage:
                 )
             )
             _prove(sock)
-            passage.used()  # it has come in by now
+            passage.used()  # it has arrived by now
         for first in range(0, len(feed.items), WINDOW):
             items = feed.items[first : first + WINDOW]
             for item in items:
@@ -147,7 +147,7 @@ def carry_push(passage: Passage, feed: Feed) -> Usage:
             for sock in downstreams:
                 for item in items:
                     frame = sock.recv(_DATAGRAM)
-                    while not frame.endswith(item):  # there may be a header before it
+                    while not frame.endswith(item):  # possibly behind a header
                         if _hello(frame) is None:
                             raise BenchError("push over UDP: something else came than the next item")
                         frame = sock.recv(_DATAGRAM)
@@ -155,7 +155,7 @@ def carry_push(passage: Passage, feed: Feed) -> Usage:
 
 
 def _prove(sock: socket.socket) -> None:
-    """Answer the challenge to a new neighbour, which is pushed nothing before."""
+    """Answer the challenge to a new neighbour; nothing is pushed before."""
     while True:
         hello = _hello(sock.recv(_DATAGRAM))
         if hello is not None and hello.number is not None:

@@ -1,17 +1,17 @@
-"""What a face that floods leaves the others: `python -m testbed.bench.fairness [--json] [--seconds S]`.
+"""Fairness beside a flooding face: `python -m testbed.bench.fairness [--json] [--seconds S]`.
 
 Theory of operation. A daemon's faces run in a process of its own, saturated: a reader keeps a window of
-Interests under way, each answered by a Nack, and counts the answers a second; first alone, then beside a
-flood, in turns. Two faces that want all that the forwarder can do have half of it each by right; shown is how
-much of this half the reader gets, the median of the repetitions with the least and the greatest. The flood
-comes over a second Unix socket from a process of its own, which writes whenever the socket takes it, and
-reads whatever comes. On two processors the flood and the reader share the one that the forwarder leaves; the
-flood has the lowest priority there, as the question is what the forwarder does, not what the machine does.
+Interests pending, each answered by a Nack, and counts the answers per second; first alone, then beside a
+flood, in turns. The fair share of two saturating faces is half of the forwarder each; shown is the reader's
+part of its fair share, the median over repetitions with the minimum and the maximum. The flood comes over a
+second Unix socket from a process of its own, which writes whenever the socket is writable, and reads
+everything. On two processors flood and reader share the one that the forwarder leaves free; the flood has the
+lowest priority there, as the subject is the forwarder, not the machine.
 
 - Tiny Interests: 17 bytes each, for names without a route.
-- LLIs for feeds that nobody has, each for another feed.
-- Rewinds: the newest 256 items of a feed from the cache, again and again.
-- Data that nobody has asked for.
+- LLIs for unavailable feeds, each for another feed.
+- Rewinds: the newest 256 items of a feed from the cache, repeatedly.
+- Unsolicited Data.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from testbed.bench.process import forwarding, nothing_lost, waiting_socket
 from testbed.bench.program import run
 
 FAIR: Final = 0.9
-"""What each face is to have of its fair share, at least."""
+"""Minimum part of its fair share for each face."""
 _ITEMS: Final = 256
 _PACKETS: Final = 2_000
 _CHUNK: Final = 1 << 18
@@ -53,7 +53,7 @@ _NO_ROUTE: Final = 150
 
 
 def tiny_interests() -> list[bytes]:
-    """Make Interests as short as they can be."""
+    """Make Interests of minimum size."""
     return [
         make_interest(from_uri(f"/{number}"), nonce=number, lifetime_ms=1_000) for number in range(_PACKETS)
     ]
@@ -67,7 +67,7 @@ def unknown_feeds() -> list[bytes]:
 
 
 def rewinds() -> list[bytes]:
-    """Make LLIs for the same items of the feed that the forwarder has in its cache."""
+    """Make LLIs for the same cached items of a feed."""
     feed = native_feed(1).name
     return [_lli(feed, number) for number in range(_PACKETS)]
 
@@ -92,7 +92,7 @@ def _lli(feed: bytes, nonce: int) -> bytes:
 
 
 def flow(kind: str, path: str) -> None:
-    """Be the flood, until killed."""
+    """Run as the flood, until killed."""
     os.nice(19)
     stream = b"".join(FLOODS[kind]())
     sock = _connect(path)
@@ -109,7 +109,7 @@ def flow(kind: str, path: str) -> None:
 
 @contextmanager
 def flooded(kind: str, path: str) -> Iterator[None]:
-    """Let a flood go on."""
+    """Run a flood during the `with` block."""
     command = [sys.executable, "-m", "testbed.bench.fairness", "--pour", kind, path]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -121,7 +121,7 @@ def flooded(kind: str, path: str) -> Iterator[None]:
 
 
 def exchanges_a_second(sock: socket.socket, seconds: float) -> float:
-    """Send Interests that nobody can answer, a window at a time; return how many Nacks come a second."""
+    """Send unanswerable Interests, a window at a time; return the number of Nacks per second."""
     packet = make_interest(from_uri("/nobody/has/it"), nonce=1)
     answer = len(make_lp(packet, nack_reason=_NO_ROUTE))
     sent = got = 0
@@ -139,9 +139,9 @@ def exchanges_a_second(sock: socket.socket, seconds: float) -> float:
 
 
 def _fill(path: str, feed: Feed) -> None:
-    """Have a feed's items pushed through the forwarder, into its cache."""
+    """Push a feed's items through the forwarder, into its cache."""
     with _connect(path) as near, _connect(path) as far:
-        for sock in (near, far):  # the second face of all is where the bench's prefix leads
+        for sock in (near, far):  # the bench's prefix leads to the second face
             sock.send(make_interest(from_uri("/nowhere"), nonce=1))
             sock.recv(_CHUNK)
         near.send(_lli(feed.name, 1))
@@ -161,7 +161,7 @@ def _connect(path: str) -> socket.socket:
 
 
 def shares(kind: str, seconds: float, repetitions: int) -> tuple[Series, Series]:
-    """Return exchanges a second without the flood, and the reader's part of its fair share beside it."""
+    """Return exchanges per second without the flood, and the reader's part of its fair share beside it."""
     alone, share = Series(), Series()
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory) / "sock")

@@ -1,4 +1,4 @@
-"""What the bench has measured, and how it is shown: figures over repetitions, lines, a table."""
+"""Results of the bench: figures over repetitions, rows, a table."""
 
 import statistics
 from collections import Counter, defaultdict
@@ -11,7 +11,7 @@ from rich.table import Table
 
 @dataclass
 class Series:
-    """A figure over the repetitions, and what was counted in all of them together."""
+    """A figure over the repetitions, and the total count."""
 
     values: list[float] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -22,11 +22,11 @@ class Series:
         self.counts.update(counts)
 
     def over(self, other: "Series") -> "Series":
-        """Return the ratio to another figure, repetition by repetition."""
+        """Return the ratio to another figure, by repetition."""
         return Series([a / b for a, b in zip(self.values, other.values, strict=True)])
 
     def map(self, function: Callable[[float], float]) -> "Series":
-        """Return the figure in other terms."""
+        """Return a transformed figure."""
         return Series([function(value) for value in self.values])
 
     @property
@@ -35,7 +35,7 @@ class Series:
         return statistics.median(self.values)
 
     def summary(self) -> dict[str, Any]:
-        """Return median, least, greatest and the values themselves."""
+        """Return median, minimum, maximum and the values themselves."""
         return {
             "median": self.median,
             "min": min(self.values),
@@ -48,7 +48,7 @@ class Series:
 
 
 def readable(value: float) -> str:
-    """Write three significant digits: there is no more in a figure that varies by a tenth."""
+    """Format with three significant digits: figures vary by a tenth."""
     return f"{float(f'{value:.3g}'):,.10g}"
 
 
@@ -57,16 +57,16 @@ Measured = defaultdict[str, Series]
 
 @dataclass
 class Row:
-    """A line of the result.
+    """A row of the result.
 
     Attributes:
-        what: what was measured.
-        series: the figure, None if there is none; `note` then says why.
-        unit: its unit; all times are CPU time, but for round trips.
-        ratio, ratio_of: a ratio and how to read it.
-        note: whatever else there is to say.
-        bar: what the figure is to reach.
-        exchanges: how many exchanges of Interest and Data a CPU second pays for.
+        what: the measured quantity.
+        series: the figure, None if missing; `note` then has the reason.
+        unit: its unit; all times are CPU time, except round trips.
+        ratio, ratio_of: a ratio and its meaning.
+        note: remarks.
+        bar: the figure's target.
+        exchanges: exchanges of Interest and Data per CPU second at this cost.
     """
 
     what: str
@@ -79,11 +79,11 @@ class Row:
     exchanges: Series | None = None
 
     def met(self) -> bool | None:
-        """Tell whether the median reaches the bar; None if there is no bar."""
+        """Return whether the median reaches the bar; None without a bar."""
         return None if self.bar is None or self.series is None else self.series.median >= self.bar
 
     def as_json(self) -> dict[str, Any]:
-        """Return the line for programs."""
+        """Return the row for programs."""
         return {
             "what": self.what,
             "unit": self.unit,
@@ -98,7 +98,7 @@ class Row:
 
 
 def table(rows: Sequence[Row]) -> Table:
-    """Lay out the rows for reading."""
+    """Format the rows for reading."""
     caption = (
         "median (least - greatest); seconds and microseconds of CPU time, those of one exchange at a time by"
         " the clock"

@@ -1,4 +1,4 @@
-"""What the bench puts through forwarders: packets and feeds, always the same, and the forwarders."""
+"""Workload of the bench: deterministic packets and feeds, and the forwarders."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -19,21 +19,21 @@ DOWN, UP, DOWN_TOO = 1, 2, 3
 """Faces: Interests come from below, Data from above."""
 
 WINDOW = 64
-"""Packets under way at a time."""
+"""Packets in flight at a time."""
 
 PAYLOAD_BYTES = 1024
 
 _PREFIX = from_uri("/feednet/bench")
-_FIRST = 1 << 16  # sequence numbers of one length make packets of one length
-_CS_CAPACITY = 4096  # fewer than a repetition's packets: in a full store each that comes pushes one out
+_FIRST = 1 << 16  # sequence numbers of equal length make packets of equal length
+_CS_CAPACITY = 4096  # less than a repetition's packets: in a full store each arrival evicts one
 
 
 class BenchError(Exception):
-    """A measurement cannot be made, or is not of what it should be; the message is one line."""
+    """A failed or invalid measurement; the message is one line."""
 
 
 class Exchanges(NamedTuple):
-    """Interests, and to each the Data packet that answers it."""
+    """Interests, each with its Data packet."""
 
     interests: list[bytes]
     data: list[bytes]
@@ -47,7 +47,7 @@ class Exchanges(NamedTuple):
 def make_exchanges(count: int) -> Exchanges:
     """Make Interests of 49 bytes with HopLimit and lifetime, and Data of 1155 bytes.
 
-    The signatures are not real: a forwarder looks at no signature but those of feed items.
+    The signatures are not real: a forwarder verifies feed items only.
     """
     payload = Random(0).randbytes(PAYLOAD_BYTES)
     writer = from_uri("/writer")
@@ -116,7 +116,7 @@ def new_forwarder() -> Forwarder:
 
 
 def bare_host() -> Host:
-    """Return a host whose faces come about by themselves: the second that does is UP."""
+    """Return a host that creates faces on demand: the second one is UP."""
     return Host(_forwarder())
 
 

@@ -1,9 +1,9 @@
-"""What a name service has to bear: `python -m testbed.bench.mapping [--json] [COUNT]...`.
+"""Capacity of a name service: `python -m testbed.bench.mapping [--json] [COUNT]...`.
 
-A server with so many ids, each count in a process of its own: resident memory; updates and questions that it
-answers a second of processor time, each a whole Interest in and Data out of the server, without a forwarder.
-Every record is genuine. Most of an update's time goes into its Ed25519 signature. Making a record takes its
-author's device, and is not counted.
+A server with each number of ids, in a process of its own: resident memory; updates and queries per second of
+processor time, each a whole Interest in and Data out of the server, without a forwarder. Every record is
+genuine. Most of an update's time is its Ed25519 signature. The author's device makes records, which does not
+count.
 """
 
 import gc
@@ -36,12 +36,12 @@ _PATIENCE_S = 1_800
 
 
 class Load(NamedTuple):
-    """What a server bears.
+    """Capacity of a server.
 
     Attributes:
-        ids: how many it knows.
-        bytes: resident memory that their records take.
-        updates, queries: that it answers in a second of processor time.
+        ids: number of registered ids.
+        bytes: resident memory of their records.
+        updates, queries: per second of processor time.
     """
 
     ids: int
@@ -51,7 +51,7 @@ class Load(NamedTuple):
 
 
 def measure(count: int) -> Load:
-    """Register so many ids with a server, and ask for some; raise BenchError."""
+    """Register ids with a server, and query some; raise BenchError."""
     server, store = server_name(0), (store_name("store"),)
     node = NameServer()
     refs = []
@@ -90,7 +90,7 @@ def measure(count: int) -> Load:
 
 
 def in_a_fresh_process(count: int) -> Load:
-    """Measure where nothing that has been freed before is used again; raise BenchError."""
+    """Measure in a process without freed memory to reuse; raise BenchError."""
     module = "testbed.bench.mapping"
     return Load(**json.loads(printed_by(module, "--inside", str(count), patience_s=_PATIENCE_S)))
 

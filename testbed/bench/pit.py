@@ -1,4 +1,4 @@
-"""What a pending Interest takes in memory: `python -m testbed.bench.pit COUNT`, in a process of its own."""
+"""Memory of a pending Interest: `python -m testbed.bench.pit COUNT`, in a process of its own."""
 
 import gc
 import resource
@@ -14,25 +14,25 @@ from testbed.bench.load import DOWN, UP, BenchError
 from testbed.bench.program import printed_by
 
 _PREFIX = from_uri("/feednet/bench/pending")
-_FIRST = 1 << 32  # sequence numbers of one length
+_FIRST = 1 << 32  # sequence numbers of equal length
 _LIFETIME_MS = 600_000
 _PATIENCE_S = 300
 
 
 def resident_bytes() -> int:
-    """Return how much memory this process has in use."""
+    """Return this process's resident memory."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize()
 
 
 def bytes_an_entry(count: int) -> float:
-    """Let so many Interests of different names be pending, each sent to one face; return bytes an entry."""
+    """Make `count` Interests of different names pending, each sent to one face; return bytes per entry."""
     forwarder = Forwarder(rng=Random(0))
     for face in (DOWN, UP):
         forwarder.add_face(face)
     forwarder.fib.add(_PREFIX, UP)
     gc.collect()
-    gc.disable()  # there is no garbage: it would only take its time
+    gc.disable()  # without garbage it would only cost time
     before = resident_bytes()
     for number in range(count):
         name = _PREFIX + component(SEQUENCE, nni(_FIRST + number))
@@ -46,7 +46,7 @@ def bytes_an_entry(count: int) -> float:
 
 
 def in_a_fresh_process(count: int) -> float:
-    """Do so where nothing that has been freed before is used again; raise BenchError."""
+    """Measure in a process without freed memory to reuse; raise BenchError."""
     return float(printed_by("testbed.bench.pit", str(count), patience_s=_PATIENCE_S))
 
 

@@ -1,4 +1,4 @@
-"""A forwarder in a process of its own, which tells what it has used; sockets that do not wait for ever."""
+"""A forwarder in a process of its own, which reports its resource usage; sockets with timeouts."""
 
 import asyncio
 import multiprocessing
@@ -20,11 +20,11 @@ PATIENCE_S = 5
 BUFFER = 4 << 20
 
 Opening = Callable[[asyncio.AbstractEventLoop], tuple[Driver, Any]]
-"""Opens a forwarder's faces: its driver, and whatever the other side has to know to reach them."""
+"""Opens a forwarder's faces: returns its driver, and the addresses for the other side."""
 
 
 class Usage(NamedTuple):
-    """What a process has used and done: CPU time in microseconds, packets."""
+    """A process's usage: CPU time in microseconds, packets."""
 
     user: float
     system: float
@@ -37,7 +37,7 @@ class Usage(NamedTuple):
         return self.user + self.system
 
     def since(self, before: "Usage") -> "Usage":
-        """Return what has been added to an earlier state."""
+        """Return the difference to an earlier state."""
         return Usage(
             self.user - before.user,
             self.system - before.system,
@@ -46,7 +46,7 @@ class Usage(NamedTuple):
         )
 
     def check(self, what: str, packets: int) -> "Usage":
-        """Return it if so many packets were received and sent; raise BenchError otherwise."""
+        """Return it if `packets` packets were received and sent; raise BenchError otherwise."""
         if not self.received == self.sent == packets:
             raise BenchError(f"{what}: of {packets} packets {self.received} came, {self.sent} left")
         return self
@@ -56,8 +56,8 @@ class Passage(NamedTuple):
     """A process that packets pass through.
 
     Attributes:
-        near, far: sockets on its two sides; the same one if it returns what it gets.
-        used: asks the process for its usage.
+        near, far: sockets on its two sides; the same one if it echoes.
+        used: returns the process's usage.
         more: further sockets on the near side.
     """
 
@@ -69,7 +69,9 @@ class Passage(NamedTuple):
 
 @contextmanager
 def forwarding(opening: Opening) -> Iterator[tuple[Any, Callable[[], Usage]]]:
-    """Run a forwarder in a process of its own; yield what `opening` has said, and what asks for its usage."""
+    """Run a forwarder in a process of its own; yield the output of `opening`, and a function that returns its
+    usage.
+    """
     fork = multiprocessing.get_context("fork")  # its code has run warm, as in a daemon
     here, there = fork.Pipe()
 
@@ -84,7 +86,8 @@ def forwarding(opening: Opening) -> Iterator[tuple[Any, Callable[[], Usage]]]:
 
     with here, there:
         process = fork.Process(target=_run, args=(here, there, opening), daemon=True)
-        # Ctrl-C waits until the process is there: at its start it would die of it aloud, or be left behind.
+        # Ctrl-C is delayed until the process is up: during its start it would print a traceback, or be left
+        # behind.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         process.start()
         try:
@@ -96,10 +99,10 @@ def forwarding(opening: Opening) -> Iterator[tuple[Any, Callable[[], Usage]]]:
 
 
 def _run(parents_end: Connection, connection: Connection, opening: Opening) -> None:
-    """Be the process in the middle until it is killed, or the parent has gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair; blocked until now
+    """Run as the process in the middle until killed, or the parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C; blocked until now
     parents_end.close()
-    forget_all()  # what the parent has verified
+    forget_all()  # verified by the parent
     asyncio.run(_drive(connection, opening))
 
 
@@ -129,9 +132,9 @@ async def _drive(connection: Connection, opening: Opening) -> None:
 
 
 def waiting_socket(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
-    """Return a socket that waits PATIENCE_S at most, and raises BlockingIOError then.
+    """Return a socket with a timeout of PATIENCE_S, after which it raises BlockingIOError.
 
-    By SO_RCVTIMEO: settimeout() would cost another system call a packet.
+    Uses SO_RCVTIMEO: settimeout() would cost another system call per packet.
     """
     sock = socket.socket(family, kind)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
@@ -142,7 +145,7 @@ def waiting_socket(family: socket.AddressFamily, kind: socket.SocketKind) -> soc
 
 @contextmanager
 def nothing_lost(what: str) -> Iterator[None]:
-    """Turn a socket that has waited in vain into a BenchError."""
+    """Turn a socket's timeout into a BenchError."""
     try:
         yield
     except BlockingIOError:

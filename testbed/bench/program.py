@@ -1,4 +1,4 @@
-"""What the programs of the bench share: how they run, and how they measure in a process of its own."""
+"""Common parts of the bench's programs: running them, and measuring in a process of its own."""
 
 import resource
 import subprocess
@@ -12,7 +12,7 @@ from testbed.bench.load import BenchError
 
 
 def run(command: click.Command, module: str) -> None:
-    """Run the command of a module; what keeps it from measuring is one line and exit status 1."""
+    """Run the command of a module; obstacles to measuring are one line and exit status 1."""
     try:
         command.main(prog_name=f"python -m {module}", standalone_mode=False)
     except click.ClickException as error:
@@ -27,8 +27,7 @@ def run(command: click.Command, module: str) -> None:
 
 
 def printed_by(module: str, *words: str, patience_s: int) -> str:
-    """Return what a module prints in a process of its own, where no memory that was freed before is used
-    again; raise BenchError."""
+    """Return a module's output from a process of its own, without freed memory to reuse; raise BenchError."""
     command = [sys.executable, "-m", module, *words]
     try:
         done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=patience_s)
@@ -42,11 +41,11 @@ def printed_by(module: str, *words: str, patience_s: int) -> str:
 
 
 def is_compiled() -> bool:
-    """Tell whether the forwarder is compiled (setup.py)."""
+    """Return whether the forwarder is compiled (setup.py)."""
     return Path(sys.modules[Forwarder.__module__].__file__ or "").suffix != ".py"
 
 
 def processor_s() -> float:
-    """Return the processor time of this process and of its children that have ended, s."""
+    """Return the processor time of this process and of its ended children, s."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))

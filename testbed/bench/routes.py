@@ -1,11 +1,10 @@
-"""What routes cost a forwarder when each feed needs one: `python -m testbed.bench.routes [--json] [COUNT]...`
+"""Cost of routes with one per feed: `python -m testbed.bench.routes [--json] [COUNT]...`
 
 Theory of operation. SSB's ids are flat, so no prefix covers two feeds: a forwarder holds a route
-`/ssb/logs/<id>` for each. Each count is measured in a process of its own, by its resident memory and its
-processor time: what the routes take, their names included; loading them at once; looking up the items of
-random feeds; what a whole Interest costs; and what it costs when producers move: one feed's route led to
-another face, and the link to all of them going down and up again. One prefix that covers all feeds is the
-count 1: then nothing depends on how many feeds there are.
+`/ssb/logs/<id>` for each. Each number is measured in a process of its own, by resident memory and processor
+time: memory of the routes with their names; loading them at once; lookups of random feeds' items; a whole
+Interest; and moves of producers: a route changed to another face, and the link to all of them going down and
+up again. One prefix that covers all feeds is the count 1: then nothing depends on the number of feeds.
 
 `FEEDNET_COMPILE=1` builds are measured by running this with their modules first on the path, see the
 Makefile.
@@ -40,16 +39,16 @@ _PATIENCE_S = 300
 
 
 class Costs(NamedTuple):
-    """What so many routes cost.
+    """Costs of a number of routes.
 
     Attributes:
-        routes: how many.
-        bytes: resident memory that they take, with their names.
+        routes: their number.
+        bytes: resident memory, with their names.
         load_s: processor time to load them at once.
-        lookup_ns: of an item's name that has a route, among all feeds at random; components are known.
-        miss_ns: of a name under no route.
+        lookup_ns: of the name of a random routed feed's item; components are known.
+        miss_ns: of a name without a route.
         interest_us: of a whole Interest for such an item, from receiving to sending on.
-        move_us: of leading one feed's route to another face.
+        move_us: of changing one feed's route to another face.
         down_s, up_s: of the link to all feeds going down, and up again.
     """
 
@@ -65,7 +64,7 @@ class Costs(NamedTuple):
 
 
 def feed_names(count: int) -> Iterator[bytes]:
-    """Yield the names of so many feeds, always the same."""
+    """Yield `count` feed names, deterministically."""
     for number in range(count):
         yield _feed(number)
 
@@ -75,7 +74,7 @@ def _feed(number: int) -> bytes:
 
 
 def measure(count: int) -> Costs:
-    """Load routes for so many feeds into a new forwarder, and measure."""
+    """Load routes for `count` feeds into a new forwarder, and measure."""
     node = Forwarder(rng=Random(0), controlled_push=False)
     for face in (DOWN, UP, _ELSEWHERE):
         node.add_face(face)
@@ -88,11 +87,11 @@ def measure(count: int) -> Costs:
         for k, feed in enumerate(feeds)
     ]
     gc.collect()
-    gc.disable()  # there is no garbage: it would only take its time
+    gc.disable()  # without garbage it would only cost time
     before = resident_bytes()
     load_s = _timed(lambda: node.fib.add_many(feed_names(count), UP, 5))
     taken = resident_bytes() - before
-    load_s -= _timed(lambda: sum(1 for _ in feed_names(count)))  # making the names is the bench's own work
+    load_s -= _timed(lambda: sum(1 for _ in feed_names(count)))  # excludes making the names
     if len(node.fib) != count:
         raise BenchError(f"of {count} routes {len(node.fib)} are there")
 
@@ -132,13 +131,13 @@ def _timed(action: Callable[[], object]) -> float:
 
 
 def in_a_fresh_process(count: int) -> Costs:
-    """Measure where nothing that has been freed before is used again; raise BenchError."""
+    """Measure in a process without freed memory to reuse; raise BenchError."""
     module = "testbed.bench.routes"
     return Costs(**json.loads(printed_by(module, "--inside", str(count), patience_s=_PATIENCE_S)))
 
 
 def table(costs: list[Costs]) -> Table:
-    """Lay out costs for reading."""
+    """Format costs for reading."""
     shown = Table("routes", "memory", "a route", "loading", "look-up", "no route", "Interest", "a move")
     shown.add_column("link down, up")
     for each in costs:

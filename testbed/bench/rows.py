@@ -1,18 +1,18 @@
-"""The lines of the bench's result: which figure is held against which."""
+"""The rows of the bench's result, and the figures that they compare."""
 
 from testbed.bench.faces import DOWNSTREAMS
 from testbed.bench.figures import Measured, Row, Series, readable
 
 CORE_BAR, COMPILED_CORE_BAR = 150_000, 500_000
-"""Packets a CPU second that the core is to reach, in plain Python and compiled."""
+"""Targets of the core in packets per CPU second, in plain Python and compiled."""
 
 WAYS = (("UDP forwarding", "feednet"), ("UDP channel", "udp"), ("  in runs", "runs"), ("Unix stream", "unix"))
-"""Ways through a forwarder in a process of its own, and the names that they are measured under."""
+"""Ways through a forwarder in a process of its own, and their keys in the measurements."""
 _ROUND_TRIPS = (("UDP", "udp"), ("Unix", "unix"), ("C echo", "C"))
 
 
 def lay_out(measured: Measured, missing: dict[str, str], *, is_compiled: bool) -> list[Row]:
-    """Lay out what was measured; `missing` says of "echo" and "pit" why they were not, if so."""
+    """Return the rows; `missing` has the reasons for a missing "echo" or "pit"."""
     return [
         *_without_sockets(measured, COMPILED_CORE_BAR if is_compiled else CORE_BAR),
         *_through_sockets(measured, missing.get("echo", "")),
@@ -39,7 +39,7 @@ def _without_sockets(measured: Measured, bar: float) -> list[Row]:
 
 
 def _through_sockets(measured: Measured, no_echo: str) -> list[Row]:
-    """Return what a packet costs on each way, and how many exchanges (of two packets) that makes."""
+    """Return a packet's cost on each way, and the resulting rate of exchanges (of two packets)."""
     echo = measured.get("C CPU")
     rows = []
     for what, name in WAYS:
@@ -62,7 +62,7 @@ def _split(measured: Measured, name: str) -> str:
 
 
 def _pushed_through_sockets(measured: Measured) -> list[Row]:
-    """Return items and deliveries, and how many deliveries an exchange on the same way would pay for."""
+    """Return items and deliveries, and deliveries per cost of an exchange on the same way."""
     items, delivered = measured["pushed"], measured["delivered"]
     an_exchange = measured["udp CPU"].map(lambda us: 2 * us)
     ratio = an_exchange.over(delivered.map(lambda rate: 1e6 / rate))

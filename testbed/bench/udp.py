@@ -1,7 +1,7 @@
-"""What a packet costs a process that it passes through over UDP: the forwarder, or a loop in C.
+"""Cost of a packet over UDP for an intermediate process: the forwarder, or a loop in C.
 
-The process in the middle tells what it has used itself. This one is both client and producer, and the
-cheapest that Python has to offer: plain calls on blocking sockets, so that it is not waited for.
+The process in the middle reports its own usage. This one is both client and producer, and the cheapest
+possible in Python: plain calls on blocking sockets, so that it is never the bottleneck.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _OVER_UDP = "UDP over loopback"
 
 
 def carry(passage: Passage, load: Exchanges) -> Usage:
-    """Send Interests through from near to far and Data back; return what that has used.
+    """Send Interests through from near to far and Data back; return the usage.
 
     Raises BenchError if packets are lost.
     """
@@ -59,7 +59,7 @@ def through_feednet() -> Iterator[Passage]:
 
 
 def _open(driver: Driver, face: int, peer: tuple[str, int]) -> tuple[str, int]:
-    """Join a face with a peer; return the address that the peer is to write to."""
+    """Join a face with a peer; return the face's address."""
     sock = udp_socket(socket.AF_INET)
     sock.bind((LOOPBACK, 0))
     sock.connect(peer)

@@ -1,4 +1,4 @@
-"""`python -m testbed.cli`: what `feednet` does."""
+"""`python -m testbed.cli`: the command `feednet`."""
 
 from testbed.cli.launch import main
 

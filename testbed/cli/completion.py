@@ -1,8 +1,7 @@
-"""`feednet completion SHELL`: the words of a command line, completed by bash, zsh and fish.
+"""`feednet completion SHELL`: completion of command lines in bash, zsh and fish.
 
-click completes commands and options by itself; here is what it cannot know: scenarios, layerings and their
-parameters, networks, keys. A shell asks the program again for every word, with the words so far in its
-environment.
+click completes commands and options; here are scenarios, layerings and their parameters, networks, keys. A
+shell runs the program for every word, with the words so far in its environment.
 """
 
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from testbed.scenario.reader import available
 from topologies.library import networks
 
 VARIABLE = "_FEEDNET_COMPLETE"
-"""By which a shell asks, as click has it."""
+"""The shell's request, as defined by click."""
 
 
 @click.command()

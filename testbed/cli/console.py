@@ -1,7 +1,7 @@
-"""What commands print in colour.
+"""Coloured output of commands.
 
-Text is text: brackets in a name are no markup, and what is between colons is no emoji. Styles are arguments
-of print(), or those of a Text.
+Text is literal: brackets in a name are no markup, and words between colons no emoji. Styles are arguments of
+print(), or of a Text.
 """
 
 from rich.console import Console
@@ -9,7 +9,7 @@ from rich.text import Text
 
 
 def plain_console(*, stderr: bool = False, soft_wrap: bool = True) -> Console:
-    """Return a console that takes text as it is."""
+    """Return a console that prints text literally."""
     return Console(stderr=stderr, highlight=False, soft_wrap=soft_wrap, markup=False, emoji=False)
 
 
@@ -17,10 +17,10 @@ console = plain_console()
 
 
 def result(label: str, text: str) -> None:
-    """Print the last line of a command: where what it has made is."""
+    """Print the last line of a command: the path of its result."""
     console.print(Text.assemble((label, "bold green"), " " * (10 - len(label)), text))
 
 
 def timed(text: str, seconds: float) -> Text:
-    """Say what has been done, and how long it took."""
+    """Print a completed step, and its duration."""
     return Text.assemble(text, "  ", (f"{seconds:.1f} s", "dim"))

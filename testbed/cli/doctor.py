@@ -1,4 +1,4 @@
-"""`feednet doctor`: what works on this machine, and for what does not, the command that mends it."""
+"""`feednet doctor`: working and broken features on this machine, with the commands that fix them."""
 
 import importlib.util
 import json
@@ -29,13 +29,13 @@ _CALLS = 2000
 
 
 class Finding(NamedTuple):
-    """What there is of something that is needed.
+    """State of a requirement.
 
     Attributes:
-        what: is needed.
+        what: the requirement.
         state: how well it works.
-        says: what there is, or why not, and what for it is needed.
-        mend: the command that mends it, "" if there is nothing to mend.
+        says: what was found, or the problem, and the purpose of the requirement.
+        mend: the command that fixes it, "" if none is needed.
     """
 
     what: str
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
 
 def examine() -> list[Finding]:
-    """Return what works here; of scenarios and captures only if their packages are installed."""
+    """Return the state of requirements; of scenarios and captures only with their packages installed."""
     is_complete = _testbed().state == "ok"
     return [check() for check in _CHECKS if is_complete or check not in _OF_TESTBED]
 
@@ -131,13 +131,13 @@ def _netem() -> Finding:
         return Finding("netem", "ok", "the kernel impairs links")
     if "PATH" in why_not:
         mend = "sudo apt install iproute2"
-    else:  # a kernel without modules has no other netem than its own
+    else:  # a kernel without modules has built-in netem only
         mend = "sudo modprobe sch_netem" if Path("/proc/modules").exists() else ""
     return Finding("netem", "less", f"{why_not}: the relay impairs links, at some 10 us a frame", mend)
 
 
 def _priority() -> Finding:
-    # In a process of its own: it would outlast this function here.
+    # In a process of its own: the change is permanent.
     program = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, check=False)
     if done.returncode == 0:
@@ -223,7 +223,7 @@ _OF_TESTBED = {_analysis, _mininet, _namespaces, _netem, _priority, _wireshark}
 
 
 def _command(mend: str) -> str:
-    """Return the command in what sandbox.why_not() says how to mend it."""
+    """Return the command in the advice of sandbox.why_not()."""
     for word in ("apt install", "pip install", "sysctl", "modprobe"):
         if word in mend:
             text = mend[mend.index(word) :].partition("; ")[0].partition(" (")[0]

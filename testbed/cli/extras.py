@@ -1,7 +1,7 @@
-"""What is not installed: feednet alone is forwarder, peer and client library; extras bring the rest.
+"""Missing extras: feednet alone is forwarder, peer and client library; extras bring the rest.
 
-The metadata of the installed distribution say which packages an extra brings. Each of them is imported by its
-own name in small letters, so a failed import tells the extra.
+The metadata of the installed distribution list the packages of extras. Each is imported by its own name in
+small letters, so a failed import identifies the extra.
 """
 
 import re
@@ -14,7 +14,7 @@ _REQUIREMENT = re.compile(r"([\w.-]+)[^;]*;.*\bextra == ['\"](\w+)['\"]")
 
 
 def _known() -> list[tuple[str, str]]:
-    """Return (package, extra) for all of them but `dev`, which brings the others."""
+    """Return (package, extra) for all extras but `dev`, which includes the others."""
     try:
         found = [match.groups() for each in requires("feednet") or () if (match := _REQUIREMENT.match(each))]
     except PackageNotFoundError:  # run from its sources
@@ -23,33 +23,33 @@ def _known() -> list[tuple[str, str]]:
 
 
 def packages_of(extra: str) -> list[str]:
-    """Return what an extra brings, by the names that programs import."""
+    """Return the packages of an extra, by their import names."""
     return [name for name, of in _known() if of == extra and name != "setuptools"]
 
 
 def missing(extra: str) -> list[str]:
-    """Return those of packages_of() that are not installed."""
+    """Return the missing packages of an extra."""
     return [name for name in packages_of(extra) if find_spec(name) is None]
 
 
 def extra_of(package: str) -> str | None:
-    """Return the extra that brings a package; None if none does."""
+    """Return a package's extra; None if there is none."""
     return next((extra for name, extra in _known() if name == package), None)
 
 
 def lacking(error: ModuleNotFoundError) -> str | None:
-    """Return what a failed import lacks, and how to get it; None if it is no extra's package."""
+    """Return a failed import's missing extra, and its installation command; None for other packages."""
     package = (error.name or "").partition(".")[0]
     extra = extra_of(package)
     return None if extra is None else how_to_get(package, extra)
 
 
 def how_to_get(package: str, extra: str) -> str:
-    """Return the end of a line about what needs a package: it, and the command that installs it."""
+    """Return the end of a message about a missing package: its name, and the installation command."""
     return f"{package}, which comes with the extra `{extra}`: {install_command(extra)}"
 
 
 def need(extra: str, by: str) -> None:
-    """Raise ImportError, with a line for the user, unless all that an extra brings is installed."""
+    """Raise ImportError, with a line for the user, unless an extra is completely installed."""
     if absent := missing(extra):
         raise ImportError(f"{by} needs {how_to_get(absent[0], extra)}")

@@ -1,7 +1,7 @@
-"""Groups of commands that are imported when they are asked for.
+"""Groups of lazily imported commands.
 
-All commands take seconds to import, as models need scipy and analyses Arrow; one command should not wait for
-the others. A command whose packages are not installed is listed all the same.
+All commands take seconds to import, as models need scipy and analyses Arrow. Commands with missing packages
+are listed all the same.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from testbed.errors import UserError
 class LazyGroup(click.Group):
     """A group that knows the modules of its commands.
 
-    `places` has each command by its name, as "module:function".
+    `places` maps a command's name to "module:function".
     """
 
     def __init__(self, *arguments: Any, places: Mapping[str, str], **options: Any) -> None:
@@ -33,7 +33,7 @@ class LazyGroup(click.Group):
         return self._found(cmd_name) or super().get_command(ctx, cmd_name)
 
     def load(self, words: Iterable[str]) -> None:
-        """Import the commands that the words of a command line begin with."""
+        """Import the commands at the beginning of a command line."""
         group: click.Command | None = self
         for word in words:
             if not isinstance(group, LazyGroup):
@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
 
 
 class _Lacking(click.Command):
-    """In the place of a command that cannot be imported: any use of it says what it lacks."""
+    """Placeholder of a command that cannot be imported: any use prints what it lacks."""
 
     def __init__(self, name: str, said: str) -> None:
         super().__init__(name, short_help="(not installed)", add_help_option=False)

@@ -1,7 +1,7 @@
-"""Signals: none ends a command in the middle of its work.
+"""Signals: none leaves a command half done.
 
-Ctrl-C, SIGTERM and the end of a terminal (SIGHUP) stop a command: what is half-made goes, and it is said
-once. SIGUSR1 and SIGUSR2, which would kill it, have no effect. `feednet forward` reloads on SIGHUP.
+Ctrl-C, SIGTERM and the end of a terminal (SIGHUP) stop a command: partial results are removed, and one line
+is printed. SIGUSR1 and SIGUSR2 have no effect instead of killing it. `feednet forward` reloads on SIGHUP.
 """
 
 import signal
@@ -16,16 +16,16 @@ received: list[int] = []
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """Have SIGINT, SIGTERM, SIGHUP raise KeyboardInterrupt in this block, and end what analyses have begun.
+    """Let SIGINT, SIGTERM, SIGHUP raise KeyboardInterrupt in this block, and end running analyses.
 
-    Whatever exception comes of that, KeyboardInterrupt leaves the block. A signal that is ignored stays so.
+    Any consequent exception becomes KeyboardInterrupt. Ignored signals stay ignored.
     """
     received.clear()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
     for number in (signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, _ignore)  # a handler of ours: programs that we start would inherit SIG_IGN
+        signal.signal(number, _ignore)  # a handler, as child processes would inherit SIG_IGN
     try:
         yield
     except BaseException:
@@ -35,7 +35,7 @@ def stopping() -> Iterator[None]:
 
 
 def status() -> int:
-    """Return the exit status of a command that was stopped."""
+    """Return the exit status of a stopped command."""
     return 128 + (received or [signal.SIGINT])[0]
 
 
@@ -45,7 +45,7 @@ def _ignore(_: int, __: FrameType | None) -> None:
 
 def _stop(number: int, _: FrameType | None) -> None:
     received.append(number)
-    if "pyspark" in sys.modules:  # who has not begun an analysis need not wait for the import
+    if "pyspark" in sys.modules:  # otherwise no analysis has begun: save the import
         from analysis.spark.parallel import stop
 
         stop()

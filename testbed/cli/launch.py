@@ -1,4 +1,4 @@
-"""The entry point of `feednet`: Ctrl-C ends it in one line while its modules are being imported, too."""
+"""The entry point of `feednet`: Ctrl-C ends it in one line during imports, too."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from types import FrameType
 
 
 def main() -> None:
-    """Import the command line, which takes a moment, and run it."""
+    """Import the command line, which is slow, and run it."""
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)  # until testbed.cli.interrupts takes over: nothing has begun
     from testbed.errors import UserError
@@ -23,6 +23,6 @@ def main() -> None:
 
 
 def _end(_: int, __: FrameType | None) -> None:
-    # No exception: modules that are being imported make others of it.
+    # No exception: importing modules would convert it.
     os.write(2, b"feednet: interrupted\n")
     os._exit(130)

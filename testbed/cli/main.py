@@ -1,7 +1,6 @@
 """The command line: `feednet`, whose commands have modules of their own.
 
-Exit status: 0 done; 1 the user can mend it, said in one line; 2 wrong usage; 130 interrupted
-(143 by SIGTERM).
+Exit status: 0 done; 1 a user-fixable error, in one line; 2 wrong usage; 130 interrupted (143 by SIGTERM).
 """
 
 import io
@@ -18,7 +17,7 @@ from testbed.cli.group import LazyGroup
 from testbed.errors import UserError
 
 MENDABLE = (UserError, AnalysisError, CaptureError, OSError)
-"""Errors that the user can mend."""
+"""User-fixable errors."""
 
 _PLACES = {
     "analyze": "testbed.cli.captures.analyze:analyze",
@@ -60,7 +59,7 @@ def feednet() -> None:
 
 
 def complaint(error: BaseException | None) -> str:
-    """Return the line that a command ends with after one of MENDABLE, or wrong usage."""
+    """Return a command's final line for a user-fixable error, or wrong usage."""
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         see = f" (feednet {_words_of(context)}--help)" if context is not None else ""
@@ -70,23 +69,23 @@ def complaint(error: BaseException | None) -> str:
 
 
 def _words_of(context: click.Context) -> str:
-    """Return the names of the command that a context is of, each with a space after it."""
+    """Return a context's command words, each followed by a space."""
     words = context.command_path.split()[1:]
     return "".join(f"{word} " for word in words)
 
 
 def _one_line(text: str) -> str:
-    """Return a text in one line, without what would move a terminal's cursor, whoever has written it."""
+    """Return a text in one line, without terminal control characters."""
     words = " ".join(text.split())
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in words)
 
 
 def main() -> None:
-    """Run the command; errors that the user can mend are one line and exit status 1."""
-    for stream in (sys.stdout, sys.stderr):  # a name may be no text, and a terminal not know all letters
+    """Run the command; user-fixable errors are one line and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):  # a name may be invalid text, and a terminal may lack letters
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # Nothing that we start takes modules from the user's directory.
+    # Child processes must not import modules from the user's directory.
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         with interrupts.stopping():

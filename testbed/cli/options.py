@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options common to several commands."""
 
 from math import isnan
 from pathlib import Path
@@ -12,13 +12,13 @@ from testbed.errors import UserError, shown
 _ENGINES = ("auto", "spark", "sail")
 
 MOST = 2**63 - 1
-"""The largest number that tables hold, of seeds and frames."""
+"""The largest number in tables, for seeds and frames."""
 MOST_RUNS = 1_000_000
-"""The most seeds that one command takes."""
+"""Maximum number of seeds of one command."""
 
 
 class Number(click.FloatRange):
-    """A number in a range with two ends. Not a number is in none, though no comparison refuses it."""
+    """A number in a closed range; NaN is refused."""
 
     name = "number"
 
@@ -63,7 +63,7 @@ keys_option = click.option(
 
 
 def read_keys(key_logs: tuple[Path, ...]) -> Secrets:
-    """Return the secrets of some key logs; raise UserError for one that has none, and OSError."""
+    """Return the secrets of key logs; raise UserError for one without any, and OSError."""
     secrets: set[Secret] = set()
     for path in key_logs:
         found = from_lines(path.read_bytes())

@@ -1,6 +1,6 @@
-"""What commands show on a terminal while they work: how far they are, and how long it will take.
+"""Progress of commands on a terminal: position, and time left.
 
-Elsewhere, where output is read later, there are no bars.
+There are no bars elsewhere, where output is read later.
 """
 
 import time
@@ -27,7 +27,7 @@ from rich.text import Text
 from testbed.cli.console import timed
 
 Counted = Callable[[int, int, str], None]
-"""Called with (done, in all, what is under way)."""
+"""Called with (done, total, current item)."""
 
 
 @contextmanager
@@ -55,15 +55,15 @@ class Stages(Protocol):
     """Shows stages, one after the other."""
 
     def __call__(self, text: str, seconds: float | None = None) -> None:
-        """Begin a stage, which may be known to take so long."""
+        """Begin a stage, with its estimated duration if known."""
 
     def advance(self, share: float) -> None:
-        """Tell that so much of the stage is done, from 0 to 1."""
+        """Report the share of the stage done, from 0 to 1."""
 
 
 @contextmanager
 def staged(console: Console) -> Iterator[Stages]:
-    """Show stages: a bar and the time left where one knows of them, then a line with the time taken."""
+    """Show stages: a bar and the time left if known, then a line with the time taken."""
     columns = (
         SpinnerColumn(finished_text=" "),
         TextColumn("{task.description}", markup=False),
@@ -100,21 +100,21 @@ class _Stages:
 
 
 def share_done(elapsed: float, seconds: float | None, share: float | None) -> float | None:
-    """Return how much of a stage is done, from 0 to 1; None if nobody knows."""
+    """Return the share of a stage done, from 0 to 1; None if unknown."""
     if share is not None:
         return share
     return None if seconds is None else min(elapsed / seconds, 1.0)
 
 
 def time_left(elapsed: float, seconds: float | None, share: float | None) -> float | None:
-    """Return how many seconds a stage still takes; None if nobody knows."""
+    """Return the remaining seconds of a stage; None if unknown."""
     if share is not None:
         return elapsed * (1 - share) / share if share > 0 else None
     return None if seconds is None else max(seconds - elapsed, 0.0)
 
 
 class _Bar(ProgressColumn):
-    """Shows how far a stage is; pulses where that is not known."""
+    """Shows a stage's progress; pulses if unknown."""
 
     max_refresh = 0.1
 
@@ -125,12 +125,12 @@ class _Bar(ProgressColumn):
 
 
 class _Left(ProgressColumn):
-    """Shows how long a stage still takes, where that is known."""
+    """Shows a stage's remaining time, if known."""
 
     max_refresh = 0.5
 
     def render(self, task: Task) -> Text:
-        """Write the time."""
+        """Format the time."""
         left = time_left(task.elapsed or 0.0, task.fields["seconds"], task.fields["share"])
         return Text(
             "" if left is None else f"left {timedelta(seconds=round(left))}", style="progress.remaining"

@@ -1,4 +1,4 @@
-"""`feednet selftest`: whether what the testbed promises holds on this machine."""
+"""`feednet selftest`: verification of the testbed's promises on this machine."""
 
 import json
 import sys

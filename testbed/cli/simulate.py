@@ -1,6 +1,6 @@
-"""`feednet simulate`: plays stories until an invariant fails, and shows the shortest that it fails in.
+"""`feednet simulate`: plays stories until an invariant fails, and shows the shrunk story.
 
-Stories come from seeds, from a search for what none has done before, or from every schedule of a few faults.
+Stories come from seeds, from a search for novelty, or from every schedule of a few faults.
 """
 
 import os
@@ -43,14 +43,14 @@ FAMILIES: dict[str, Family[Any]] = {
     family.name: family for family in (PUSH, CLASSIC, SWARMS, RUNGS, PROVIDERS, SOCIAL, MAPPING, TINY)
 }
 _UNNAMED = CLASSIC.name
-"""The family of files that do not name theirs, as once no file did: it plays those of push, too."""
+"""The family of files without a family name, from before there were several: it also plays those of push."""
 _SAY_EVERY = 10
-"""Seconds between two lines of progress where there is no terminal."""
+"""Seconds between two lines of progress without a terminal."""
 
 
 @dataclass(frozen=True)
 class _Options:
-    """What was asked for; see the options' help."""
+    """The command's options; see their help."""
 
     family: str
     seeds: int
@@ -69,11 +69,11 @@ class _Options:
 
     @property
     def workers(self) -> int:
-        """How many processes play."""
+        """Number of processes."""
         return self.jobs or os.cpu_count() or 1
 
     def check(self) -> None:
-        """Raise click.UsageError for options of which one has no effect beside another."""
+        """Raise click.UsageError for options without effect in this combination."""
         exclude("exhaustive", "explore", "climb", "story", "seed", "seeds", "first", "keep_going")
         exclude("explore", "climb", "story", "seed", "seeds", "keep_going")
         exclude("climb", "story", "seed", "seeds", "keep_going")
@@ -141,7 +141,7 @@ def simulate(**typed: Any) -> None:
 
 
 def _fails(options: _Options, family: Family[Any]) -> bool:
-    """Do what was asked for; return whether an invariant failed."""
+    """Run the command; return whether an invariant failed."""
     if options.exhaustive:
         return _cover(options)
     if options.explore is not None or options.climb is not None:
@@ -199,7 +199,7 @@ def _conclude(result: SearchResult, first: int, begun: float, allowed: int) -> N
 
 
 def _explore(family: Family[Any], options: _Options) -> bool:
-    """Search for what no story has done before, or for slow recovery; return whether an invariant failed."""
+    """Search for novelty, or for slow recovery; return whether an invariant failed."""
     climbs = options.explore is None
     stories = options.climb or options.explore or 0
     result: Found[Any] = Found()

@@ -1,16 +1,16 @@
-"""Options that were typed, and would change nothing."""
+"""Typed options without effect."""
 
 import click
 from click.core import ParameterSource
 
 
 def is_typed(name: str) -> bool:
-    """Tell whether a parameter of the command that runs was given on the command line."""
+    """Return whether a parameter was given on the command line."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def exclude(name: str, *others: str) -> None:
-    """Raise click.UsageError if a parameter was given, and with it one that has no effect beside it."""
+    """Raise click.UsageError if a parameter was given together with one that has no effect beside it."""
     for other in others:
         if is_typed(name) and is_typed(other):
             raise click.UsageError(
@@ -19,13 +19,13 @@ def exclude(name: str, *others: str) -> None:
 
 
 def require(name: str, other: str) -> None:
-    """Raise click.UsageError if a parameter was given without the one that it says more about."""
+    """Raise click.UsageError if a parameter was given without the one that it refines."""
     if is_typed(name) and not is_typed(other):
         raise click.UsageError(f"{_shown(name)} has no effect without {_shown(other)}.")
 
 
 def _shown(name: str) -> str:
-    """Return what users call a parameter: an option by its longest name, an argument as help does."""
+    """Return a parameter's display name: an option's longest name, or an argument as in the help."""
     context = click.get_current_context()
     (found,) = [each for each in context.command.params if each.name == name]
     return max(found.opts, key=len) if isinstance(found, click.Option) else found.make_metavar(context)

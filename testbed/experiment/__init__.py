@@ -1,1 +1,1 @@
-"""Running scenarios: in the emulator, in Mininet, many at a time."""
+"""Running scenarios: in the emulator, in Mininet, in sweeps."""

@@ -1,8 +1,8 @@
-"""Code that comes with a scenario: strategies of its own, and programs.
+"""Code of a scenario: its strategies and programs.
 
-To read a scenario executes nothing: it is looked at, drawn, checked and estimated as data. Its strategy files
-are executed by load() alone, which a run calls as it begins. Before that, admit() names what is not from the
-scenario's own directory, or came with a bundle: its reader must trust it first.
+Reading a scenario executes nothing: it is displayed, drawn, checked and estimated as data. Only load()
+executes its strategy files, at the beginning of a run. Before that, admit() reports code from outside the
+scenario's own directory, or from a bundle: its reader must trust it first.
 """
 
 import shlex
@@ -19,19 +19,20 @@ from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.scenario.model import Scenario
 
 SUMS = "SHA256SUMS"
-"""What `feednet open` leaves beside the manifest of a bundle, which is known by it."""
+"""The checksum file of an unpacked bundle, beside its manifest."""
 
 TRUST = "read it, then --trust it"
 
 
 def named(table: Mapping[str, Any]) -> list[str]:
-    """Return what code a scenario's table has, valid or not: strategy files, and programs by their words."""
+    """Return the code in a scenario's table, valid or not: strategy files, and programs by their words."""
     return [*map(_whole, _files(table)), *_programs(table)]
 
 
 def admit(table: Mapping[str, Any], path: Path) -> None:
-    """Raise UserError if a scenario, as testbed.scenario.reader.read() has returned it, has code from outside
-    its own directory or from a bundle."""
+    """Raise UserError if a scenario from testbed.scenario.reader.read() has code from outside its own
+    directory or from a bundle.
+    """
     own = path.parent.resolve()
     foreign = [
         _whole(file)
@@ -63,7 +64,7 @@ def _programs(table: Mapping[str, Any]) -> list[str]:
 
 
 def _whole(text: str) -> str:
-    """Return what is to be trusted: nothing of it is left out, and nothing can hide in it."""
+    """Return the code to trust in full: nothing is omitted or hidden."""
     return text if text.isprintable() else repr(text)
 
 
@@ -72,7 +73,7 @@ def _is_from_bundle(path: Path) -> bool:
 
 
 def load(scenario: Scenario) -> None:
-    """Execute a scenario's strategy files, and check what is chosen of them. Raises UserError."""
+    """Execute a scenario's strategy files, and check the strategies chosen from them. Raises UserError."""
     if not scenario.strategy_files:
         return
     try:

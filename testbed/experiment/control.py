@@ -1,15 +1,15 @@
-"""The socket by which a run over Mininet is asked for its state, changed and entered while it goes on.
+"""The control socket of a run over Mininet: queries, changes, and entering of nodes.
 
 It is RUN.partial/LAYERING/control. Requests and answers are lines of JSON:
 
     {"ask": "state"}                    time_ns from the run's start, dilation of its clock, and nodes: the
                                         report of each node
     {"ask": "change", "change": {...}}  a testbed.scenario.sections.Change happens now
-    {"ask": "node", "node": NAME}       where the node is: its namespace, home and environment
+    {"ask": "node", "node": NAME}       a node's namespace, home and environment
     {"ask": "end"}                      the run ends
 
-An answer is {"error": ...} if the request is refused. The kernel tells who listens (SO_PEERCRED), so whoever
-may open the socket finds the namespaces of the run without any list of processes.
+The answer to a refused request is {"error": ...}. The kernel identifies the listener (SO_PEERCRED), so a
+client with access to the socket finds the run's namespaces without any list of processes.
 """
 
 import json
@@ -41,12 +41,12 @@ Answer = Callable[[dict[str, Any]], Mapping[str, Any]]
 
 
 _PATIENCE_S = 0.5
-"""How long an answer may take to be read."""
+"""Timeout of reading an answer."""
 
 
 @contextmanager
 def _address(directory: Path) -> Iterator[str]:
-    """Yield an address of the socket that is short enough for the kernel, however deep the directory is."""
+    """Yield a socket address short enough for the kernel, whatever the directory's depth."""
     descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{descriptor}/{CONTROL}"
@@ -55,13 +55,13 @@ def _address(directory: Path) -> Iterator[str]:
 
 
 class ControlServer:
-    """The end in the run.
+    """The server in the run.
 
     Args:
-        directory: of the layering. A file system without sockets makes a run without control.
+        directory: of the layering. Without sockets in its file system there is no control.
 
     Attributes:
-        sockets: those to look at; the one that is readable goes to serve().
+        sockets: to be polled; pass a readable one to serve().
     """
 
     def __init__(self, directory: Path) -> None:
@@ -76,7 +76,7 @@ class ControlServer:
             self.sockets.append(self._listening)
 
     def serve(self, ready: socket.socket, answer: Answer) -> None:
-        """Take a connection, or a request, and answer it."""
+        """Accept a connection, or answer a request."""
         if ready is self._listening:
             accepted = ready.accept()[0]
             accepted.settimeout(_PATIENCE_S)
@@ -96,7 +96,7 @@ class ControlServer:
                 reply = {"error": str(error)}
             try:
                 ready.sendall(json.dumps(reply).encode() + b"\n")
-            except OSError:  # it has gone, or does not read: the run waits for nobody
+            except OSError:  # a client that is gone or does not read must not block the run
                 self._drop(ready)
                 return
 
@@ -119,17 +119,17 @@ class ControlServer:
 
 
 class RunEnded(UserError):
-    """The run at the other end is over."""
+    """The run has ended."""
 
 
 class ControlClient:
-    """The other end.
+    """The client.
 
     Args:
         directory: of the layering. Raises OSError if nobody listens there.
 
     Attributes:
-        pid: of the program of the run, as this process sees it.
+        pid: of the run's program, in this process's namespace.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -172,7 +172,7 @@ class ControlClient:
 
 
 class MininetLiveRun(LiveRun):
-    """See LiveRun: time is that of the machine, or goes more slowly.
+    """See LiveRun: time is the machine's, possibly dilated.
 
     Args:
         client: to the run; closed at the end of the `with` block.
@@ -219,15 +219,16 @@ class MininetLiveRun(LiveRun):
 def command_on(
     client: ControlClient, node: str, argv: Sequence[str], directory: str | None = None
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the command line and the environment that run a program on a node of a run, in a directory, by
-    default the node's home. Raises UserError."""
+    """Return the command line and the environment to run a program on a node of a run, by default in the
+    node's home. Raises UserError.
+    """
     place = Surroundings(**client.ask("node", node=node))
     command = entering(client.pid, place.netns, argv, directory or place.home)
     return command, place.all_environment()
 
 
 def wait_for(directory: Path, is_running: Callable[[], bool]) -> ControlClient:
-    """Connect with a layering's run that is being started; raise RunEnded if it ends before it listens."""
+    """Connect with a starting run of a layering; raise RunEnded if it ends before listening."""
     while is_running():
         with suppress(OSError):
             return ControlClient(directory)
@@ -236,7 +237,7 @@ def wait_for(directory: Path, is_running: Callable[[], bool]) -> ControlClient:
 
 
 def find(run: Path) -> ControlClient:
-    """Connect with the run that is going on in a directory, which the user calls by its name or as it is now.
+    """Connect with the current run of a directory, given by its final or partial name.
 
     Raises UserError, with one line, if there is none.
     """

@@ -27,7 +27,7 @@ from topologies.emulator.network import EmulatedNetwork
 
 
 class EmulatedLiveRun(LiveRun):
-    """See LiveRun: time goes on only while the script waits."""
+    """See LiveRun: time advances only while the script waits."""
 
     def __init__(self, emulation: "Emulation", scenario: Scenario, layering: str, load: Workload) -> None:
         super().__init__(scenario, layering, load)
@@ -57,14 +57,14 @@ class Emulation:
     """The run of a layering, from virtual time 0.
 
     Args:
-        scenario, layering, load: what is run.
-        capture: gets every frame; None to capture nothing.
+        scenario, layering, load: the run's input.
+        capture: receives every frame; None to capture nothing.
 
     Attributes:
-        timeline: when things happen.
-        happened: what has happened besides, as it was awaited, each with its time, ns.
-        nodes: those that run, by name; a node that starts anew is another object.
-        network: what joins them.
+        timeline: scheduled changes.
+        happened: awaited and requested changes, each with its time, ns.
+        nodes: running nodes by name; a restarted node is another object.
+        network: the emulated network.
     """
 
     def __init__(
@@ -101,20 +101,20 @@ class Emulation:
         self.network.run(until)
 
     def take_events(self) -> list[dict[str, Any]]:
-        """Return what happened, as rows of events, in no order."""
+        """Return the events as rows, unordered."""
         for node in self.nodes.values():
             self._events += node.take_events()
         events, self._events = self._events, []
         return events
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Return the report of each node that runs (testbed.experiment.live.report_of)."""
+        """Return the report of each running node (testbed.experiment.live.report_of)."""
         for node in self.nodes.values():
             self._events += node.take_events()
         return {name: report_of(node, self.network.now) for name, node in self.nodes.items()}
 
     def apply(self, change: Change) -> None:
-        """Let something happen now that the timeline does not have. Raises UserError."""
+        """Apply an unscheduled change now. Raises UserError."""
         check_node(change, self.nodes)
         self.happened.append((self.network.now, change))
         self._apply(change)
@@ -188,7 +188,7 @@ def run(
 ) -> dict[str, Any]:
     """Run a layering and write its files; return its entry in the manifest.
 
-    `advance` is told the share of the run's time that has passed, whenever states are sampled.
+    `advance` receives the share of the run's time at each sample.
     """
     samples: list[dict[str, Any]] = []
     with (directory / CAPTURE).open("wb") as file:

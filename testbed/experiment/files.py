@@ -1,4 +1,4 @@
-"""The files of a run, and how they are written."""
+"""The files of a run, and their writers."""
 
 import hashlib
 import json
@@ -18,22 +18,22 @@ from topologies.model import Topology
 
 MANIFEST = "manifest.json"
 FORMAT = 2
-"""Of the manifest: analysis.run.manifest reads this one, and names any other in a line."""
+"""Of the manifest: analysis.run.manifest reads this one, and reports any other in a line."""
 
 SCENARIO = "scenario.json"
 INPUTS = "inputs"
-"""Copies of the files that the scenario names."""
+"""Copies of the files named by the scenario."""
 FEED = "feed.jsonl"
-"""All feeds that are published, one after the other, a fork's other branch last."""
+"""All published feeds, one after the other, a fork's other branch last."""
 
 # In the directory of each layering:
 CAPTURE = "capture.pcapng"
 EVENTS = "events.jsonl"
 COUNTERS = "counters.jsonl"
 KEY_LOG = "keys.log"
-"""The secrets of the run (captures.formats.key_log), which its capture has, too; only where there are any."""
+"""The secrets of the run (captures.formats.key_log), also in its capture; absent if empty."""
 RESULT = "result.json"
-"""What a run in a box tells its parent; goes into the manifest."""
+"""The result of a run in a box; becomes part of the manifest."""
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -44,12 +44,12 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def feed_uri(key: str) -> str:
-    """Return the identifier of a feed in the files of a run: the URI of its NDN name, whatever carried it."""
+    """Return a feed's identifier in the files of a run: the URI of its NDN name, whatever carried it."""
     return to_uri(log_name(key))
 
 
 def write_events(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write rows of events, which name feeds by their keys; "" is none."""
+    """Write rows of events, which name feeds by their keys; "" for none."""
     write_rows(path, [row | {"feed": row["feed"] and feed_uri(row["feed"])} for row in rows])
 
 
@@ -69,14 +69,14 @@ def write_load(path: Path, load: Workload) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a JSON file that a person may read."""
+    """Write a JSON file, indented for people."""
     write_whole(path, json.dumps(value, indent=2) + "\n")
 
 
 def sealed(directory: Path, layerings: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return size and SHA-256 of the files of a run, by their paths in its directory, for its manifest.
 
-    By them an analysis knows the run that was measured from one that was cut off, or put together.
+    They let an analysis detect truncated or mixed runs.
     """
     names = [SCENARIO, FEED]
     names += [f"{layering}/{name}" for layering in layerings for name in (CAPTURE, EVENTS, COUNTERS)]

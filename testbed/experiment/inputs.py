@@ -1,4 +1,4 @@
-"""The files that a scenario names: a run keeps copies, so that its directory is all that repeats it."""
+"""The input files of a scenario: a run keeps copies, so that its directory suffices to repeat it."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _FILES = (("topology", "file"), ("mobility", "trace"))
 
 
 def _places(table: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield where a scenario's table names files: a table or a list, and the key or the index."""
+    """Yield the places of file names in a scenario's table: a table or a list, and the key or the index."""
     for section, key in _FILES:
         inner = table.get(section)
         if isinstance(inner, dict) and inner.get(key):
@@ -26,14 +26,14 @@ def _places(table: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def own_name(file: str) -> str:
-    """Return what the user calls a file, which may be a run's copy."""
+    """Return a file's name as the user wrote it, also for a run's copy."""
     path = Path(file)
     copied = re.fullmatch(r"[0-9]+-(.+)", path.name) if path.parent.name == INPUTS else None
     return copied[1] if copied else path.name
 
 
 def keep(table: dict[str, Any], directory: Path) -> None:
-    """Copy the files that a scenario's table names into a run's directory; a feed is there anyway.
+    """Copy the files named by a scenario's table into a run's directory; a feed is there anyway.
 
     Raises OSError.
     """
@@ -43,7 +43,7 @@ def keep(table: dict[str, Any], directory: Path) -> None:
 
 
 def scenario_of(run: Path) -> Scenario:
-    """Return the scenario of a run, with the files that the run has kept. Raises UserError."""
+    """Return the scenario of a run, with the run's own files. Raises UserError."""
     try:
         table = json.loads((run / SCENARIO).read_bytes())
         for number, (inner, key) in enumerate(_places(table), start=1):
@@ -59,7 +59,7 @@ def scenario_of(run: Path) -> Scenario:
 
 
 def without_files(table: dict[str, Any]) -> dict[str, Any]:
-    """Return a scenario's table without the paths of its files, which another run names otherwise."""
+    """Return a scenario's table without file paths, which differ between runs."""
     table = deepcopy(table)
     for inner, key in [*_places(table)]:
         inner[key] = ""

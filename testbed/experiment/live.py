@@ -1,7 +1,7 @@
-"""A run while it goes on: what its nodes have and hold, waiting for that, and doing something to the network.
+"""A live run: state of its nodes, waiting for conditions, and changes of the network.
 
-A script is a function that gets a LiveRun once the nodes run, and returns when it has nothing more to do; the
-run then goes on to its end. In the emulator time stands still while the script does not wait.
+A script is a function that receives a LiveRun once the nodes run, and returns when it is done; the run then
+continues to its end. In the emulator time advances only while the script waits.
 """
 
 from abc import ABC, abstractmethod
@@ -21,17 +21,17 @@ from topologies.model import TopologyError
 
 
 class NotYet(UserError):
-    """What was waited for has not come true in time; the message is one line that says how far it was."""
+    """A condition was not met in time; the message is one line with the progress."""
 
 
 @dataclass(frozen=True)
 class NodeState:
-    """What a node has and holds.
+    """State of a node.
 
     Attributes:
         published, delivered: feed's key -> items.
         held: kind of state -> {"entries": n, "bytes": n}, as in counters.jsonl.
-        counters: what else it counts, by name.
+        counters: its other counters, by name.
         routes: of a forwarder: name prefix -> {neighbour: cost}; "" is an application of the node.
     """
 
@@ -48,8 +48,8 @@ class State:
 
     Attributes:
         time_s: from the run's start.
-        nodes: those that run, by name.
-        expected: items that each subscriber is to get by the end of the run.
+        nodes: running ones, by name.
+        expected: items for each subscriber by the end of the run.
     """
 
     time_s: float
@@ -57,7 +57,7 @@ class State:
     expected: Mapping[str, int]
 
     def delivered(self, node: str) -> int:
-        """Return how many items of all feeds a node's subscriber has; 0 for a node that has stopped."""
+        """Return the number of items of all feeds at a subscriber; 0 for a stopped node."""
         return sum(self.nodes[node].delivered.values()) if node in self.nodes else 0
 
     def routes(self, node: str, prefix: str) -> Mapping[str, int]:
@@ -69,12 +69,12 @@ Condition = Callable[[State], bool]
 
 
 def everything_delivered(state: State) -> bool:
-    """Whether every subscriber has all items that it is to get."""
+    """Return whether every subscriber has all its items."""
     return all(state.delivered(node) >= count for node, count in state.expected.items())
 
 
 def delivered(node: str, items: int) -> Condition:
-    """Return the condition that a subscriber has so many items."""
+    """Return the condition that a subscriber has `items` items."""
 
     def condition(state: State) -> bool:
         return state.delivered(node) >= items
@@ -98,7 +98,7 @@ class LiveRun(ABC):
 
     Attributes:
         layering: its name.
-        scenario: all that is run.
+        scenario: the scenario.
         load: the feeds: `load.feeds[0].key` is the first one's key.
     """
 
@@ -109,19 +109,19 @@ class LiveRun(ABC):
 
     @abstractmethod
     def state(self) -> State:
-        """Return what there is now."""
+        """Return the current state."""
 
     @abstractmethod
     def _advance(self, until_s: float) -> None:
-        """Let time go on to a time of the run, s."""
+        """Advance to a time of the run, s."""
 
     @abstractmethod
     def _apply(self, change: Change) -> None:
-        """Let something happen now. Raises UserError."""
+        """Apply a change now. Raises UserError."""
 
     @abstractmethod
     def _finish(self) -> None:
-        """Let the run end now."""
+        """End the run now."""
 
     @property
     @abstractmethod
@@ -130,17 +130,17 @@ class LiveRun(ABC):
 
     @property
     def end_s(self) -> float:
-        """When the run ends, from its start."""
+        """The run's end, from its start."""
         return self._timeline.end / 1e9
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time of the run pass; not beyond its end."""
+        """Wait for some time of the run; not beyond its end."""
         self._advance(min(self.time_s + seconds, self.end_s))
 
     def wait(self, condition: Condition, within_s: float | None = None) -> State:
-        """Wait until a condition holds; return the state in which it does.
+        """Wait until a condition holds; return the state then.
 
-        It is looked at whenever states are sampled (sample_interval_ms). Raises NotYet if it does not hold
+        It is checked whenever states are sampled (sample_interval_ms). Raises NotYet if it does not hold
         `within_s`, or by the end of the run.
         """
         end = self.end_s if within_s is None else min(self.time_s + within_s, self.end_s)
@@ -153,9 +153,9 @@ class LiveRun(ABC):
         return state
 
     def finish(self) -> None:
-        """Let the run end now, rather than when the time is over that it has to settle and to drain.
+        """End the run now, without its settling and draining times.
 
-        Subscriptions end with it. Raises UserError if something is yet to happen that the scenario names.
+        Subscriptions end with it. Raises UserError if the scenario has further events.
         """
         settle_s = self._timeline.settle / 1e9
         if self.state().time_s < settle_s:  # by the run's own clock
@@ -163,19 +163,19 @@ class LiveRun(ABC):
         self._finish()
 
     def link_down(self, a: str, b: str, *, signalled: bool = True) -> None:
-        """Break a link; its ends notice if that is `signalled`. Raises UserError."""
+        """Break a link; if `signalled`, its ends notice. Raises UserError."""
         self._do(link_down=f"{a} {b}", signalled=signalled)
 
     def link_up(self, a: str, b: str, *, signalled: bool = True) -> None:
-        """Mend a link. Raises UserError."""
+        """Restore a link. Raises UserError."""
         self._do(link_up=f"{a} {b}", signalled=signalled)
 
     def change_link(self, a: str, b: str, **parameters: float | str) -> None:
-        """Give a link other parameters, as in [topology.link]. Raises UserError."""
+        """Change a link's parameters, as in [topology.link]. Raises UserError."""
         self._do(link_change=f"{a} {b}", set=parameters)
 
     def restart(self, node: str) -> None:
-        """Let a node start anew. Raises UserError."""
+        """Restart a node. Raises UserError."""
         self._do(restart=node)
 
     def stop(self, node: str) -> None:
@@ -183,7 +183,7 @@ class LiveRun(ABC):
         self._do(stop=node)
 
     def start(self, node: str) -> None:
-        """Start the programs of a node that has stopped. Raises UserError."""
+        """Start the programs of a stopped node. Raises UserError."""
         self._do(start=node)
 
     def _do(self, **what: Any) -> None:
@@ -205,7 +205,7 @@ Script = Callable[[LiveRun], object]
 
 
 def check_node(change: Change, running: Container[str]) -> None:
-    """Raise UserError if a change is about a node that has stopped, or that is to start and runs."""
+    """Raise UserError if a change concerns a stopped node, or starts a running one."""
     if change.node is not None and (change.node in running) != change.ends_programs:
         raise UserError(f"{change.event}: {change.node} {'runs' if change.start else 'has stopped'}")
 

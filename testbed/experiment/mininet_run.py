@@ -1,12 +1,12 @@
 """Running one layering of a scenario over Mininet: the program in the box
 (testbed.experiment.inside_sandbox).
 
-The directory is that of the run, with scenario.json, from which the load follows; what comes of it goes
-into DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
-namespace, forked from this one, so that fifteen nodes cost one start of Python. A node that starts anew is a
-new process in the same namespace. With `hold` nodes go on after the run's end, until they are told to end or
-SIGINT comes. Many nodes are packed into few processes (testbed.hosts.packs). The run's clock goes
-DILATION times more slowly than the machine's (captures.network.clock).
+DIRECTORY is that of the run, with scenario.json, which determines the load; results go into
+DIRECTORY/LAYERING, result.json last. Every node is a process of its own in its Mininet host's network
+namespace, forked from this one, so that fifteen nodes cost one start of Python. A restarted node is a new
+process in the same namespace. With `hold` nodes continue after the run's end, until a request or SIGINT ends
+them. Many nodes are packed into few processes (testbed.hosts.packs). The run's clock is DILATION times slower
+than the machine's (captures.network.clock).
 """
 
 import gc
@@ -62,9 +62,9 @@ from topologies.mininet.child import Child
 from topologies.mininet.network import MininetNetwork
 from topologies.routing import next_hops
 
-_LEAD_S = 0.3  # from "go" to the first event: all nodes must have woken up by then
+_LEAD_S = 0.3  # from "go" to the first event: all nodes must be awake by then
 _GRACE_S = 10.0
-_START_S = 90.0  # programs beside a node's own may take their time
+_START_S = 90.0  # a node's other programs may take long to start
 
 
 class RunError(Exception):
@@ -121,7 +121,7 @@ def run(
 def _recording(
     scenario: Scenario, network: MininetNetwork, output: Path, clock: Clock
 ) -> Iterator[dict[str, Any]]:
-    """Capture every interface inside the `with` block; yields what becomes the recorder's counts."""
+    """Capture every interface inside the `with` block; yields a dictionary for the recorder's counts."""
     taps = [
         {"name": described.name, "description": described.description, "ipv4": described.ipv4}
         | {"netns": network.netns(interface.node)}
@@ -156,16 +156,15 @@ class _Process(NamedTuple):
 
 
 class _Nodes:
-    """The processes of all nodes: each has one of its own, or many are packed into one.
+    """The processes of all nodes, one per node or per pack.
 
     Attributes:
-        secrets: those that they have reported.
+        secrets: reported by the nodes.
         cpu_ns: processor time, user and system, of each process from the timeline's start to its end, by the
-            node, or the first of the nodes that are packed into it.
-        most_processes: how many there were at the start.
-        happened: what has happened besides the timeline, as it was awaited or asked for, each with its time,
-            ns.
-        programs: what became of the user's own, in the end.
+            node, or the first node of a pack.
+        most_processes: their number at the start.
+        happened: awaited and requested changes, each with its time, ns.
+        programs: the endings of the user's programs.
     """
 
     def __init__(
@@ -192,23 +191,23 @@ class _Nodes:
         self._fork = multiprocessing.get_context("fork")
         self._processes: dict[str, _Process] = {}  # of a node alone, or of several, by the first of them
         self._packs = packs(scenario, layering)
-        self._kept: dict[str, AppState] = {}  # of nodes that have stopped
+        self._kept: dict[str, AppState] = {}  # of stopped nodes
         self._events: list[dict[str, Any]] = []
         self._samples: list[dict[str, Any]] = []
         self.secrets: list[Secret] = []
         self.cpu_ns: Counter[str] = Counter()
         self.happened: list[tuple[int, Change]] = []
         self.programs: list[dict[str, Any]] = []
-        self._heard: dict[str, tuple[str, Any]] = {}  # what has been said and is yet to be expected
-        self._copies: list[dict[str, int]] = []  # what nodes have got, and nobody has looked at
+        self._heard: dict[str, tuple[str, Any]] = {}  # received messages not expected yet
+        self._copies: list[dict[str, int]] = []  # unprocessed delivery counts of nodes
         self.most_processes = len(self._packs)
 
     def run(self, output: Path) -> Timeline:
-        """Run all nodes from start to end, and write what they report."""
+        """Run all nodes from start to end, and write their reports."""
         for source in self._scenario.sources:  # once, before the fork; it also imports networkx
             next_hops(self._scenario.network, source, self._scenario.routing.routing)
         gc.collect()
-        gc.freeze()  # pages that no collection touches stay shared
+        gc.freeze()  # pages without collections stay shared
         programs = UserPrograms(self._scenario.programs, output, self._place, self._network.popen)
         try:
             for name in self._packs:
@@ -252,7 +251,7 @@ class _Nodes:
         return timeline
 
     def _hold(self, awaited: Awaited) -> int:
-        """Let all go on until somebody says that it is over; return when that was, ns."""
+        """Continue until a request to end; return its time, ns."""
         with suppress(KeyboardInterrupt):
             self._wait(None, awaited)
         for name in self._processes:
@@ -260,12 +259,11 @@ class _Nodes:
         return self._clock.now()
 
     def _left(self, until: int) -> float:
-        """Return how many seconds of the machine it is until a time of the run, ns."""
+        """Return the machine's seconds until a time of the run, ns."""
         return self._clock.machine_s(max(until - self._clock.now(), 0))
 
     def _wait(self, until: int | None, awaited: Awaited) -> None:
-        """Wait until a time, ns; let happen what is due as nodes tell what they have got, and answer those
-        who ask."""
+        """Wait until a time, ns; apply changes that become due by deliveries, and answer requests."""
         while not self._is_over and (until is None or until > self._clock.now()):
             names = {each.connection: name for name, each in self._processes.items()}
             quiet = [connection for connection, name in names.items() if name not in self._heard]
@@ -309,7 +307,7 @@ class _Nodes:
         raise UserError(f"{request['ask']}: nobody knows what that asks")
 
     def _state(self) -> dict[str, Any]:
-        """Return the reports of all nodes that run."""
+        """Return the reports of all running nodes."""
         found: dict[str, Any] = {}
         asked = [name for name in self._processes if name not in self._heard and self._tell(name, "state")]
         for name in asked:
@@ -321,7 +319,7 @@ class _Nodes:
         return found
 
     def _place(self, node: str) -> Surroundings:
-        """Return where a node is, for a program that is to run there. Raises UserError."""
+        """Return a node's surroundings for a program to be run there. Raises UserError."""
         if node not in self._scenario.network.nodes:
             known = ", ".join(self._scenario.network.nodes)
             raise UserError(f"{node}: there is no such node; there are {known}")
@@ -329,7 +327,7 @@ class _Nodes:
         return surroundings(network, node, self._network.netns(node), self._homes / node)
 
     def _start(self, name: str) -> None:
-        """Fork a node's process, or a pack's, which says that it is ready and waits for a timeline."""
+        """Fork the process of a node or pack, which reports that it is ready and waits for a timeline."""
         here, there = self._fork.Pipe()
         pack, netns = self._packs[name], self._network.netns
         target = host_process.one if pack is None else host_process.pack
@@ -342,11 +340,11 @@ class _Nodes:
         self._processes[name] = _Process(process, here)
 
     def _apply(self, change: Change, at: int, *, is_planned: bool) -> None:
-        """Let a change happen; if it is not planned, the nodes do not know of it yet."""
+        """Apply a change; nodes are notified of unplanned ones."""
         self._events.append(change_row(change, self._scenario.network, at))
         name = change.node
         if change.strategy is not None:
-            return  # nodes go by the timeline
+            return  # nodes follow the timeline
         if change.membership is not None:
             interface = self._scenario.network.attachment_of(*change.membership)
             self._network.set_present(interface, change.join is not None)
@@ -380,7 +378,7 @@ class _Nodes:
         return next(packs, node)
 
     def _collect(self, name: str, seconds: float) -> AppState:
-        """Wait for the report of a node or a pack, with which it ends; return what its applications keep."""
+        """Wait for the final report of a node or a pack; return its applications' state."""
         report: Report = self._expect(name, "report", seconds)
         self._events += report.events
         self.secrets += report.secrets
@@ -401,7 +399,7 @@ class _Nodes:
         return content
 
     def _tell(self, name: str, what: object) -> bool:
-        """Say something to a node; return whether it runs."""
+        """Send a message to a node; return whether it runs."""
         try:
             self._processes[name].connection.send(what)
         except BrokenPipeError:  # it has just ended
@@ -409,7 +407,7 @@ class _Nodes:
         return True
 
     def _hear(self, name: str) -> dict[str, Any] | None:
-        """Take in a node's next message; return its content if it is the state that was asked for."""
+        """Process a node's next message; return its content if it is a requested state."""
         try:
             kind, content = self._processes[name].connection.recv()
         except EOFError:

@@ -15,19 +15,19 @@ from testbed.scenario.overrides import ScenarioOptions
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(ScenarioOptions):
-    """Options of a run; those of its scenario among them.
+    """Options of a run, including those of its scenario.
 
     Attributes:
-        net: the kind of the platform; auto is Mininet where it can run, and the emulator for many runs.
+        net: the kind of the platform; auto is Mininet if available, and the emulator for many runs.
         impairment, dilation, hold: see Platform.
-        out: a directory to make; None for one in runs/, with a name of its own.
+        out: a directory to make; None for one in runs/, with a generated name.
         master, engine, all_tables, no_report: of the analysis.
         sweeps, repeat: axes of many runs (sweeps.sweep.parse_axis), and seeds of each setting.
-        jobs, on_spark: processes for many runs, None for one a core; or whether they are a Spark job.
-        trust: whether code from outside the scenario's own directory, or from a bundle, is run.
-        dry_run: whether the run is only told, and nothing written.
+        jobs, on_spark: processes for many runs, None for one per core; or whether they are a Spark job.
+        trust: whether to run code from outside the scenario's own directory, or from a bundle.
+        dry_run: whether to describe the run only, without writing anything.
 
-    Raises UserError for options that contradict each other, or would change nothing.
+    Raises UserError for options that contradict each other, or have no effect.
     """
 
     net: Net | Literal["auto"] = "auto"
@@ -74,11 +74,11 @@ class RunOptions(ScenarioOptions):
 
     @property
     def workers(self) -> int:
-        """How many runs go side by side in the emulator."""
+        """Number of parallel runs in the emulator."""
         return self.jobs or os.cpu_count() or 1
 
     def platform(self) -> Platform:
-        """Return the platform; raise UserError if there is none like that."""
+        """Return the platform; raise UserError if it is unavailable."""
         net = "emulated" if self.is_many and self.net == "auto" else self.net
         found = Platform.chosen(net, self.impairment, self.dilation, is_held=self.hold)
         if found.net == "mininet" and (self.jobs or self.on_spark):
@@ -86,6 +86,6 @@ class RunOptions(ScenarioOptions):
         return found
 
     def directory(self, scenario: Scenario) -> Path:
-        """Return where a run goes, or a sweep: by default runs/NAME-TIME or runs/NAME-sweep-TIME."""
+        """Return the directory of a run or sweep: by default runs/NAME-TIME or runs/NAME-sweep-TIME."""
         kind = "-sweep" if self.is_many else ""
         return self.out or Path("runs") / f"{scenario.name}{kind}-{datetime.now():%Y%m%d-%H%M%S}"

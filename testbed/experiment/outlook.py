@@ -1,12 +1,12 @@
-"""How large a run will be and how long it will take, before it is run: what `--dry-run` says.
+"""Estimated size and duration of a run, for `--dry-run`.
 
-Two numbers of a layering's run follow from the scenario: how many times items cross links if each goes the
-shortest way, and for how long subscriptions wait on how many links. How many frames each of them costs has
-been measured for every layering, and what a frame costs in time and on disk: outlook.toml has these figures.
+Two numbers per layering follow from the scenario: the link crossings of items on shortest paths, and the time
+that subscriptions wait, times their links. The frames per crossing and per waiting time have been measured
+for every layering, and so have the costs of a frame in time and on disk: outlook.toml has these figures.
 
     python -m testbed.bench.runs.outlook
 
-measures them anew on the scenarios of the library, and says how good the estimate is.
+measures them anew on the scenarios of the library, and evaluates the estimate.
 """
 
 import tomllib
@@ -26,12 +26,12 @@ FIGURES = Path(__file__).parent / "outlook.toml"
 
 
 class Size(NamedTuple):
-    """What follows from a scenario for one layering.
+    """Predictors for one layering, from the scenario.
 
     Attributes:
-        crossings: items times links that each crosses: over NDN once for all followers behind a link, else
-            once for each follower.
-        waiting: seconds of subscriptions, each times the links on its way.
+        crossings: items times links crossed: over NDN once for all followers behind a link, else once for
+            each follower.
+        waiting: seconds of subscriptions, each times the links on its path.
         samples: of nodes' states.
     """
 
@@ -41,11 +41,11 @@ class Size(NamedTuple):
 
 
 class Outlook(NamedTuple):
-    """What is expected of a run, or of several together.
+    """Estimates of a run, or of several together.
 
     Attributes:
         frames: in the captures, each where it is sent and where it arrives.
-        run_s, analysis_s: how long it takes on the machine that the figures are from, one core.
+        run_s, analysis_s: duration on the machine of the figures, one core.
         run_bytes: of captures, events and samples on disk.
         analysis_bytes: of tables and page.
     """
@@ -59,12 +59,12 @@ class Outlook(NamedTuple):
 
 @cache
 def figures() -> Mapping[str, Any]:
-    """Return what has been measured."""
+    """Return the measured figures."""
     return tomllib.loads(FIGURES.read_text(encoding="utf-8"))
 
 
 def size(scenario: Scenario, load: Workload, layering: str) -> Size:
-    """Return what follows from a scenario for one of its layerings."""
+    """Return the predictors for one layering of a scenario."""
     over_ndn = LAYERINGS[layering].protocol == "ndn"
     seconds = Timeline.of(scenario, load, 0).end / 1e9
     followers: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def size(scenario: Scenario, load: Workload, layering: str) -> Size:
 
 
 def _ways(network: Topology, feed: Feed, followers: list[str]) -> tuple[int, int]:
-    """Return how many links lie on the ways of a feed to its followers: each once, and once for each way."""
+    """Return the links on the paths of a feed to its followers: distinct ones, and the sum over paths."""
     ways = routes(network, feed.publisher)
     crossed: set[str] = set()
     hops = 0
@@ -97,13 +97,14 @@ def _ways(network: Topology, feed: Feed, followers: list[str]) -> tuple[int, int
 
 
 def expected(scenario: Scenario, load: Workload) -> Outlook:
-    """Return what is expected of an emulated run of all layerings of a scenario, and of its analysis."""
+    """Return the estimate of an emulated run of all layerings of a scenario, and of its analysis."""
     return total(of_layering(layering, size(scenario, load, layering)) for layering in scenario.layerings)
 
 
 def of_layering(layering: str, of: Size, costs: Mapping[str, Any] | None = None) -> Outlook:
-    """Return what is expected of one layering; one that has not been measured is like the dearest of its
-    protocol."""
+    """Return the estimate of one layering; an unmeasured one is assumed to be as costly as the costliest of
+    its protocol.
+    """
     known = costs or figures()
     own = known["layerings"].get(layering)
     if own is None:
@@ -122,7 +123,7 @@ def of_layering(layering: str, of: Size, costs: Mapping[str, Any] | None = None)
 
 
 def total(parts: Iterable[Outlook], costs: Mapping[str, Any] | None = None) -> Outlook:
-    """Return what is expected of several layerings together, and of one analysis of all."""
+    """Return the estimate of several layerings together, and of one analysis of all."""
     cost = (costs or figures())["costs"]
     sums = Outlook(*(sum(column) for column in zip(*parts, strict=True)))
     return sums._replace(

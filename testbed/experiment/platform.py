@@ -18,11 +18,11 @@ class Platform(NamedTuple):
 
     Attributes:
         net: its kind.
-        reason: why it was chosen, in a few words.
-        impairment: what delays and loses frames, in Mininet.
-        dilation: seconds of the machine for each second of the run, in Mininet (captures.network.clock).
-        is_held: whether a run in Mininet goes on after its end, until it is told to end
-            (testbed.experiment.control) or interrupted.
+        reason: the reason for its choice, in a few words.
+        impairment: the component that delays and loses frames, in Mininet.
+        dilation: the machine's seconds for each second of the run, in Mininet (captures.network.clock).
+        is_held: whether a run in Mininet continues after its end, until a request
+            (testbed.experiment.control) or an interrupt.
     """
 
     net: Net
@@ -40,9 +40,9 @@ class Platform(NamedTuple):
         *,
         is_held: bool = False,
     ) -> Self:
-        """Return the platform that is asked for; auto is Mininet where it can run.
+        """Return the requested platform; auto is Mininet if available.
 
-        Raises UserError, also for an impairment or a dilation that the emulator would not heed.
+        Raises UserError, also for an impairment or a dilation with the emulator.
         """
         found = cls(*_available(net), impairment, dilation, is_held)
         if type(dilation) is not int or not 1 <= dilation <= MOST_DILATION:
@@ -89,7 +89,7 @@ def _available(asked: Net | Literal["auto"]) -> tuple[Net, str]:
 
 
 def _programs_in_real_time(scenario: Scenario) -> dict[str, str]:
-    """Return the programs beside feednet's own, by their place in the scenario."""
+    """Return the third-party programs, by their place in the scenario."""
     peers = {f"nodes.{node}.peer": stock_peer.SSB_SERVER for node in sorted(scenario.stock_peers)}
     forwarders = {f"nodes.{node}.forwarder": name for node, name in scenario.other_forwarders.items()}
     found = peers | forwarders

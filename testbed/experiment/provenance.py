@@ -1,4 +1,4 @@
-"""Where figures come from: the code that ran, and the machine that it ran on."""
+"""Provenance of figures: the code, and the machine."""
 
 import os
 import platform
@@ -9,9 +9,10 @@ _HERE = Path(__file__).resolve()
 
 
 def commit() -> str | None:
-    """Return the commit that this code is of, with "+" if it has been changed since; None if git tracks it
-    not: it was installed, and its version says what it is."""
-    # Asked for this file, so that a package that lies in somebody's own repository is not named after that.
+    """Return the commit of this code, with "+" after local changes; None if git does not track it: an
+    installed version identifies itself.
+    """
+    # Queried for this file, so that a package inside somebody's own repository is not attributed to it.
     if _git("ls-files", "--error-unmatch", _HERE.name) is None:
         return None
     head = _git("rev-parse", "--short=12", "HEAD")
@@ -19,9 +20,9 @@ def commit() -> str | None:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git says in this file's directory, None if it cannot be asked or fails."""
+    """Return git's output in this file's directory, None if unavailable or failed."""
     try:
-        # Of another owner, which happens in containers and to root, is not out of order: nothing is run here.
+        # A foreign owner, as in containers and for root, is harmless: nothing is executed.
         command = ["git", "-c", "safe.directory=*", "-C", str(_HERE.parent), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
@@ -30,7 +31,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def processor() -> str:
-    """Return the processor's name, and how many of it there are."""
+    """Return the processor's name and number."""
     name = platform.processor() or platform.machine()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()

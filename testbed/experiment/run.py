@@ -1,4 +1,4 @@
-"""Running a scenario: from a checked scenario to a directory with everything that was measured."""
+"""Running a scenario: from a checked scenario to a directory with all measurements."""
 
 import json
 import os
@@ -40,11 +40,11 @@ _MOST_SAMPLES = 5_000_000
 
 
 class _InBox(UserError):
-    """A run over Mininet has failed: what there is of it is kept."""
+    """A run over Mininet has failed: its partial results are kept."""
 
 
 def duration_s(scenario: Scenario, load: Workload) -> float:
-    """Return how long one layering runs, seconds on the run's clock; raise UserError if it is too much."""
+    """Return the duration of one layering, seconds on the run's clock; raise UserError if excessive."""
     seconds = Timeline.of(scenario, load, 0).end / 1e9
     samples = seconds * 1e3 / scenario.sample_interval_ms * len(scenario.network.nodes)
     if samples > _MOST_SAMPLES:
@@ -66,14 +66,15 @@ def run(
     progress: Callable[[str], None] = lambda _: None,
     advance: Callable[[float], None] = lambda _: None,
 ) -> None:
-    """Run all layerings of a scenario into a new directory, with the code that comes with it
-    (testbed.experiment.code); raise UserError.
+    """Run all layerings of a scenario, with its code (testbed.experiment.code), into a new directory; raise
+    UserError.
 
-    `command` is what the user would type to have this run again, None if nothing would do. `script` is called
-    for each layering, once its nodes run. `progress` is told the layering that begins, `advance` how much of
-    it is done, from 0 to 1, in the emulator only.
-    The directory appears under its name only when it is complete; until then, and after a failure over
-    Mininet, it is `<directory>.partial`.
+    `command` is the command line that repeats the run, None if there is none. `script` is called for each
+    layering, once its nodes run. `progress` receives each layering at its start, `advance` its share done,
+    from 0 to 1, in the emulator only.
+
+    The directory gets its name only when complete; until then, and after a failure over Mininet, it is
+    `<directory>.partial`.
     """
     duration_s(scenario, load)
     code.load(scenario)
@@ -136,7 +137,7 @@ def _run_over_mininet(
                 script(live)
         except RunEnded:
             if is_running():
-                raise  # else the box has said why
+                raise  # else the box has reported the reason
 
     try:
         status = sandbox.box(program, meanwhile)
@@ -153,7 +154,7 @@ def _run_over_mininet(
 
 
 def _manifest(scenario: Scenario, load: Workload, platform: Platform) -> dict[str, Any]:
-    """Describe a run. An emulated run names nothing that differs between two of them."""
+    """Describe a run. An emulated run's description is equal in every repetition."""
     timeline = Timeline.of(scenario, load, 0)
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -230,13 +231,15 @@ def _workload(scenario: Scenario, load: Workload, timeline: Timeline) -> dict[st
 
 
 def _source_of(scenario: Scenario) -> str:
-    """Return what describes a run's network if the scenario does not: a file, or the library's name."""
+    """Return the external description of a run's network: a file, or the library's name; None if the scenario
+    has it.
+    """
     described = scenario.topology
     return inputs.own_name(described.file) if described.file else described.library or ""
 
 
 def _links(network: Topology, timeline: Timeline) -> list[dict[str, Any]]:
-    """Return the links, each with the least delay that a frame may have under any of its parameters."""
+    """Return the links, each with the minimum delay of a frame under any of its parameters."""
     ends = network.link_ends
     least = [link.least_delay_ns for link in network.links]
     for _, change in timeline.changes:

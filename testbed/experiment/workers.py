@@ -1,4 +1,4 @@
-"""Processes that work for this one, and end with it, however it ends."""
+"""Worker processes, which end with this one, however it ends."""
 
 import os
 import signal
@@ -12,16 +12,16 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 _AHEAD = 2
-"""Tasks for each worker that are known to it: none waits for the next, and memory stays flat."""
+"""Queued tasks per worker: none waits for the next, and memory stays constant."""
 
 
 def work_off(
     work: Callable[[Task], Result], tasks: Iterable[Task], workers: int
 ) -> Generator[Result, None, None]:
-    """Yield what `work` returns for each task, in the order in which they are done.
+    """Yield the result of `work` for each task, in order of completion.
 
-    One worker is this process itself: another would only have to be started. Whoever closes the generator
-    ends the workers, in the middle of what they do. To be called from the main thread. Raises
+    One worker is this process itself: another would only have to be started. Closing the generator ends the
+    workers in mid-task. Must be called from the main thread. Raises
     concurrent.futures.process.BrokenProcessPool if a worker was killed.
     """
     if workers == 1:
@@ -47,7 +47,7 @@ def work_off(
 
 
 def _submit(pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Task) -> Future[Result]:
-    # A worker begins with the first tasks, and inherits what is blocked: a terminal's Ctrl-C is for this
+    # Workers start with the first tasks, and inherit blocked signals: a terminal's Ctrl-C is for this
     # process, which ends its workers itself.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

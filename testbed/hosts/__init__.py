@@ -1,1 +1,1 @@
-"""The nodes of a run: how they are built, and what runs on each host over Mininet."""
+"""The nodes of a run: their construction, and their processes over Mininet."""

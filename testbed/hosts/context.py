@@ -1,4 +1,4 @@
-"""What the nodes of a run are built from, as a scenario says it."""
+"""Construction of a run's nodes from a scenario."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def build(
     state: AppState | None = None,
     since: int | None = None,
 ) -> Node:
-    """Build a node of a run; `state` is what its applications know if it was restarted at `since` (ns)."""
+    """Build a node of a run; `state` is its applications' state from before a restart at `since` (ns)."""
     plan = None
     if name in workload.follows:
         requests = workload.requests.get(name, {})
@@ -70,13 +70,14 @@ def build(
 
 
 def forwarder_of(scenario: Scenario, layering: str, name: str) -> str | None:
-    """Return the other forwarder that a node runs under a layering; None if it runs none."""
+    """Return the other forwarder of a node under a layering; None if there is none."""
     return scenario.other_forwarders.get(name) if isinstance(LAYERINGS[layering], NdnLayering) else None
 
 
 def managed(scenario: Scenario, layering: str, name: str, workload: Workload) -> ForwarderNode | None:
-    """Return the node of another forwarder, None if there is none: it can be managed before the run begins,
-    since it has no applications that a timeline is for."""
+    """Return the node of another forwarder, None if there is none: it can be managed before the run, since it
+    has no applications with a timeline.
+    """
     if forwarder_of(scenario, layering, name) is None:
         return None
     node = build(scenario, layering, name, workload, Timeline.of(scenario, workload, 0))
@@ -85,7 +86,7 @@ def managed(scenario: Scenario, layering: str, name: str, workload: Workload) ->
 
 
 def processes(scenario: Scenario, layering: str, name: str) -> list[Process]:
-    """Return what runs on a node beside its own program."""
+    """Return the programs of a node besides its own."""
     forwarder = forwarder_of(scenario, layering, name)
     if forwarder is not None:
         return [other_forwarder.process(scenario.network, name, forwarder)]

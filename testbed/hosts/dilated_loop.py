@@ -4,14 +4,14 @@ import asyncio
 import selectors
 
 _LONGEST_S = 86_400.0
-"""For which it sleeps at most; to wake early does no harm. Linux takes no more than 24 days."""
+"""Maximum sleep; waking early is harmless. Linux allows 24 days."""
 
 
 class DilatedLoop(asyncio.SelectorEventLoop):
-    """An event loop of which each second lasts longer.
+    """An event loop with dilated seconds.
 
     Args:
-        dilation: seconds of the machine for a second of the loop (captures.network.clock).
+        dilation: the machine's seconds for a second of the loop (captures.network.clock).
     """
 
     def __init__(self, dilation: int) -> None:

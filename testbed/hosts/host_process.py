@@ -26,8 +26,9 @@ from testbed.scenario.timeline import Awaited, Timeline
 
 
 class Report(NamedTuple):
-    """What a process has to tell at its end: its nodes' events, samples and secrets, its processor time, and
-    what the applications of a node alone keep."""
+    """Final report of a process: its nodes' events, samples and secrets, its processor time, and the
+    application state of a node alone.
+    """
 
     events: list[dict[str, Any]]
     samples: list[dict[str, Any]]
@@ -39,9 +40,9 @@ class Report(NamedTuple):
 def one(
     scenario: Scenario, layering: str, name: str, load: Workload, netns: str, home: Path, line: Line
 ) -> None:
-    """Be one node: the process that is forked for it, until the end of the run or its next restart.
+    """Run as the process of one node, until the end of the run or its next restart.
 
-    If the run is held, it goes on after its end, until the parent says so.
+    A held run continues after its end, until the parent ends it.
     """
     _leave_signals()
     try:
@@ -60,7 +61,7 @@ def one(
                 live = LiveNode(node, scenario, timeline, watch, since=since, beside=beside)
                 _run(live.run(home / FORWARDER), line.clock)
             finally:
-                beside.check()  # a program that has ended is the reason for other failures
+                beside.check()  # an ended program causes other failures
         events = [*watch.events, *node.take_events()]
         report = Report(events, live.samples, live.cpu_ns, node.state, node.take_secrets())
         line.connection.send(("report", report))
@@ -79,13 +80,13 @@ def pack(
     home: Path,
     line: Line,
 ) -> None:
-    """Be many nodes: the process that is forked for them, until the end of the run."""
+    """Run as the process of many nodes, until the end of the run."""
     _leave_signals()
     cpu_before = 0
     report = Report([], [], 0, AppState(), [])
 
     async def live_one(name: str, timeline: Timeline) -> None:
-        """Be one of the nodes, as often as it starts."""
+        """Run one of the nodes, through its restarts."""
         state: AppState | None = None
         within = partial(inside, netns(name))
         starts = (at for at, change in timeline.changes if change.node == name and not change.stop)
@@ -118,14 +119,15 @@ def pack(
 
 
 def _run(work: Coroutine[Any, Any, None], clock: Clock) -> None:
-    """Do asynchronous work whose timers follow a clock."""
+    """Run a coroutine whose timers follow a clock."""
     with asyncio.Runner(loop_factory=partial(DilatedLoop, clock.dilation)) as runner:
         runner.run(work)
 
 
 def _leave_signals() -> None:
-    """Let signals end this process: its parent's handlers are not for it, and a terminal's Ctrl-C is for the
-    parent alone, which may have nodes report before they end."""
+    """Restore default signals: the parent's handlers do not apply, and a terminal's Ctrl-C is for the parent
+    alone, which may collect reports first.
+    """
     os.setsid()
     for interrupt in (signal.SIGINT, signal.SIGTERM):
         signal.signal(interrupt, signal.SIG_DFL)

@@ -26,14 +26,14 @@ class LiveNode:
     Args:
         node, watch: the node, and its watch.
         scenario, timeline: of the run.
-        since: when it was started anew, ns; None if it was not.
-        beside: programs that run beside it.
+        since: its restart, ns; None without one.
+        beside: its other programs.
         within: see Sockets.
 
     Attributes:
         samples: of its state and counters.
-        cpu_ns: processor time that it took since it was started, or since the timeline's start if that is
-            later; 0 while it runs.
+        cpu_ns: processor time since its start, or since the timeline's start if that is later; 0 while it
+            runs.
     """
 
     def __init__(
@@ -58,14 +58,14 @@ class LiveNode:
         self._cpu_before = 0
 
     async def run(self, forwarder: Path) -> None:
-        """Run; `forwarder` is the socket at which programs find the forwarder of a node over NDN."""
+        """Run; `forwarder` is the forwarder's socket for programs on a node over NDN."""
         loop = asyncio.get_running_loop()
         failures: list[Exception] = []
         loop.set_exception_handler(
             lambda _, context: failures.append(context.get("exception") or RuntimeError(context["message"]))
         )
         end, address = self._end(), self._scenario.network.address(self._node.name)
-        # Sockets belong to the loop that runs when they are made.
+        # Sockets must be made in the running loop.
         self._sockets = Sockets(self._node.programs, address, self._watch.clock.steady(), self._within)
         with ExitStack() as stack:
             stack.callback(self._sockets.close)
@@ -91,7 +91,7 @@ class LiveNode:
         return min(own, default=self._timeline.end)
 
     def _agenda(self) -> Iterator[tuple[int, Callable[[], None]]]:
-        """Yield times, ns, and what is done then; of one time in this order."""
+        """Yield scheduled times, ns, and actions; of one time in this order."""
         node, name = self._node, self._node.name
         if self._since is None:
             yield self._timeline.start, self._begin

@@ -1,7 +1,7 @@
-"""How programs on a node that are not ours reach its forwarder: faces and NFD's management at a Unix socket.
+"""Access of third-party programs on a node to its forwarder: faces and NFD's management at a Unix socket.
 
-Whoever is on the node finds the socket by NDN_CLIENT_TRANSPORT, or by the client.conf in its HOME. Nothing of
-it is there before the first program connects, so a run without such programs is what it is in the emulator.
+Programs find the socket by NDN_CLIENT_TRANSPORT, or by the client.conf in their HOME. Nothing of it exists
+before the first program connects, so a run without such programs equals the emulator's.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ _MOST_FACES = 1024
 
 
 class LocalFaces:
-    """The socket of a host that runs already.
+    """The socket of a running host.
 
     Args:
         host: numbers its faces from forwarder.tables.face.FIRST_FACE on.
-        sockets: those that drive it.
+        sockets: its driver.
         path: of the socket; the directory is made.
 
     Raises OSError if the socket cannot be made.
@@ -43,7 +43,7 @@ class LocalFaces:
         self._loop.add_reader(self._socket, self._begin)
 
     def _begin(self) -> None:
-        """Make what the first program needs, and let it in."""
+        """Set up management for the first program, and accept it."""
         self._loop.remove_reader(self._socket)
         self._faces = faces = Faces(self._host, self._loop)
         driver = faces.driver
@@ -71,7 +71,7 @@ class LocalFaces:
 
 
 class _Way:
-    """The transport of a face that Sockets drives."""
+    """The transport of a face driven by Sockets."""
 
     def __init__(self, sockets: Sockets, host: Host, face: int) -> None:
         self._sockets, self._host, self._face = sockets, host, face
@@ -82,7 +82,7 @@ class _Way:
             self._sockets.send(self._host, self._face, frame)
 
     def close(self) -> None:
-        """See Transport: it is not ours to close."""
+        """See Transport: not closed here."""
 
 
 def _send(faces: Faces, face: int, frame: bytes) -> None:

@@ -1,8 +1,8 @@
-"""The processes of a run's nodes: one node each, or many nodes packed into one.
+"""Assignment of a run's nodes to processes: one node each, or packs.
 
 A socket stays in the network namespace in which it was opened, so one process can run the nodes of many
-hosts, each with sockets of its own. A pack costs little more memory than one node, where processes take 20
-MiB each, and its nodes share one processor. There is a pack for each processor.
+hosts, each with sockets of its own. A pack takes little more memory than one node, where processes take 20
+MiB each, and its nodes share one processor. There is a pack per processor.
 """
 
 import os
@@ -12,14 +12,14 @@ from testbed.hosts.context import processes
 from testbed.scenario.model import Scenario
 
 MOST_PROCESSES = 64
-"""Nodes that have a process each, unless the scenario says so."""
+"""Maximum number of nodes with a process each, unless the scenario sets it."""
 
 
 def packs(scenario: Scenario, layering: str) -> dict[str, tuple[str, ...] | None]:
     """Return the processes of nodes: None for a node alone; for a pack its nodes, by the first of them.
 
-    A node with programs beside its own is always alone. Packs have about equally many interfaces, because the
-    work of a node grows with its interfaces. So a hub shares its process with few others.
+    A node with programs besides its own is always alone. Packs have about equally many interfaces, because a
+    node's work grows with them. So a hub shares its process with few others.
     """
     nodes = scenario.network.nodes
     if scenario.hosts == "processes" or (scenario.hosts == "auto" and len(nodes) <= MOST_PROCESSES):

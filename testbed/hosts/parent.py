@@ -1,4 +1,4 @@
-"""What a process of nodes and its parent tell each other while a run goes on."""
+"""Messages between a process of nodes and its parent during a run."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,15 +12,15 @@ from testbed.scenario.timeline import Awaited
 
 
 class Line:
-    """The connection of a process to its parent, which its nodes share.
+    """The connection of a process to its parent, shared by its nodes.
 
     Args:
         connection: to the parent.
-        is_held: whether the run goes on after its end.
+        is_held: whether the run continues after its end.
         clock: of the run.
 
     Attributes:
-        watches: of the nodes that run, by name.
+        watches: of the running nodes, by name.
     """
 
     def __init__(self, connection: Connection, is_held: bool, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class Line:
         self.watches: dict[str, Watch] = {}
 
     def hear(self) -> None:
-        """Take in what the parent says: what has happened, what it asks, or that it is over."""
+        """Process the parent's messages: changes, requests, and the end."""
         said = self.connection.recv()
         if said == "state":
             self.connection.send(("state", {name: watch.report() for name, watch in self.watches.items()}))
@@ -46,16 +46,16 @@ class Line:
 
 
 class Watch:
-    """Tells the parent what a node has got, as long as something waits for that, and hears what comes of it.
+    """Reports a node's deliveries to the parent while conditions wait for them, and receives the changes.
 
     Args:
         node: the node.
-        awaited: what waits.
+        awaited: the waiting conditions.
         line: to the parent.
 
     Attributes:
-        events: of the node, as far as they have been looked at.
-        listener: takes in that a link of the node is down, or up again.
+        events: of the node, as far as processed.
+        listener: receives links of the node going down, or up again.
         clock: of the run.
     """
 
@@ -69,21 +69,21 @@ class Watch:
 
     @property
     def is_held(self) -> bool:
-        """Whether the run goes on after its end."""
+        """Whether the run continues after its end."""
         return self._line.is_held
 
     def begin(self, listener: Callable[[Change], None]) -> None:
-        """Let the node hear what happens to its links besides the timeline."""
+        """Start notifying the node of changes of its links outside the timeline."""
         self.listener = listener
         self._line.watches[self._node.name] = self
         asyncio.get_running_loop().add_reader(self._line.connection, self._line.hear)
 
     def end(self) -> None:
-        """Let the node hear nothing more."""
+        """Stop notifying the node."""
         self._line.watches.pop(self._node.name, None)
 
     def look(self) -> None:
-        """Look at what has been delivered."""
+        """Process new deliveries."""
         if self._awaited:
             self.events += self._node.take_events()
             if self._awaited.take(self._node.state.delivered):
@@ -95,12 +95,12 @@ class Watch:
         return report_of(self._node, self.clock.now())
 
     def end_now(self) -> None:
-        """Let the node end before its time, or a run that is held."""
+        """End the node early, or a held run."""
         self._has_ended = True
         self._wake()
 
     async def sleep(self, until: int | None) -> bool:
-        """Sleep until a time, ns, or without one for ever; return whether the node is to end before."""
+        """Sleep until a time, ns, or without one for ever; return whether the node is to end early."""
         loop = asyncio.get_running_loop()
         if not self._has_ended:
             self._sleeping = loop.create_future()

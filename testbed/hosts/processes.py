@@ -1,4 +1,4 @@
-"""Programs that run on a node beside its own: started in its network namespace, and ended with it."""
+"""Additional programs on a node: started in its network namespace, and ended with it."""
 
 import contextlib
 import os
@@ -16,17 +16,17 @@ from testbed.layerings.nodes.node import Process
 _READY_S = 60.0
 _POLL_S = 0.05
 _OUTPUT = "output.txt"
-_OF_CXX = re.compile(r"^(std::exception::what|what\(\)): +")  # how C++ introduces an error's message
+_OF_CXX = re.compile(r"^(std::exception::what|what\(\)): +")  # C++'s prefix of an error message
 FIRST_PROCESS = "0"
 """The directory of the first program, in the directory of a node; of further ones 1, 2, ..."""
 
 
 class ProcessEnded(Exception):
-    """A program has ended by itself; the message is one line."""
+    """A program has ended unexpectedly; the message is one line."""
 
 
 class Running:
-    """Programs that run."""
+    """Running programs."""
 
     def __init__(self, started: Sequence["tuple[subprocess.Popen[bytes], Path]"]) -> None:
         self._started = started
@@ -43,15 +43,16 @@ class Running:
 
     @property
     def cpu_ns(self) -> int:
-        """Processor time that they have taken, user and system."""
+        """Their processor time, user and system."""
         return sum(_cpu_ns(process.pid) for process, _ in self._started)
 
 
 @contextmanager
 def running(processes: Sequence[Process], directory: Path) -> Iterator[Running]:
-    """Run programs inside the `with` block, each in a directory below the given one, which may be there.
+    """Run programs inside the `with` block, each in a directory below the given one, which may exist.
 
-    It begins when all of them listen. Raises ProcessEnded for one that ends before, or does not come to it.
+    The block begins when all of them listen. Raises ProcessEnded for one that ends before, or fails to
+    listen.
     """
     with ExitStack() as stack:
         started = []

@@ -1,4 +1,4 @@
-"""Where programs that are not ours run in a run over Mininet: a node's namespace, HOME and environment."""
+"""Environment of third-party programs in a run over Mininet: a node's namespace, HOME and variables."""
 
 import os
 import sysconfig
@@ -13,12 +13,12 @@ from topologies.model import Topology
 
 
 class Surroundings(NamedTuple):
-    """What a program on a node finds.
+    """Environment of a program on a node.
 
     Attributes:
         netns: path of the network namespace, in the run's box.
         home: its HOME, and
-        environment: what else there is besides what its starter has: how NDN's programs find the forwarder.
+        environment: additional variables: how NDN's programs find the forwarder.
     """
 
     netns: str
@@ -27,13 +27,14 @@ class Surroundings(NamedTuple):
 
     def all_environment(self) -> dict[str, str]:
         """Return the environment of a program that this process starts there. It finds feednet, even if this
-        one was called by its path."""
+        process was called by its path.
+        """
         path = os.pathsep.join([os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")])
         return {**os.environ, "PATH": path, **self.environment}
 
 
 def surroundings(network: Topology, node: str, netns: str, home: Path) -> Surroundings:
-    """Return the surroundings of programs on a node, and fill its home with what tells them where to connect.
+    """Return the environment of programs on a node, and write their client configuration into its home.
 
     ndn-cxx and python-ndn read NDN_CLIENT_TRANSPORT, or ~/.ndn/client.conf; Scuttlebutt's programs read
     ~/.ssb, the directory of the node's stock peer if there is one. The key chain has an identity,

@@ -1,4 +1,4 @@
-"""Programs of the user's own in a run over Mininet: started when it is time, ended with the run."""
+"""User programs in a run over Mininet: started on schedule, ended with the run."""
 
 import subprocess
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from testbed.hosts.surroundings import Surroundings
 from testbed.scenario.sections import ProgramSpec
 
 PROGRAMS = "programs"
-"""Where what they print is, in a layering's directory."""
+"""Directory of their output, in a layering's directory."""
 
 _GRACE_S = 2.0
 
@@ -18,7 +18,7 @@ class UserPrograms:
     """The programs of a scenario.
 
     Args:
-        specs: what is to run.
+        specs: the programs.
         directory: of the layering.
         place: of each node, by name.
         start: starts a program on a node, as topologies.mininet.network.MininetNetwork.popen does.
@@ -51,8 +51,9 @@ class UserPrograms:
             )
 
     def end(self) -> list[dict[str, Any]]:
-        """End those that run; return for each program that was started its place, words and exit status, None
-        if it ran to the end."""
+        """End the running ones; return for each started program its place, words and exit status, None if it
+        ran to the end.
+        """
         statuses = {number: process.poll() for number, process in self._running.items()}
         for number, process in self._running.items():
             if statuses[number] is None:

@@ -1,5 +1,5 @@
-"""The replication ladder as models: what protocols cost on random networks, by numpy, at any size.
+"""The replication ladder as models: costs of protocols on random networks, by numpy, at any size.
 
-They make the three tables of "Scalable Secure Scuttlebutt" (Tarr; an appendix of Tarr et al. 2019) again. Its
+They reproduce the three tables of "Scalable Secure Scuttlebutt" (Tarr; an appendix of Tarr et al. 2019). Its
 programs were not published.
 """

@@ -1,4 +1,4 @@
-"""Coverage: what a few peers replicate of those that a reader wants."""
+"""Coverage: the share of a reader's wanted people that a few peers replicate."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -14,14 +14,15 @@ CHOICES: Final[Mapping[str, str]] = {
     "random friends": "random friends",
     "best friends": "friends that add most",
 }
-"""How a reader chooses peers: uniformly among all, or among those followed; or, of those followed, the one
-that adds most to what the ones before replicate, and so on."""
+"""A reader's choice of peers: uniform among all, or among those followed; or, of those followed, greedily the
+one that adds most.
+"""
 WANTED: Final[Mapping[str, str]] = {"friends": "friends", "beyond": "friends of friends"}
-"""Whom a reader wants: those followed, and those that they follow who are not followed by the reader."""
+"""A reader's wanted people: those followed, and those followed by them but not by the reader."""
 MOST: Final = 20
-"""Peers that are chosen."""
+"""Maximum number of peers chosen."""
 _CANDIDATES: Final = 200
-"""Friends among whom the best are looked for; of more, a random part."""
+"""Candidates of the greedy choice among friends; of more, a random subset."""
 _HOPS: Final = 2
 
 Key = tuple[str, str, str]
@@ -59,7 +60,7 @@ def _of_reader(follows: Follows, reader: int, random: np.random.Generator) -> It
 
 
 def held(follows: Follows, peers: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
-    """Return, for each peer, which of those wanted it replicates: themselves, or within two follows."""
+    """Return, for each peer, a mask of the wanted people within two follows of it, itself included."""
     found = np.zeros((len(peers), len(wanted)), bool)
     for place, peer in enumerate(peers):
         found[place] = np.isin(wanted, np.append(follows.within(int(peer), _HOPS), peer))

@@ -1,4 +1,4 @@
-"""Who follows whom, as arrays: grown as scenarios grow it, or drawn at random, to compare."""
+"""Follow graphs as arrays: grown like a scenario's, or random for comparison."""
 
 from itertools import chain
 from random import Random
@@ -12,7 +12,7 @@ from testbed.scenario.sections import FollowGraph
 
 
 class Follows(NamedTuple):
-    """Who follows whom; nobody follows themselves, or somebody twice.
+    """A follow graph; without self-loops or duplicates.
 
     Attributes:
         starts, whom: person p follows whom[starts[p] : starts[p + 1]].
@@ -28,21 +28,21 @@ class Follows(NamedTuple):
 
     @property
     def counts(self) -> Numbers:
-        """How many people each follows."""
+        """Number of follows of each person."""
         return np.diff(self.starts)
 
     @property
     def who(self) -> Numbers:
-        """Who follows whom[0], whom[1] ..."""
+        """The followers of whom[0], whom[1] ..."""
         return np.repeat(np.arange(self.people), self.counts)
 
     def turned(self) -> "Follows":
-        """Return by whom each is followed."""
+        """Return the reversed graph."""
         order = np.argsort(self.whom, kind="stable")
         return _of(self.people, self.whom[order], self.who[order])
 
     def within(self, person: int, hops: int) -> Numbers:
-        """Return those to whom so many follows lead, or fewer; the person itself is not among them."""
+        """Return the people within some hops of a person, itself excluded."""
         found = np.zeros(self.people, bool)
         frontier = np.array([person])
         for _ in range(hops):
@@ -56,12 +56,12 @@ class Follows(NamedTuple):
         return np.flatnonzero(found)
 
     def joined(self) -> Network:
-        """Return the network in which two are neighbours if one follows the other."""
+        """Return the undirected network of all follows."""
         return joined(self.people, self.who, self.whom)
 
 
 def grown(people: int, graph: FollowGraph, seed: int) -> Follows:
-    """Return a follow graph that has grown."""
+    """Return a grown follow graph."""
     lists = grow_by_number(people, people, graph, Random(f"{seed} graph"))
     starts = np.zeros(people + 1, np.int64)
     np.cumsum([len(whom) for whom in lists], out=starts[1:])
@@ -69,9 +69,9 @@ def grown(people: int, graph: FollowGraph, seed: int) -> Follows:
 
 
 def at_random(counts: Numbers, random: np.random.Generator) -> Follows:
-    """Return a graph in which each follows about so many people, all of them equally likely.
+    """Return a graph in which each follows about `counts` people, all equally likely.
 
-    Who is drawn twice, or draws itself, is left out.
+    Duplicate and self draws are dropped.
     """
     people = len(counts)
     who = np.repeat(np.arange(people), counts)
@@ -81,7 +81,7 @@ def at_random(counts: Numbers, random: np.random.Generator) -> Follows:
 
 
 def _of(people: int, who: Numbers, whom: Numbers) -> Follows:
-    """Return follows whose followers are in ascending order."""
+    """Return a follow graph, with followers in ascending order."""
     starts = np.zeros(people + 1, np.int64)
     np.cumsum(np.bincount(who, minlength=people), out=starts[1:])
     return Follows(starts, whom)

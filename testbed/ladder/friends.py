@@ -1,8 +1,8 @@
-"""Replication among friends: a message that only those replicate, and pass on, who are near its author.
+"""Replication among friends: only people near a message's author replicate and relay it.
 
-*Members* of a message are its author and all from whom a few follows lead to the author. In the network of
+*Members* of a message are its author and all people within a few follows of the author. In the network of
 friends each person opens connections to some of those that they follow, members or not, and calls one of
-those in each round of gossip. Random networks of the same members are held against it.
+those in each round of gossip. It is compared with random networks of the same members.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,8 +22,9 @@ NETWORKS: Final[Mapping[str, str]] = {
     "random": "random, as many links",
     "swarm": "random, as many connections a peer",
 }
-"""What is compared: the network of friends; a random one of the same members with as many links as friends
-have among each other; and the swarm of the paper, in which each member opens its connections to members."""
+"""Compared networks: the network of friends; a random one of the same members and number of links; and the
+swarm of the paper, in which each member opens its connections to members.
+"""
 COSTS: Final[Mapping[str, str]] = {
     "reached": "members reached",
     "whole": "messages that reach all",
@@ -31,21 +32,21 @@ COSTS: Final[Mapping[str, str]] = {
     "mean": "mean depth",
     "copies": "copies per copy needed",
 }
-"""Measure of a flood -> its title; depths and copies are of the members that are reached."""
+"""Measure of a flood -> its title; depths and copies are of the members reached."""
 ROUNDS: Final[Mapping[str, float]] = {"half": 0.5, "nine tenths": 0.9, "99 %": 0.99}
-"""Rounds of gossip until so many members have a message; if they never have, as many as are played:"""
+"""Rounds of gossip until a share of members has a message; if never, the number of rounds played:"""
 _MOST_ROUNDS: Final = 1000
-_FEWEST: Final = 10  # members, below which shares say little
+_FEWEST: Final = 10  # members, below which shares are unreliable
 
 
 class Study(NamedTuple):
-    """What is computed.
+    """Parameters of the study.
 
     Attributes:
-        graph: how networks grow.
-        hops: follows that lead to an author, or fewer, make a member.
+        graph: parameters of the networks' growth.
+        hops: maximum distance of members from an author.
         messages: from each network, for each number of hops.
-        readers: of each network whose friends are looked for.
+        readers: of each network for coverage.
     """
 
     graph: FollowGraph = FollowGraph(follows=10)
@@ -56,12 +57,13 @@ class Study(NamedTuple):
 
 Key = tuple[str, ...]
 Found = dict[Key, float]
-"""("flood", hops, connections, network, cost), ("gossip", hops, network, share), ("size", hops),
-("coverage", graph, choice, peers, whom) -> mean over the messages or readers of a network."""
+"""("flood", hops, connections, network, cost), ("gossip", hops, network, share), ("size", hops), ("coverage",
+graph, choice, peers, whom) -> mean over the messages or readers of a network.
+"""
 
 
 def study_network(study: Study, people: int, seed: int) -> Found:
-    """Return what one network shows."""
+    """Return the results of one network."""
     follows = grown(people, study.graph, seed)
     random = np.random.default_rng([seed, people])
     followers = follows.turned()
@@ -81,7 +83,7 @@ def study_network(study: Study, people: int, seed: int) -> Found:
 
 
 def _authors(follows: Follows, count: int, random: np.random.Generator) -> list[int]:
-    """Draw authors as readers meet them: an author with twice the followers is drawn twice as often."""
+    """Draw authors as readers meet them: with probability in proportion to their followers."""
     return [int(author) for author in random.choice(follows.whom, count)]
 
 
@@ -119,7 +121,7 @@ def _flood(network: Network, source: int) -> Iterator[tuple[str, float]]:
 
 
 def first_round(reached: list[int], least: float) -> int:
-    """Return the first round after which so many have a message; the last one if there is none."""
+    """Return the first round by which `least` have a message; the last one if there is none."""
     return next((number for number, count in enumerate(reached, start=1) if count >= least), len(reached))
 
 
@@ -129,7 +131,7 @@ def friends_network(
     """Return the network of members, each of whom opens connections to some of those that they follow.
 
     They choose them uniformly, or take all if they follow no more; only those to other members are links
-    here. Two who choose each other are linked once. `members` are in ascending order.
+    here. Mutual choices give one link. `members` are in ascending order.
     """
     counts = follows.counts[members]
     firsts = np.cumsum(counts) - counts
@@ -165,6 +167,6 @@ def gossip_among_friends(
 
 
 def _places(members: Numbers, people: Numbers) -> Numbers:
-    """Return the places of people among the members, -1 for those who are none."""
+    """Return the indices of people among the members, -1 for non-members."""
     places = np.minimum(np.searchsorted(members, people), len(members) - 1)
     return np.where(members[places] == people, places, -1)

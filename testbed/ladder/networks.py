@@ -1,7 +1,7 @@
 """Random networks of peers, as arrays.
 
-The tables of the paper come from three kinds of networks, though its text reads as if there was one. scipy
-is imported on use: it takes a second, which other commands need not wait for.
+The tables of the paper come from three kinds of networks, though its text reads as if there was one. scipy is
+imported on use, as it is slow to import.
 """
 
 from typing import NamedTuple
@@ -36,7 +36,7 @@ class Network(NamedTuple):
 
 
 def linked(opened: Numbers, called: Numbers) -> Network:
-    """Return the network in which peer p calls the next opened[p] of `called`, whose links lead both ways."""
+    """Return the network in which peer p calls the next opened[p] of `called`, as undirected links."""
     from scipy.sparse import csr_matrix
 
     peers = len(opened)
@@ -54,8 +54,8 @@ def linked(opened: Numbers, called: Numbers) -> Network:
 def random_network(peers: int, connections: float, random: np.random.Generator) -> Network:
     """Return a network in which each peer opens connections to peers drawn uniformly.
 
-    It opens floor(connections), and one more with the probability of the fraction. A peer that draws itself
-    opens one connection fewer.
+    It opens floor(connections), and one more with the probability of the fraction. A self draw costs one
+    connection.
     """
     whole = int(connections)
     opened = np.full(peers, whole) + (random.random(peers) < connections - whole)
@@ -66,9 +66,9 @@ def random_network(peers: int, connections: float, random: np.random.Generator) 
 
 
 def growing_network(peers: int, connections: int, random: np.random.Generator) -> Network:
-    """Return a network in which each peer that joins opens connections to peers that are there already.
+    """Return a network in which each joining peer opens connections to existing peers.
 
-    Those are drawn uniformly; one that is drawn twice is one connection. The first peer is the oldest.
+    Those are drawn uniformly; duplicate draws are one connection. The first peer is the oldest.
     """
     drawn = np.sort(random.integers(np.arange(1, peers)[:, None], size=(peers - 1, connections)), axis=1)
     is_new = np.ones(drawn.shape, bool)
@@ -77,16 +77,16 @@ def growing_network(peers: int, connections: int, random: np.random.Generator) -
 
 
 def joined(peers: int, a: Numbers, b: Numbers) -> Network:
-    """Return the network that links a[0] with b[0], a[1] with b[1] ..., those who are there twice only once.
+    """Return the network of links a[0]-b[0], a[1]-b[1] ..., without duplicates.
 
-    No peer may be linked with itself.
+    There must be no self-loops.
     """
     ends = distinct(np.minimum(a, b) * peers + np.maximum(a, b))
     return linked(np.bincount(ends // peers, minlength=peers), ends % peers)
 
 
 def network_of_links(peers: int, links: int, random: np.random.Generator) -> Network:
-    """Return a network with so many links, all of which are equally likely; no two peers have two."""
+    """Return a network with `links` distinct links, all equally likely."""
     pairs = random.choice(peers * (peers - 1) // 2, links, replace=False, shuffle=False)
     # Pair b (b - 1) / 2 + a joins a and b, a < b.
     b = np.floor((1 + np.sqrt(1 + 8 * pairs)) / 2).astype(np.int64)
@@ -96,9 +96,9 @@ def network_of_links(peers: int, links: int, random: np.random.Generator) -> Net
 
 
 def distinct(numbers: Numbers) -> Numbers:
-    """Return the numbers without repetition, in ascending order.
+    """Return the distinct numbers in ascending order.
 
-    np.unique() does the same, but on a hash table, which takes several times as long.
+    np.unique() does the same on a hash table, several times slower.
     """
     ordered = np.sort(numbers)
     is_new = np.ones(len(ordered), bool)
@@ -108,7 +108,7 @@ def distinct(numbers: Numbers) -> Numbers:
 
 
 def rows(starts: Numbers, values: Numbers, chosen: Numbers) -> Numbers:
-    """Return values[starts[row] : starts[row + 1]] of all chosen rows, one after the other."""
+    """Return the concatenation of values[starts[row] : starts[row + 1]] for all chosen rows."""
     firsts = starts[chosen]
     counts = starts[chosen + 1] - firsts
     skipped = np.cumsum(counts) - counts
@@ -118,7 +118,7 @@ def rows(starts: Numbers, values: Numbers, chosen: Numbers) -> Numbers:
 
 
 def depths(network: Network, source: int = 0) -> Numbers:
-    """Return the number of links from the source to each peer, -1 for those that cannot be reached."""
+    """Return the number of links from the source to each peer, -1 for unreachable ones."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import breadth_first_order
 
@@ -129,8 +129,7 @@ def depths(network: Network, source: int = 0) -> Numbers:
     place = np.empty(network.peers, np.int64)
     place[order] = np.arange(len(order))
     found_by = place[before[order[1:]]]
-    # Peers are found in the order of their depths, and so are those that they are found by: a level ends
-    # before the first peer that is found by one of that level.
+    # Breadth-first order: a level ends before the first peer found from within the level.
     found = np.full(network.peers, -1, np.int64)
     start, end, depth = 0, 1, 0
     while start < end:

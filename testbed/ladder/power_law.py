@@ -1,7 +1,7 @@
-"""The exponent of a power law, from whole numbers that have it in their tail.
+"""The exponent of a power law in the tail of whole numbers.
 
-By maximum likelihood, with the start of the tail chosen such that the fit is closest (Clauset, Shalizi and
-Newman, "Power-law distributions in empirical data", 2009, sections 3.1 and 3.3).
+By maximum likelihood, with the start of the tail that gives the closest fit (Clauset, Shalizi and Newman,
+"Power-law distributions in empirical data", 2009, sections 3.1 and 3.3).
 """
 
 from typing import Final, NamedTuple
@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from testbed.ladder.networks import Numbers
 
 _LEAST_TAIL: Final = 50
-"""Values that a tail has at least; the paper finds estimates from fewer unreliable (section 3.5)."""
+"""Minimum values of a tail; the paper finds estimates from fewer unreliable (section 3.5)."""
 _MOST_STARTS: Final = 100
-"""Starts that are tried; of more, evenly spaced ones."""
+"""Maximum number of candidate starts; of more, evenly spaced ones."""
 _EXPONENTS: Final = (1.01, 10.0)
 
 
@@ -22,8 +22,8 @@ class Fit(NamedTuple):
     """A power law: numbers x from `least` on have probabilities in proportion to x ** -exponent.
 
     Attributes:
-        tail: how many of the values that are.
-        distance: greatest difference of the two cumulative distributions (Kolmogorov-Smirnov).
+        tail: number of values in the tail.
+        distance: maximum difference of the two cumulative distributions (Kolmogorov-Smirnov).
     """
 
     exponent: float
@@ -33,10 +33,9 @@ class Fit(NamedTuple):
 
 
 def fit(values: Numbers) -> Fit | None:
-    """Return the power law that fits the tail of some values best.
+    """Return the power law that best fits the tail of the values.
 
-    None if there are too few values, or if they are too much the same for a tail. Values below 1 are left
-    out.
+    None for too few or too uniform values. Values below 1 are dropped.
     """
     numbers, counts = np.unique(values[values >= 1], return_counts=True)
     tails = np.cumsum(counts[::-1])[::-1]

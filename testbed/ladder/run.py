@@ -1,4 +1,4 @@
-"""Many runs of the ladder's models, over processes or as tasks of a Spark job."""
+"""Parallel runs of the ladder's models, over processes or as tasks of a Spark job."""
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -14,7 +14,7 @@ from testbed.ladder.tables import Cell, Trial, cells, play
 Task = TypeVar("Task", bound=Hashable)
 Found = TypeVar("Found")
 Progress = Callable[[int, int], None]
-"""Told how many runs are done, and of how many."""
+"""Called with the runs done, and their total."""
 
 
 def run_models(
@@ -28,8 +28,8 @@ def run_models(
 ) -> dict[str, list[Cell]]:
     """Return the cells of each table; `peers` gives the size of its networks, and `real` is that of play().
 
-    The runs are shared by `jobs` processes; with `master`, by the executors of that Spark cluster, which need
-    this package. Raises AnalysisError if there is no such Spark, and a UserError that a run raises.
+    The runs are distributed over `jobs` processes; with `master`, over the executors of that Spark cluster,
+    which need this package. Raises AnalysisError if there is no such Spark, and a UserError of a run.
     """
     tasks = [(name, seed) for seed in seeds for name in peers]
     trials = run_trials(partial(_play, dict(peers), real), tasks, jobs, master, progress)
@@ -39,7 +39,7 @@ def run_models(
 def run_trials(
     work: Callable[[Task], Found], tasks: Sequence[Task], jobs: int, master: str | None, progress: Progress
 ) -> dict[Task, Found]:
-    """Return what `work` finds for each task, in the order of the tasks; see run_models()."""
+    """Return the results of `work` for each task, in order; see run_models()."""
     told = partial(_told, work)
     played = _on_spark(told, tasks, master) if master is not None else work_off(told, tasks, jobs)
     found: dict[Task, Found] = {}
@@ -54,7 +54,7 @@ def run_trials(
         raise UserError(
             "a process of the models was killed, perhaps for want of memory: give fewer --jobs"
         ) from error
-    # Sums of floats must not depend on who was first.
+    # Float sums must not depend on the order of completion.
     return {task: found[task] for task in tasks}
 
 

@@ -1,4 +1,4 @@
-"""How a message spreads: by gossip in rounds, and by floods."""
+"""Spreading of a message: by gossip in rounds, and by floods."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -11,9 +11,9 @@ from testbed.ladder.networks import Network, Numbers, depths
 def gossip(peers: int, random: np.random.Generator, at_once: bool = False) -> list[int]:
     """Return how many peers have a message after each round of gossip, until all have it.
 
-    In each round each peer connects to one peer drawn uniformly, and if one of both has the message, both
-    have it then. Peers take turns in a fixed order, so a message may cross several connections in a round;
-    `at_once`: all connections of a round are made at the same time, as papers on gossip assume.
+    In each round each peer connects to one peer drawn uniformly, and if either has the message, both have it
+    then. Peers take turns in a fixed order, so a message may cross several connections in a round; with
+    `at_once` all connections of a round are simultaneous, as papers on gossip assume.
     """
     callers = np.arange(peers)
     return spread(peers, 0, lambda: (callers, random.integers(peers, size=peers)), at_once=at_once)
@@ -29,8 +29,8 @@ def spread(
 ) -> list[int]:
     """Return how many peers have a message after each round, until all have it, or `most` rounds are over.
 
-    `calls` returns the peers that call in a round, in ascending order, and whom each of them calls; for
-    `at_once` see gossip().
+    `calls` returns the calling peers of a round, in ascending order, and their called peers; for `at_once`
+    see gossip().
     """
     has = np.zeros(peers, bool)
     has[source] = True
@@ -50,10 +50,10 @@ def _round_at_once(has: np.ndarray, callers: Numbers, called: Numbers) -> np.nda
 
 
 def _round(has: np.ndarray, callers: Numbers, called: Numbers) -> np.ndarray:
-    """Return who has the message after calls that are made one after the other.
+    """Return who has the message after sequential calls.
 
-    The time at which a peer gets it is the least number of a call with somebody who had it before that call:
-    found by relaxing all calls until nothing changes.
+    A peer gets it at the lowest number of a call with a peer that had it before that call: found by relaxing
+    all calls until nothing changes.
     """
     never = len(has)
     when = np.where(has, -1, never)
@@ -69,13 +69,13 @@ def _round(has: np.ndarray, callers: Numbers, called: Numbers) -> np.ndarray:
 
 
 class Flood(NamedTuple):
-    """What the flood of one message costs.
+    """Cost of flooding one message.
 
     Attributes:
-        messages: copies that are sent.
-        rounds: links to the peer that gets it last.
+        messages: copies sent.
+        rounds: links to the last peer reached.
         mean: links to a peer, mean of all but the author.
-        reached: peers that get it, the author included.
+        reached: number of peers that get it, the author included.
     """
 
     messages: int
@@ -85,12 +85,12 @@ class Flood(NamedTuple):
 
     @property
     def inefficiency(self) -> float:
-        """Copies for each that is needed."""
+        """Copies sent per necessary copy."""
         return self.messages / (self.reached - 1)
 
 
 def flood(network: Network, source: int = 0) -> Flood:
-    """Return the cost of a message that peers pass on to all neighbours but the one that it came from.
+    """Return the cost of a message that peers relay to all neighbours except its sender.
 
     No two peers may be linked twice.
     """
@@ -106,7 +106,7 @@ def flood(network: Network, source: int = 0) -> Flood:
 
 
 class Means(NamedTuple):
-    """What tells how a message spreads: a model, or peers that speak the protocols.
+    """Implementations of spreading: a model, or peers that speak the protocols.
 
     Attributes: see the functions of these names. In `flood` and `depths` the first peer publishes.
     """

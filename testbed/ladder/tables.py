@@ -1,8 +1,7 @@
-"""The paper's three tables, made again: a cell for each of its figures, with what chance does to it.
+"""The paper's three tables, reproduced: a cell for each figure, with its sampling error.
 
-The paper's figures come from one run, or from about a hundred small ones, as its text says. So a cell holds,
-besides the mean over many runs, the interval in which a figure found as the paper's was lies with a
-probability of 95 %.
+The paper's figures come from one run, or from about a hundred small ones, as its text says. So a cell has,
+besides the mean over many runs, the 95 % interval of a figure obtained like the paper's.
 """
 
 import math
@@ -19,11 +18,11 @@ CONFIDENCE: Final = 0.95
 _TAILS = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 _GRAPHS = 100
 """Networks behind each figure of the paper's second table."""
-_FEW, _FEWEST_FOR_QUANTILES = 3, 40  # runs, below which no interval is known
+_FEW, _FEWEST_FOR_QUANTILES = 3, 40  # minimum numbers of runs for intervals
 _LARGE = 10_000  # peers, above which a table has fewer rows
 
 Trial = dict[str, dict[str, float]]
-"""The results of one run: row -> column -> value; a run need not have all."""
+"""The results of one run: row -> column -> value; possibly incomplete."""
 
 
 class Cell(NamedTuple):
@@ -33,9 +32,9 @@ class Cell(NamedTuple):
         row, column: its place.
         mean: of all runs; in a column of standard deviations, their standard deviation.
         error: half the 95 % confidence interval of the mean; None for a standard deviation.
-        low, high: bounds between which a figure found as the paper's lies with a probability of 95 %.
-        runs: in which it was found.
-        paper: the paper's figure; None if it has none, or has it for networks of another size.
+        low, high: 95 % interval of a figure obtained like the paper's.
+        runs: number of runs with the figure.
+        paper: the paper's figure; None without one, or for networks of another size.
         digits: decimals of the paper's figures in the column.
     """
 
@@ -51,7 +50,7 @@ class Cell(NamedTuple):
 
     @property
     def holds(self) -> bool | None:
-        """Whether the paper's figure is in the interval, as far as its digits tell; None without a figure."""
+        """Whether the paper's figure lies in the interval, within its precision; None without a figure."""
         if self.paper is None:
             return None
         slack = 0.5 * 10.0**-self.digits
@@ -63,12 +62,12 @@ class Table(NamedTuple):
 
     Attributes:
         title: the heading.
-        rule: how it is made, in a sentence.
-        row: what a row is.
+        rule: its construction, in a sentence.
+        row: meaning of a row.
         columns: column -> its title.
         peers: in the paper's networks.
-        trial: (means, peers, rows, random) -> what one run shows.
-        rows: of the paper's table; () for as many as there are rounds.
+        trial: (means, peers, rows, random) -> results of one run.
+        rows: of the paper's table; () for one per round.
         large_rows: for networks above 10,000 peers.
         paper: row -> column -> the paper's figure.
     """
@@ -84,7 +83,7 @@ class Table(NamedTuple):
     paper: Mapping[str, Mapping[str, float]]
 
     def digits(self, column: str) -> int:
-        """Return how many decimals a column of the paper has; it does not print trailing zeros."""
+        """Return the decimals of a column in the paper, which omits trailing zeros."""
         figures = [row[column] for row in self.paper.values() if column in row]
         return max((len(f"{figure:g}".partition(".")[2]) for figure in figures), default=0)
 
@@ -215,10 +214,9 @@ TABLES: Final[Mapping[str, Table]] = {
 
 
 def play(name: str, peers: int, seed: int, real: Means | None = None) -> Trial:
-    """Return what one run of a table shows.
+    """Return the results of one run of a table.
 
-    `real`: peers that speak the protocols play it, too. Raises UserError if they show anything else than the
-    model.
+    `real`: peers that speak the protocols play it, too. Raises UserError if they differ from the model.
     """
     shown = _play(MODEL, name, peers, seed)
     if real is not None and (seen := _play(real, name, peers, seed)) != shown:
@@ -236,7 +234,7 @@ def _play(means: Means, name: str, peers: int, seed: int) -> Trial:
 
 
 def cells(name: str, peers: int, trials: Sequence[Trial]) -> list[Cell]:
-    """Return the cells of a table, row by row; those of rows that no run has shown are left out."""
+    """Return the cells of a table, row by row, without rows that occurred in no run."""
     table = TABLES[name]
     rows = table.rows_for(peers) or [f"{n}" for n in range(1, 1 + max(len(trial) for trial in trials))]
     paper = table.paper if peers == table.peers else {}
@@ -255,7 +253,7 @@ def cells(name: str, peers: int, trials: Sequence[Trial]) -> list[Cell]:
 def _values(name: str, peers: int, row: str, column: str, trials: Sequence[Trial]) -> list[float]:
     if name != "gossip":
         return [trial[row][column] for trial in trials if column in trial[row]]
-    # A run that is over has reached all.
+    # A finished run has reached all.
     values = [trial.get(row, {}).get(column, peers) for trial in trials]
     before = [trial.get(f"{int(row) - 1}", {}).get(column, peers) for trial in trials]
     return [] if row != "1" and min(before) == peers else values
@@ -268,7 +266,7 @@ def _cell(name: str, row: str, column: str, values: np.ndarray, paper: float | N
     spread = float(values.std(ddof=1)) if runs > 1 else 0.0
     error = float(stats.t.ppf(_TAILS[1], runs - 1)) * spread / math.sqrt(runs) if runs > 1 else 0.0
     if column == "deviation":
-        # Both the paper's figure and ours are of a sample: their ratio is distributed as F.
+        # Both the paper's figure and ours are of a sample: their ratio has an F distribution.
         free = max(runs - 1, 1)
         low, high = (spread * math.sqrt(stats.f.ppf(tail, _GRAPHS - 1, free)) for tail in _TAILS)
         return Cell(row, column, spread, None, low, high, runs, paper)

@@ -1,4 +1,4 @@
-"""What can be measured of a social network, by the definitions that its students use."""
+"""Measures of a social network, by the definitions of its literature."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -12,9 +12,9 @@ from testbed.scenario.sections import FollowGraph
 from testbed.scenario.workload import shares_by_rank
 
 _PAIRS: Final = 50_000
-"""Pairs of neighbours that are looked at for each clustering coefficient; its standard error is 0.002."""
+"""Sampled pairs of neighbours for each clustering coefficient; its standard error is 0.002."""
 _SOURCES: Final = 20
-"""People from whom distances are measured."""
+"""Sources of distance measurements."""
 _HUBS: Final = 0.01
 _POINTS: Final = 60  # of a distribution that is drawn
 
@@ -34,13 +34,13 @@ TRAITS: Final[Mapping[str, str]] = {
 
 
 class Published(NamedTuple):
-    """What has been published of a real network; None for what has not.
+    """Published figures of a real network; None for missing ones.
 
     Attributes:
-        people: how many.
+        people: number of people.
         traits: trait -> value.
         source: the reference, by its name in SOURCES.
-        note: what is defined otherwise than here.
+        note: deviations from our definitions.
     """
 
     name: str
@@ -189,18 +189,18 @@ PUBLISHED: Final = (
 """Real networks, in the order of their references."""
 
 Distributions = dict[str, list[tuple[int, float]]]
-"""What is counted -> (number, share of people who have at least that many)."""
+"""Quantity -> (number, share of people with at least that many)."""
 
 
 class Measured(NamedTuple):
-    """What was measured of one network: trait -> value, and distributions."""
+    """Measures of one network: trait -> value, and distributions."""
 
     traits: dict[str, float]
     distributions: Distributions
 
 
 def measure(people: int, graph: FollowGraph, activity: float, messages: int, seed: int) -> Measured:
-    """Grow a network, with so many messages a person on average, and measure it."""
+    """Grow a network, with an average number of messages per person, and measure it."""
     follows = grown(people, graph, seed)
     random = np.random.default_rng([seed, people])
     followers = np.bincount(follows.whom, minlength=people)
@@ -232,10 +232,10 @@ def reciprocity(follows: Follows) -> float:
 
 
 def clustering(network: Network, random: np.random.Generator, *, of_people: bool) -> float:
-    """Return how likely two neighbours of somebody are neighbours, from a sample of pairs.
+    """Return the probability that two neighbours of a person are neighbours, from a sample of pairs.
 
-    `of_people`: the mean over people, those with fewer than two neighbours counting as 0; else over pairs, of
-    which those with many neighbours have most.
+    `of_people`: the mean over people, those with fewer than two neighbours counting as 0; else over pairs,
+    dominated by people with many neighbours.
     """
     degrees = np.diff(network.starts)
     has_pairs = np.flatnonzero(degrees > 1)
@@ -255,10 +255,10 @@ def clustering(network: Network, random: np.random.Generator, *, of_people: bool
 
 
 def distances(network: Network, random: np.random.Generator) -> tuple[float, float]:
-    """Return the mean distance of two people, and the one within which 90 % of all are.
+    """Return the mean distance of two people, and the 90th percentile.
 
-    Links lead both ways. Of those who can reach each other, from a sample of people to all others. The second
-    is interpolated between whole numbers (the "effective diameter").
+    Links are undirected. Distances are from a sample of people to all reachable others. The second is
+    interpolated between whole numbers (the "effective diameter").
     """
     sources = random.choice(network.peers, min(_SOURCES, network.peers), replace=False)
     counts = np.zeros(1, np.int64)
@@ -278,7 +278,7 @@ def distances(network: Network, random: np.random.Generator) -> tuple[float, flo
 
 
 def at_least(values: Numbers) -> list[tuple[int, float]]:
-    """Return the complementary cumulative distribution of numbers, at some points of all there are."""
+    """Return the complementary cumulative distribution of numbers, at selected points."""
     numbers, counts = np.unique(values[values > 0], return_counts=True)
     if not len(numbers):
         return []

@@ -1,1 +1,1 @@
-"""Layerings: the ways to carry feeds that a scenario can compare, and the nodes that they build."""
+"""Layerings: the comparable ways to carry feeds, and their nodes."""

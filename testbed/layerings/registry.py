@@ -1,4 +1,4 @@
-"""The registry of layerings: what a scenario can compare.
+"""The registry of layerings that a scenario can compare.
 
 Another distribution adds a layering by an entry point of the group "feednet.layerings": the layering's name,
 and a callable without arguments that returns a testbed.layerings.nodes.node.Layering.

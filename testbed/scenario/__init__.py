@@ -1,1 +1,1 @@
-"""Scenarios: their files, what these mean, and the workload and the timeline that follow."""
+"""Scenarios: files, their meaning, and the derived workload and timeline."""

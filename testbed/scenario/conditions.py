@@ -1,4 +1,4 @@
-"""The network as it is at a time: which links are up, what they are like, and the routes that follow."""
+"""The state of the network over time: links, their parameters, and routes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,12 +8,12 @@ from topologies.model import Topology
 from topologies.routing import Routing
 
 Planned = tuple[int, Change]
-"""A time, ns, and what happens then."""
+"""A time, ns, and the change then."""
 
 
 @dataclass(frozen=True)
 class Routes:
-    """From a time on, ns: the network, and how routes over it are chosen, by NDN and by IP."""
+    """The network and its routing, by NDN and by IP, from a time on, ns."""
 
     time: int
     network: Topology
@@ -22,10 +22,10 @@ class Routes:
 
 
 def link_by_link(planned: Iterable[Planned], network: Topology) -> tuple[Planned, ...]:
-    """Return what happens, in order of time, with partitions and healing told link by link.
+    """Return the changes in order of time, with partitions and healing resolved to links.
 
-    A partition leaves alone what is down already; healing mends what partitions have broken. Of several
-    changes of one link each has all that was set before, too.
+    A partition skips links that are down already; healing repairs links broken by partitions. Changes of one
+    link accumulate.
     """
     found: list[Planned] = []
     settings: dict[int, dict[str, float | str]] = {}
@@ -70,9 +70,9 @@ def _of_link(network: Topology, at: int, change: Change, what: str) -> Change:
 def reroutes(
     changes: Sequence[Planned], network: Topology, routing: Routing, converge_ns: int
 ) -> tuple[Routes, ...]:
-    """Return the routes that follow from what happens, link by link, each `converge_ns` later.
+    """Return the routes after the changes, link by link, each `converge_ns` later.
 
-    NDN goes round nodes that have stopped; their kernels still forward IP.
+    NDN avoids stopped nodes; their kernels still forward IP.
     """
     found: list[Routes] = []
     now = network

@@ -1,10 +1,10 @@
-"""Who follows whom among people: a graph that grows, with few hubs, and with friends who are friends.
+"""A growing follow graph, with few hubs, and with friends who are friends.
 
-People join one after the other. Each follows some of those who are there, the more likely the more followers
-they have: so the numbers of followers have a power law (Barabási and Albert, "Emergence of scaling in random
-networks", 1999). Part of the follows go to somebody whom the one chosen before follows, which closes
-triangles (Holme and Kim, "Growing scale-free networks with tunable clustering", 2002). Part of them are
-returned, so that hubs follow many, too.
+People join one after the other. Each follows some of the existing people, with probability in proportion to
+their followers: so the numbers of followers have a power law (Barabási and Albert, "Emergence of scaling in
+random networks", 1999). Some follows go to somebody followed by the previous choice, which closes triangles
+(Holme and Kim, "Growing scale-free networks with tunable clustering", 2002). Some are returned, so that hubs
+follow many, too.
 """
 
 from bisect import insort
@@ -17,9 +17,9 @@ from testbed.scenario.sections import FollowGraph
 def grow(
     authors: Sequence[str], readers: Collection[str], graph: FollowGraph, random: Random
 ) -> dict[str, list[str]]:
-    """Return whom each of all people follows, in the order in which they have chosen.
+    """Return the follows of all people, in the order of their choice.
 
-    Only `authors` are followed. Those of `readers` who are no authors join last.
+    Only `authors` are followed. Readers who are no authors join last.
     """
     known = {*authors}
     others = [reader for reader in readers if reader not in known]
@@ -29,12 +29,12 @@ def grow(
 
 
 def grow_by_number(people: int, authors: int, graph: FollowGraph, random: Random) -> list[list[int]]:
-    """Return whom each of 0, 1 ... `people` - 1 follows, who join in this order.
+    """Return the follows of 0, 1 ... `people` - 1, who join in this order.
 
     Only the first `authors` of them are followed. Takes time in proportion to the follows, 3 s for a million.
     """
     follows: list[list[int]] = []
-    places: list[dict[int, int]] = []  # of each person: whom they follow -> the place in their list
+    places: list[dict[int, int]] = []  # of each person: followed person -> index in their list
     popularity: list[int] = []  # each author, and again for each follower
     draw, pick = random.random, random.choice
     for person in range(people):
@@ -70,7 +70,7 @@ def grow_by_number(people: int, authors: int, graph: FollowGraph, random: Random
 
 
 def _friend(whom: list[int], places: dict[int, int], chosen: Collection[int], random: Random) -> int:
-    """Draw one of those whom somebody follows and who are not chosen yet; -1 if there is none."""
+    """Draw one of a person's follows that is not chosen yet; -1 if there is none."""
     taken: list[int] = []
     for other in chosen:
         if other in places:

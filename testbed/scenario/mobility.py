@@ -1,4 +1,4 @@
-"""Mobility by trace: where nodes are, and which links are up because of it."""
+"""Mobility by trace: positions of nodes, and the resulting links."""
 
 import csv
 import math
@@ -12,13 +12,13 @@ _COLUMNS = ["time_s", "node", "x_m", "y_m"]
 _MOST_CHANGES = 1_000_000
 
 Track = list[tuple[float, float, float]]
-"""Times in s and places in m, in order of time."""
+"""Times in s and positions in m, in order of time."""
 
 
 def read_trace(mobility: Mobility, network: Topology) -> dict[str, Track]:
-    """Return where each node of a trace is, at which times.
+    """Return the track of each node of a trace.
 
-    Raises TopologyError, one line that names the file's line at fault, if it cannot be read or does not fit.
+    Raises TopologyError, one line with the file's faulty line, if it cannot be read or does not fit.
     """
     tracks: dict[str, Track] = {}
     path = mobility.trace
@@ -52,7 +52,7 @@ def read_trace(mobility: Mobility, network: Topology) -> dict[str, Track]:
 
 
 def mobility_changes(mobility: Mobility, network: Topology) -> list[Change]:
-    """Return what moving does to links, in order of time. Raises TopologyError."""
+    """Return the changes of links by mobility, in order of time. Raises TopologyError."""
     tracks = read_trace(mobility, network)
     last_ms = 1000 * max(track[-1][0] for track in tracks.values())
     links = [link for link in network.links if link.a in tracks and link.b in tracks]
@@ -75,7 +75,7 @@ def mobility_changes(mobility: Mobility, network: Topology) -> list[Change]:
 
 
 def _at(track: Track, time: float) -> tuple[float, float]:
-    """Return the place at a time, s."""
+    """Return the position at a time, s."""
     after = bisect_right(track, (time, math.inf, math.inf))
     if after == 0 or after == len(track):
         return track[max(after - 1, 0)][1:]

@@ -148,9 +148,7 @@ class Scenario(Section):
     def _known_strategies(cls, chosen: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         if not info.data.get("strategy_files"):
             choose_strategies(Forwarder(rng=Random(0), controlled_push=False), chosen)
-        for (
-            prefix
-        ) in chosen:  # which strategies files have, only their execution tells: testbed.experiment.code
+        for prefix in chosen:  # strategies of files are known only after execution: testbed.experiment.code
             from_uri(prefix)
         return chosen
 

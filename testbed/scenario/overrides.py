@@ -1,4 +1,4 @@
-"""Overrides of a scenario's file by options: the keys that they set, and the option to blame for a mistake.
+"""Overrides of a scenario's file by options: the keys that they set, and attribution of errors to options.
 
 Each mistake in a scenario is at a key. If an option has set that key, the error names the option, as the user
 wrote it; else the file.
@@ -14,18 +14,18 @@ from testbed.errors import UserError, shown
 from topologies.library import networks
 
 Key = tuple[str, ...]
-"""Keys of tables in tables, the outermost first."""
+"""Keys of nested tables, the outermost first."""
 
 _SHORT = {"loss": "topology.link.loss_percent", "items": "workload.items"}
 SHORT_KEYS = (*_SHORT, "seed", "strategy", "LAYERING.PARAMETER")
-"""What --sweep takes beside key paths."""
+"""Names for --sweep besides key paths."""
 
 STRATEGY: Key = ("strategies", "/")
-"""The strategy of all names for which a scenario has no other."""
+"""The default strategy of a scenario, for all names without another."""
 
 
 class Override(NamedTuple):
-    """A value that an option sets: its key, the value, and the text that the user wrote."""
+    """A value set by an option: its key, the value, and the text that the user wrote."""
 
     path: Key
     value: Any
@@ -34,12 +34,12 @@ class Override(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioOptions:
-    """Options that replace what a scenario's file says; None leaves it as it is.
+    """Options that override a scenario's file; None leaves it unchanged.
 
     `topology_file` is a path, or the name of a network of the library; `subscribers` "all", a number or names
-    with commas between; `parameters` {layering: {name: value}}; `strategy` that of all names for which the
-    scenario has no other; `changes` {key path or "strategy": value}, as {"topology.depth": 2}. Files of
-    strategies are added to those of the scenario.
+    with commas between; `parameters` {layering: {name: value}}; `strategy` the scenario's default strategy;
+    `changes` {key path or "strategy": value}, as {"topology.depth": 2}. Files of strategies are added to
+    those of the scenario.
     """
 
     seed: int | None = None
@@ -56,7 +56,7 @@ class ScenarioOptions:
     changes: Mapping[str, Any] | None = None
 
     def overrides(self) -> list[Override]:
-        """Return what is replaced. Raises UserError if two options set the same."""
+        """Return the overrides. Raises UserError if two options set the same."""
         network = _text(self.topology_file)
         # A file's path may also be the name of a network of the library.
         is_known = network in networks() and not Path(network or "").exists()
@@ -97,7 +97,7 @@ def _text(path: str | PathLike[str] | None) -> str | None:
 
 
 class InvalidScenario(ValueError):
-    """A mistake in a scenario; `paths` are the keys that may be to blame, the likeliest first."""
+    """A mistake in a scenario; `paths` are the keys possibly at fault, the likeliest first."""
 
     def __init__(self, text: str, *paths: Key) -> None:
         super().__init__(text)
@@ -105,18 +105,18 @@ class InvalidScenario(ValueError):
 
 
 def long_key(name: str) -> str:
-    """Return the key path that `loss` or `items` stand for, any other name as it is."""
+    """Return the key path of `loss` or `items`; any other name unchanged."""
     return _SHORT.get(name, name)
 
 
 def short_key(key: str) -> str:
-    """Return what a user calls a key path of --sweep."""
+    """Return the user's name of a key path of --sweep."""
     names = {path: name for name, path in _SHORT.items()}
     return names.get(key, key.removeprefix("parameters."))
 
 
 def apply(table: dict[str, Any], items: Iterable[Override]) -> list[Override]:
-    """Apply overrides to a scenario's table; return those that it has no place for."""
+    """Apply overrides to a scenario's table; return those that do not fit."""
     homeless = []
     for each in items:
         *sections, last = each.path
@@ -131,7 +131,7 @@ def apply(table: dict[str, Any], items: Iterable[Override]) -> list[Override]:
 
 
 def override_of(items: Sequence[Override], paths: Iterable[Key]) -> Override | None:
-    """Return what has set one of some keys, or something at or above it; None if the file itself has."""
+    """Return the override of one of the keys, or of a parent; None if the file itself set them."""
     for path in paths:
         for each in items:
             if _meet(each.path, path):

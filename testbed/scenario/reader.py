@@ -44,8 +44,9 @@ def first_comment(text: bytes) -> str:
 
 
 def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
-    """Read a scenario's file by name or path; return its table, with paths as they are from here, and where
-    it is. Raises UserError."""
+    """Read a scenario's file by name or path; return its table, with resolved paths, and its location. Raises
+    UserError.
+    """
     built_in = available()
     path = built_in.get(name_or_path, Path(name_or_path))
     try:
@@ -64,15 +65,15 @@ def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
 
 
 def load(name_or_path: str, options: ScenarioOptions = _NO_OPTIONS, **fields: Any) -> Scenario:
-    """Read a scenario by name or path and check all of it; raise UserError.
+    """Read and check a scenario by name or path; raise UserError.
 
-    `fields` are fields of ScenarioOptions, in place of those that `options` has.
+    `fields` override fields of `options`, ScenarioOptions.
     """
     return check(*read(name_or_path), replace(options, **fields))
 
 
 def check(said: Mapping[str, Any], path: Path, options: ScenarioOptions) -> Scenario:
-    """Return the scenario of a table that read() has returned, all of it checked; raise UserError.
+    """Return the checked scenario of a table from read(); raise UserError.
 
     `path` is named in errors.
     """
@@ -132,7 +133,7 @@ def _add_strategy_files(table: dict[str, Any], files: Sequence[str]) -> None:
 
 
 def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
-    """Raise UserError for what would change nothing, or not all that it says."""
+    """Raise UserError for settings without effect, or with a partial one."""
     topology, workload = table.get("topology"), table.get("workload")
     links = topology.get("links") if isinstance(topology, dict) else None
     own = {key for link in links if isinstance(link, dict) for key in link} if isinstance(links, list) else {}
@@ -144,16 +145,16 @@ def _check_effects(table: dict[str, Any], wanted: Sequence[Override]) -> None:
 
 
 def _known_keys(path: Key, *, swept: bool) -> list[str]:
-    """Return the keys of the table that an unknown key stands in; with what --sweep calls some of them."""
+    """Return the keys of the table of an unknown key, with their --sweep names if `swept`."""
     table: type = Scenario
     short = SHORT_KEYS if swept and len(path) == 1 else ()
-    for name in path[:-1]:  # what is no field is a number in a list or a node's name
+    for name in path[:-1]:  # a non-field is an index in a list or a node's name
         table = next(tables_in(table_keys(table).get(name)), table)
     return [*short, *(key for key in table_keys(table) if key not in short)]
 
 
 def _resolve_files(table: dict[str, Any], directory: Path) -> None:
-    """Take the paths in a scenario file as relative to that file."""
+    """Resolve the paths in a scenario file relative to that file."""
     for section, key in (("topology", "file"), ("workload", "feed"), ("mobility", "trace")):
         inner = table.get(section)
         if isinstance(inner, dict) and isinstance(inner.get(key), str):

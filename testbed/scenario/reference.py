@@ -1,7 +1,7 @@
-"""Every key of a scenario file and every parameter of a layering, in words: what `feednet describe` prints.
+"""Reference of every scenario key and layering parameter, as `feednet describe` prints it.
 
-All of it is read off the models: testbed.scenario.model and its sections, topologies.link, the generators and
-the registry of layerings. Units are those of analysis.run.keys. As a program it writes docs/reference.md:
+All of it is derived from the models: testbed.scenario.model and its sections, topologies.link, the generators
+and the registry of layerings. Units are those of analysis.run.keys. As a program it writes docs/reference.md:
 
     python -m testbed.scenario.reference > docs/reference.md
 """
@@ -26,7 +26,7 @@ from topologies.parameter import declared
 from topologies.radio import Radio
 
 _NAMED = {"plans": "NODE", "nodes": "NODE", "strategies": "PREFIX"}
-"""Tables of tables: what stands for the names of the inner ones, which the author of a scenario chooses."""
+"""Tables of tables: placeholders of the inner names, which the scenario's author chooses."""
 
 _KINDS = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false"}
 _TYPES = {bool: "true or false", int: "whole number", str: "one word", float: "number"}
@@ -38,11 +38,11 @@ class Entry(NamedTuple):
 
     Attributes:
         key: its path; a name that the author chooses is in capitals.
-        kind: what its value is.
+        kind: type of its value.
         unit: of the value; "" if it has none.
-        default: as TOML writes it; "" if it may be left out, None if it is needed.
-        bounds: which values it may have; "" if all of its kind.
-        says: what it means.
+        default: as TOML writes it; "" if optional, None if required.
+        bounds: of its value; "" if unbounded.
+        says: its meaning.
     """
 
     key: str
@@ -54,14 +54,14 @@ class Entry(NamedTuple):
 
     @property
     def facts(self) -> str:
-        """Say its kind, unit, bounds and default: "whole number of items, from 1 to 9; default 3"."""
+        """Return its kind, unit, bounds and default: "whole number of items, from 1 to 9; default 3"."""
         kind = f"{self.kind}, {self.unit}" if self.unit else self.kind
         default = {None: "needed", "": "may be left out"}.get(self.default, f"default {self.default}")
         return "; ".join(filter(None, (kind, self.bounds, default)))
 
 
 class Table(NamedTuple):
-    """A table of a scenario file: its heading there, what it is for, and its keys."""
+    """A table of a scenario file: its heading there, its purpose, and its keys."""
 
     heading: str
     says: str
@@ -90,7 +90,7 @@ def entries() -> dict[str, Entry]:
 
 @cache
 def users() -> dict[str, list[str]]:
-    """Return the scenarios of the library that have a key, by key."""
+    """Return the library's scenarios with each key, by key."""
     found: dict[str, list[str]] = {}
     for name, path in available().items():
         told = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -100,7 +100,7 @@ def users() -> dict[str, list[str]]:
 
 
 def looked_up(text: str) -> list[Entry]:
-    """Return the entries that a reader may mean: a key, all keys of a table, or keys by their last parts."""
+    """Return the entries that match a reader's text: a key, all keys of a table, or keys by their last parts."""
     every = entries()
     if text in every and "table" not in every[text].kind:
         return [every[text]]
@@ -129,7 +129,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def _entries(model: type[BaseModel], path: tuple[str, ...]) -> Iterator[Entry]:
-    """Yield the keys of a model, as its JSON schema tells of them."""
+    """Yield the keys of a model, from its JSON schema."""
     schema = model.model_json_schema()
     needed = schema.get("required", ())
     by_alias = {field.alias: name for name, field in model.model_fields.items() if field.alias}
@@ -189,7 +189,7 @@ def _declared(table: type[LinkParameters] | type[Radio], path: tuple[str, ...]) 
 
 
 def _of_generators() -> Iterator[Entry]:
-    """Yield the numbers of the generators, which are keys of [topology] beside those of its model."""
+    """Yield the generators' numbers, which are keys of [topology] besides those of its model."""
     generators: dict[str, list[str]] = {}
     for generator in GENERATORS:
         for name in arguments(generator):
@@ -204,7 +204,7 @@ def _of_generators() -> Iterator[Entry]:
 
 
 def _keys_of(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Yield the keys of a scenario's table and of the tables in it, as entries() call them."""
+    """Yield the keys of a scenario's table and of its inner tables, as entries() names them."""
     for name, value in table.items():
         is_chosen = len(path) == 1 and path[0] in _NAMED
         inner = (*path, _NAMED[path[0]] if is_chosen else name)
@@ -219,7 +219,7 @@ def _paragraph(text: str | None) -> str:
 
 
 def generator_rows() -> Iterator[tuple[str, str, str]]:
-    """Yield each generator: its name, its numbers, and what it makes."""
+    """Yield each generator: its name, its numbers, and its topology."""
     for name, generator in GENERATORS.items():
         first = (generator.__doc__ or "").strip().split("\n\n")[0]
         yield name, ", ".join(arguments(name)), " ".join(first.split())
@@ -256,7 +256,7 @@ def _rows(rows: Iterable[Entry]) -> Iterator[str]:
 
 
 def used_by(key: str) -> str:
-    """Name the scenarios of the library that have a key: all, none, some, or some and how many more."""
+    """Return the library's scenarios with a key in words: all, none, some, or some and how many more."""
     found = users().get(key, [])
     if len(found) == len(available()):
         return "all"
@@ -307,7 +307,7 @@ ROLES = (
         "forwarder: of NDN's packets; of IP's, if NDN is not used. Under NDN over SSB it is a provider.",
     ),
 )
-"""How nodes come to their roles."""
+"""Assignment of nodes to roles."""
 
 _AFTER_ROLES = """
 `feednet describe SCENARIO` shows the roles, `feednet run SCENARIO --topology FILE --dry-run` those in a

@@ -24,9 +24,9 @@ from topologies.routing import coordinates, routes
 
 
 def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[Override]) -> Scenario:
-    """Fill in what follows from the topology, and check what depends on it.
+    """Derive defaults from the topology, and check dependencies on it.
 
-    `following` says who subscribes, unless the scenario names them; `wanted` has what options have set.
+    `following` selects the subscribers, unless the scenario names them; `wanted` has the options' overrides.
     Raises TopologyError for the topology, InvalidScenario for the rest.
     """
     nodes = scenario.network.nodes
@@ -103,7 +103,7 @@ def _check_stock_peers(scenario: Scenario) -> None:
 
 
 def _check_ndn_over_ssb(scenario: Scenario) -> None:
-    """Check that NDN over SSB has a provider next to each node that publishes or asks."""
+    """Check that NDN over SSB has a provider next to each publishing or requesting node."""
     if "ndn-over-ssb" not in scenario.layerings:
         return
     ends = {*scenario.sources, *scenario.subscribers}
@@ -115,7 +115,7 @@ def _check_ndn_over_ssb(scenario: Scenario) -> None:
 
 
 def _check_link(scenario: Scenario) -> None:
-    """Check that `link` has a node for its services, and the keys that its records are signed with."""
+    """Check that `link` has a node for its services, and the signing keys of its records."""
     if "link" not in scenario.layerings:
         return
     if not candidates(scenario.network, {*scenario.sources, *scenario.subscribers}):
@@ -131,7 +131,7 @@ def _check_link(scenario: Scenario) -> None:
 
 
 def _check_hub(scenario: Scenario) -> None:
-    """Check that the node in the middle of layerings is there."""
+    """Check that the node in the middle of layerings exists."""
     for layering in scenario.layerings:
         at = scenario.parameters.get(layering, {}).get("at")
         place = ("parameters", layering, "at")
@@ -142,8 +142,9 @@ def _check_hub(scenario: Scenario) -> None:
 
 
 def _check_tiny_isp(scenario: Scenario) -> None:
-    """Check that tinyISP's providers are there and reach each other, that each client has one, and that an
-    attack has somebody to carry it out."""
+    """Check that tinyISP's providers exist and reach each other, that each client has one, and that an attack
+    has an attacker.
+    """
     if "tiny-isp" not in scenario.layerings:
         return
     place = ("parameters", "tiny-isp")
@@ -251,7 +252,7 @@ def _check_events(scenario: Scenario) -> None:
                 raise InvalidScenario(said, ("events",), ("topology",))
         elif change.strategy is not None:
             _check_nodes(f"{place}: on:", (change.on or "").split(), nodes, ("events",))
-            try:  # what files have, only their execution tells: testbed.experiment.code
+            try:  # strategies of files are known only after execution: testbed.experiment.code
                 if not scenario.strategy_files:
                     choose_strategies(Forwarder(rng=Random(0), controlled_push=False), change.choice)
             except ValueError as error:
@@ -289,7 +290,7 @@ def _check_plans(scenario: Scenario) -> None:
 
 
 def _check_features(scenario: Scenario) -> None:
-    """Check that each layering can do what the scenario has."""
+    """Check that each layering supports the scenario's features."""
     plans = scenario.plans.items()
     wanted = {
         Feature.FORK: ("fork",) if scenario.fork else None,
@@ -338,7 +339,7 @@ def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
 
 
 def _following(scenario: Scenario, asked_for: str | int | None, others: Container[str]) -> tuple[str, ...]:
-    """Return the subscribers that a scenario does not name: all nodes, some, those named, or the leaves."""
+    """Return the subscribers that a scenario does not name: all, some, the given ones, or the leaves."""
     if asked_for is None:
         return _leaves(scenario.network, others)
     text = str(asked_for)
@@ -355,13 +356,13 @@ def _following(scenario: Scenario, asked_for: str | int | None, others: Containe
         raise InvalidScenario(
             f"there can be 1 to {len(possible)} subscribers", ("subscribers",), ("topology",)
         )
-    # Of any two numbers, the smaller one's nodes are among the larger one's.
+    # The nodes of a smaller number are among those of a larger one.
     chosen = Random("subscribers").sample(possible, len(possible))[:count]
     return tuple(node for node in possible if node in chosen)
 
 
 def _leaves(topology: Topology, taken: Container[str]) -> tuple[str, ...]:
-    """Return the nodes with one link that have no other part; all others if there are none."""
+    """Return the nodes with one link and no other role; all others if there are none."""
     degree = Counter(interface.node for interface in topology.link_ends)
     others = [node for node in topology.nodes if node not in taken]
     return tuple(node for node in others if degree[node] == 1) or tuple(others)

@@ -151,7 +151,7 @@ class TopologySpec(Section):
 
     @classmethod
     def listed(cls, topology: Topology) -> dict[str, Any]:
-        """Return the table [topology] that describes a topology link by link."""
+        """Return the table [topology] that lists a topology's links."""
         plain = asdict(LinkParameters())
         links = [_differing(asdict(link), plain) for link in topology.links]
         media = [_differing(asdict(medium), plain) for medium in topology.media]
@@ -160,7 +160,7 @@ class TopologySpec(Section):
 
     @property
     def replacing(self) -> dict[str, Any]:
-        """The parameters of links that replace what a file or the library says, by name."""
+        """The link parameters that override a file or the library, by name."""
         return {name: getattr(self.link, name) for name in self.replaced or ()}
 
     def build(self) -> Topology:
@@ -222,7 +222,7 @@ class TopologySpec(Section):
             elif "radio" in fields:
                 raise TopologyError(f"{place}: radio must be a table, or false")
             own = fields
-            if radio is not None:  # a rate that links have is not meant for it
+            if radio is not None:  # a link's rate does not apply to it
                 own = {"bw_mbit": None, **fields}
             whole = {**own, "members": _in_topology(place, members), "radio": radio}
             media.append(self._made(Medium, whole, has))
@@ -247,7 +247,7 @@ def _in_topology(place: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _differing(fields: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a link or a medium has that others have not; no None, which TOML does not know."""
+    """Return a link's or medium's parameters that differ from the common ones; no None, which TOML lacks."""
     return {
         name: list(value) if isinstance(value, tuple) else value
         for name, value in fields.items()
@@ -256,7 +256,7 @@ def _differing(fields: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str,
 
 
 def _radio(common: Radio, different: dict[str, Any]) -> Radio:
-    """Return a radio with what differs from another. Raises RadioError."""
+    """Return a radio with changed parameters. Raises RadioError."""
     for name in different:
         if name not in RADIO_PARAMETERS:
             raise RadioError(f"{name}: unknown key; there are {', '.join(RADIO_PARAMETERS)}")
@@ -480,26 +480,26 @@ class Change(Section):
 
     @property
     def event(self) -> str:
-        """What happens, as events.jsonl calls it."""
+        """The event's name in events.jsonl."""
         return next(name for name in _EVENTS if getattr(self, name) is not None).replace("_", "-")
 
     @property
     def node(self) -> str | None:
-        """The node that starts anew, stops or starts; None if it is about something else."""
+        """The node that restarts, stops or starts; None for other changes."""
         return self.restart or self.stop or self.start
 
     @property
     def choice(self) -> dict[str, str]:
-        """The strategy that is chosen, by its prefix; empty if it is about something else."""
+        """The chosen strategy by its prefix; empty for other changes."""
         return {} if self.strategy is None else {self.prefix or "/": self.strategy}
 
     def chooses(self, node: str) -> bool:
-        """Tell whether a node forwards by another strategy from then on."""
+        """Return whether it changes a node's strategy."""
         return self.strategy is not None and (self.on is None or node in self.on.split())
 
     @property
     def ends_programs(self) -> bool:
-        """Whether the programs of its node end."""
+        """Whether it ends the programs of its node."""
         return self.restart is not None or self.stop is not None
 
     @property
@@ -508,13 +508,13 @@ class Change(Section):
         return self.signalled is not False
 
     def tells(self, node: str) -> bool:
-        """Tell whether it is about a link of a node that the node's link layer would notice."""
+        """Return whether it concerns a link of a node whose link layer would notice."""
         is_break = self.link_down is not None or self.link_up is not None
         return is_break and self.is_signalled and node in self.ends
 
     @property
     def membership(self) -> tuple[str, str] | None:
-        """The node and the medium that it joins or leaves; None if it is about something else."""
+        """The node and the medium that it joins or leaves; None for other changes."""
         said = self.join or self.leave
         if said is None:
             return None
@@ -523,12 +523,12 @@ class Change(Section):
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The nodes that the link joins; to be asked of what happens to one link."""
+        """The link's two nodes; for changes of one link only."""
         a, b = (self.link_down or self.link_up or self.link_change or "").split()
         return a, b
 
     def changed(self, link: Link) -> Link:
-        """Return the link as it is after a link_change. Raises TopologyError."""
+        """Return the link after a link_change. Raises TopologyError."""
         for name, value in (self.set or {}).items():
             if name not in LINK_PARAMETERS:
                 raise TopologyError(f"link {link}: it has no {name}; it has {', '.join(LINK_PARAMETERS)}")
@@ -548,7 +548,7 @@ _EVENTS = (
     *("link_down", "link_up", "link_change", "restart", "stop", "start", "partition", "heal"),
     *("join", "leave", "strategy"),
 )
-"""The keys of a Change that say what happens."""
+"""The keys of a Change that select the event."""
 
 
 class RoutingSpec(Section):
@@ -569,7 +569,7 @@ class RoutingSpec(Section):
 
     @property
     def routing(self) -> Routing:
-        """The choice, with all links up."""
+        """The routing method, with all links up."""
         return Routing(self.metric, self.paths, self.k)
 
 

@@ -1,4 +1,4 @@
-"""When people are online: sessions, drawn from the seed, as changes of links."""
+"""Sessions of people, drawn from the seed, as changes of links."""
 
 from collections.abc import Iterable, Iterator
 from random import Random
@@ -10,10 +10,10 @@ from testbed.scenario.sections import DAY_MS, Change, Sessions
 
 
 def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
-    """Return what sessions do to links, in order of time.
+    """Return the changes of links by sessions, in order of time.
 
-    People are the nodes that publish or follow. The links of one who is offline are down, and both ends of a
-    link notice. All are online until the first item is published and from when the last one is.
+    People are the nodes that publish or follow. The links of an offline one are down, and both ends of a link
+    notice. All are online until the first publication and from the last one on.
     """
     sessions = scenario.sessions
     if sessions is None:
@@ -38,7 +38,7 @@ def session_changes(scenario: Scenario, load: Workload) -> list[Change]:
 
 
 def _absences(sessions: Sessions, first: float, last: int, random: Random) -> Iterator[tuple[float, float]]:
-    """Yield from when to when somebody is offline, ms: both kinds of times are drawn exponentially."""
+    """Yield the offline intervals of a person, ms: both kinds of times are drawn exponentially."""
     time = first
     while (time := time + random.expovariate(1 / sessions.online_ms)) < last:
         back = min(time + random.expovariate(1 / sessions.offline_ms), last)
@@ -47,7 +47,7 @@ def _absences(sessions: Sessions, first: float, last: int, random: Random) -> It
 
 
 def _nights(sessions: Sessions, first: float, last: int, zone: int) -> Iterator[tuple[float, float]]:
-    """Yield from when to when it is night in a zone, ms."""
+    """Yield the nights of a zone, ms."""
     if sessions.day_ms is None or not sessions.night:
         return
     end = first + (1 - zone / sessions.zones) * sessions.day_ms
@@ -57,7 +57,7 @@ def _nights(sessions: Sessions, first: float, last: int, zone: int) -> Iterator[
 
 
 def _merged(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return intervals without overlaps that cover the same times."""
+    """Return the union of intervals as disjoint ones."""
     merged: list[tuple[float, float]] = []
     for begin, end in sorted(intervals):
         if merged and begin <= merged[-1][1]:

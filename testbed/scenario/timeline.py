@@ -1,4 +1,4 @@
-"""When things happen in the run of one layering."""
+"""The timeline of one layering's run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -22,13 +22,13 @@ class Timeline:
     """The times of a run, ns on the run's clock.
 
     Attributes:
-        start: subscribers subscribe, unless they have plans of their own.
-        changes: what the scenario, its sessions and moving do to the network, in order of time; partitions
-            link by link.
+        start: default subscription of subscribers.
+        changes: of the network by the scenario, its sessions and mobility, in order of time; partitions link
+            by link.
         awaited: changes that wait for the first copy of an item.
-        routes: that follow from these, each with the time from which nodes have them; none if they stay.
-        first, last: the first and the last item are published; cross traffic does not count.
-        settle: nothing more is begun, the last of all that the scenario names has happened.
+        routes: resulting ones, each with the time from which nodes have them; none if they stay.
+        first, last: publication of the first and the last item; cross traffic does not count.
+        settle: the last event of the scenario.
         stop: subscribers unsubscribe.
         end: the run ends.
     """
@@ -45,7 +45,7 @@ class Timeline:
 
     @classmethod
     def of(cls, scenario: Scenario, load: Workload, start: int) -> "Timeline":
-        """Lay out a scenario's run that starts at `start`. Raises UserError."""
+        """Return the timeline of a scenario's run from `start`. Raises UserError."""
         for change in scenario.events:
             _check_item(change, load.feeds[0])
         awaited = tuple(change for change in scenario.events if change.at_copy is not None)
@@ -79,15 +79,15 @@ class Timeline:
         return cls(start, changes, awaited, routes, first, last, settle, stop, drained)
 
     def ended(self, time: int) -> "Timeline":
-        """Return that of a run that ends at another time, ns: subscriptions end then, if not before."""
+        """Return the timeline with another end, ns: subscriptions end then, if not before."""
         return replace(self, stop=min(self.stop, time), end=time)
 
     def routes_at(self, time: int) -> Routes | None:
-        """Return the routes that nodes have at a time, ns; None if they are still those of the start."""
+        """Return the routes of nodes at a time, ns; None if they are still those of the start."""
         return next((each for each in reversed(self.routes) if each.time <= time), None)
 
     def strategies_at(self, node: str, time: int) -> dict[str, str]:
-        """Return the strategies that a node has been given until a time, ns, by prefix."""
+        """Return a node's new strategies until a time, ns, by prefix."""
         found: dict[str, str] = {}
         for at, change in self.changes:
             if at <= time and change.chooses(node):
@@ -141,7 +141,7 @@ def _time_of(change: Change, feed: Feed) -> int:
 
 
 class Awaited:
-    """The changes that wait for the first copy of an item, and have not happened yet.
+    """Pending changes that wait for the first copy of an item.
 
     Args:
         timeline, load: of the run.
@@ -155,7 +155,7 @@ class Awaited:
         return bool(self._left)
 
     def take(self, delivered: Mapping[str, int]) -> tuple[Change, ...]:
-        """Take out, and return, what is due as a follower has so many items of each feed."""
+        """Remove, and return, the changes due when a follower has `delivered` items of each feed."""
         have = delivered.get(self._feed, 0)
         due = tuple(change for change in self._left if (change.at_copy or 0) <= have)
         self._left = tuple(change for change in self._left if change not in due)
@@ -163,7 +163,7 @@ class Awaited:
 
 
 def sample_times(scenario: Scenario, timeline: Timeline) -> range:
-    """Return when every node's counters are sampled, ns."""
+    """Return the sampling times of all nodes' counters, ns."""
     interval = round(scenario.sample_interval_ms * MS)
     return range(timeline.start, timeline.end + 1, interval)
 
@@ -176,7 +176,7 @@ def change_row(change: Change, network: Topology, time: int) -> dict[str, Any]:
 
 
 def described(changes: Iterable[tuple[int, Change]], start: int, network: Topology) -> list[dict[str, Any]]:
-    """Return changes, each with its time (ns), as the manifest lists them, with times from the start."""
+    """Return changes with times (ns) from the start, as the manifest lists them."""
     rows = []
     for time, change in changes:
         kind = "node" if _is_of_nodes(change) else "link"
@@ -192,13 +192,14 @@ def _is_of_nodes(change: Change) -> bool:
 
 
 def _breaks_signalled(change: Change) -> bool:
-    """Whether the ends of a link notice that it breaks or is mended; members of media never do."""
+    """Return whether a link's ends notice its breaks and repairs; members of media never do."""
     return change.link_change is None and change.membership is None and change.is_signalled
 
 
 def place(change: Change, network: Topology) -> str:
-    """Return the node, the link as "a--b", or the member as "node--medium", that a change is about; the nodes
-    of a strategy, "" for all."""
+    """Return the node, the link as "a--b", or the member as "node--medium", of a change; the nodes of a
+    strategy, "" for all.
+    """
     if change.node is not None:
         return change.node
     if change.strategy is not None:
@@ -210,7 +211,7 @@ def place(change: Change, network: Topology) -> str:
 
 
 def expected(scenario: Scenario, load: Workload, timeline: Timeline) -> dict[str, int]:
-    """Return how many items each subscriber should get: what is published by its end, at its pace.
+    """Return the number of items due to each subscriber: published by its end, at its pace.
 
     Of a forked feed the items before the fork count.
     """

@@ -1,4 +1,4 @@
-"""What is published, where and when: a scenario's feeds, with all their messages."""
+"""The workload of a scenario: its feeds with all messages, publishers and times."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _BULK_TEXT = "." * 800  # an item and its names fit into one frame
 
 
 def load(scenario: Scenario) -> Workload:
-    """Return a scenario's workload: an export's feed, or made ones that follow from its seed.
+    """Return a scenario's workload: an exported feed, or generated ones determined by its seed.
 
     Raises UserError.
     """
@@ -72,7 +72,7 @@ def load(scenario: Scenario) -> Workload:
 
 
 def _idle(scenario: Scenario) -> dict[str, tuple[bytes, ...]]:
-    """Return what leads to idle feeds: Workload.idle. A million names take about a second."""
+    """Return the prefixes of idle feeds: Workload.idle. A million names take about a second."""
     count, homes = scenario.workload.idle_feeds, scenario.sources
     if not count:
         return {}
@@ -84,20 +84,20 @@ def _idle(scenario: Scenario) -> dict[str, tuple[bytes, ...]]:
 
 
 def _by_popularity(feeds: Sequence[Feed], follows: Mapping[str, Sequence[Feed]]) -> list[Feed]:
-    """Return feeds in the order of their authors' followers, if it is known who follows whom."""
+    """Return feeds by their authors' followers, most first, if there is a follow graph."""
     followers = Counter(feed.key for followed in follows.values() for feed in followed)
     return sorted(feeds, key=lambda feed: -followers[feed.key])
 
 
 def _requests(scenario: Scenario, feeds: Sequence[Feed], fetch: Fetch) -> dict[str, dict[str, int]]:
-    """Draw what each subscriber asks for, and when: Workload.requests."""
+    """Draw the requests of each subscriber, with times: Workload.requests."""
     weights = {feed.key: 1 / rank**fetch.popularity_exponent for rank, feed in enumerate(feeds, start=1)}
     requests: dict[str, dict[str, int]] = {}
     for node in _following(scenario):
         random = Random(f"{scenario.seed} requests {node}")
         others = [feed.key for feed in feeds if feed.publisher != node]
-        # One draw after the other without replacement (Efraimidis and Spirakis, 2006): the largest of
-        # u ** (1 / weight) first, here by its logarithm.
+        # Sequential draws without replacement (Efraimidis and Spirakis, 2006): the largest of u ** (1 /
+        # weight) first, here by its logarithm.
         drawn = {key: random.expovariate(weights[key]) for key in others}
         time = scenario.warmup_ms * MS
         requests[node] = times = {}
@@ -136,7 +136,7 @@ def _follows(scenario: Scenario, feeds: Sequence[Feed]) -> tuple[_Feeds, _Feeds]
 
 
 def _graph(scenario: Scenario) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Return whom each person follows, and whom they block, by their nodes."""
+    """Return the follows and blocks of each person, by their nodes."""
     graph = scenario.workload.graph
     assert graph is not None
     authors = list(dict.fromkeys(_publisher(scenario, index) for index in range(scenario.feed_count)))
@@ -150,12 +150,12 @@ def _graph(scenario: Scenario) -> tuple[dict[str, list[str]], dict[str, list[str
 
 
 def _publisher(scenario: Scenario, index: int) -> str:
-    """Return the node that publishes a made feed."""
+    """Return the publishing node of a generated feed."""
     return scenario.sources[index % len(scenario.sources)]
 
 
 def _statements(scenario: Scenario) -> dict[int, list[dict[str, str | bool]]]:
-    """Return the contents by which authors follow and block, by the number of their first feeds."""
+    """Return the contact messages of authors, by the number of their first feeds."""
     graph = scenario.workload.graph
     if graph is None or not graph.stated:
         return {}
@@ -178,7 +178,7 @@ def _statements(scenario: Scenario) -> dict[int, list[dict[str, str | bool]]]:
 
 
 def _followed(scenario: Scenario, feeds: Sequence[Feed], node: str) -> tuple[Feed, ...]:
-    """Choose the feeds that a subscriber or archive follows."""
+    """Choose the feeds of a subscriber or archive."""
     others = [feed for feed in feeds if feed.publisher != node]
     follows = scenario.workload.follows
     if follows is None or follows >= len(others):
@@ -190,10 +190,10 @@ def _followed(scenario: Scenario, feeds: Sequence[Feed], node: str) -> tuple[Fee
 def publication_times(
     feed: Sequence[Message], schedule: Schedule, first: int, slowness: float = 1
 ) -> list[int]:
-    """Return when each message is published, ns: the first at `first`, the others by their timestamps.
+    """Return the publication time of each message, ns: the first at `first`, the others by their timestamps.
 
-    All gaps are `slowness` times as long as the schedule says. Timestamps are their authors' claims and may
-    run backwards; that counts as no time in between.
+    All gaps are `slowness` times the schedule's. Timestamps are their authors' claims and may decrease; that
+    counts as a gap of 0.
     """
     times = [first]
     for before, after in pairwise(feed):
@@ -216,7 +216,7 @@ def _exported(path: str) -> tuple[Message, ...]:
 
 
 def shares_by_rank(items: int, feeds: int, exponent: float) -> list[int]:
-    """Divide items among feeds by a power law of their rank, one each at least."""
+    """Divide items among feeds by a power law of their rank, at least one each."""
     weights = [1 / rank**exponent for rank in range(1, feeds + 1)]
     spare, total = items - len(weights), sum(weights)
     exact = [1 + spare * weight / total for weight in weights]
@@ -228,7 +228,7 @@ def shares_by_rank(items: int, feeds: int, exponent: float) -> list[int]:
 
 
 def _identity(scenario: Scenario, index: int) -> tuple[Random, Identity]:
-    """Return the source of a made feed's messages, and its author."""
+    """Return a generated feed's source of messages, and its author."""
     rng = Random(f"feed {scenario.seed}" if index == 0 else f"feed {scenario.seed} {index}")
     return rng, Identity.from_seed(rng.randbytes(32))
 
@@ -250,14 +250,14 @@ def _made(
     slowness = 1.0 if index == 0 else (index + 1) ** scenario.workload.activity_exponent
     first = scenario.warmup_ms * MS
     if index:
-        # Feeds do not begin at once: each somewhere in its first, longest gap.
+        # Feeds start staggered: each somewhere in its first, longest gap.
         first += round(rng.random() * scenario.workload.schedule.idle_limit_ms * slowness * MS)
     times = _times(messages, scenario.workload.schedule, first, slowness)
     return Feed(publisher, tuple(messages), times, identity)
 
 
 def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
-    """Make the feed as a second device continues it after an item, with the same key."""
+    """Generate the feed's continuation by a second device after an item, with the same key."""
     identity = Identity.from_seed(Random(f"feed {scenario.seed}").randbytes(32))
     common = feed.messages[:after]
     rng = Random(f"branch {scenario.seed}")
@@ -267,7 +267,7 @@ def _branch(scenario: Scenario, feed: Feed, publisher: str, after: int) -> Feed:
 
 
 def _bulk(seed: str, items: int, text: str = _BULK_TEXT) -> tuple[Message, ...]:
-    """Make messages of equal size, by default each as large as fits into a frame."""
+    """Generate messages of equal size, by default each as large as fits into a frame."""
     identity = Identity.from_seed(Random(seed).randbytes(32))
     messages: list[Message] = []
     tip: Message | None = None

@@ -1,1 +1,1 @@
-"""The page of captures that still grow: the run or captures that it shows, its news, and its server."""
+"""The page of growing captures: its target, its updates, and its server."""

@@ -1,4 +1,4 @@
-"""Keeps a live page up to date, until all has been read or nothing comes any more."""
+"""Keeps a live page up to date, until all has been read or the captures stop growing."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from analysis.live.query import LiveQuery
 
 LOOK_S = 0.1
-"""Between two looks at the captures; the page gets its news when there are any, and once a second."""
+"""Polling interval of the captures; the page is updated on news, and once a second."""
 
 
 def follow(
@@ -23,15 +23,15 @@ def follow(
     status: Callable[[str], None],
     check: Callable[[], None],
 ) -> None:
-    """Keep the page up to date until all has been read.
+    """Update the page until all has been read.
 
-    With `idle`, s, it also ends when the captures have not grown for so long. `status` gets the page's
-    headline; `check` is called where an interrupt may come.
+    With `idle`, s, it also ends when the captures have not grown for that time. `status` receives the page's
+    headline; `check` is called at points of interruption.
     """
     written, progressed = 0.0, time.monotonic()
     while True:
         now = time.monotonic()
-        is_complete = target.is_complete  # before the sizes are looked at: they are final then
+        is_complete = target.is_complete  # before reading the sizes: they are final then
         query.look(now)
         if query.batches != page.batches or now - written >= 1:
             if query.batches != page.batches:
@@ -48,9 +48,9 @@ def follow(
 
 
 def serve_to_the_end(page: LivePage, idle: float | None, check: Callable[[], None]) -> None:
-    """Keep the last page until an interrupt, and write it once more when the run's report is there.
+    """Serve the last page until an interrupt, and rewrite it once the run's report exists.
 
-    With `idle`, s, until so long after that.
+    With `idle`, s, until that time after it.
     """
     since, was_pending = time.monotonic(), page.is_pending
     with suppress(KeyboardInterrupt):

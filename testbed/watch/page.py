@@ -1,4 +1,4 @@
-"""The page of captures that still grow: its state, its figures, and how they are written."""
+"""The page of growing captures: its state, its figures, and its files."""
 
 import os
 import time
@@ -23,12 +23,12 @@ _COLUMNS = ("State", "Frames", "MB", "Seconds", "PIT peak, entries", "PIT peak, 
 
 
 class LivePage:
-    """The page, and the script of its news beside it.
+    """The page, and its update script.
 
     Attributes:
         path, script: their files.
-        headline: what is going on, in a line.
-        batches: how many are in the page.
+        headline: the current state, in a line.
+        batches: number of batches in the page.
     """
 
     def __init__(self, target: Target, query: "LiveQuery", path: Path, *, is_served: bool = False) -> None:
@@ -44,7 +44,7 @@ class LivePage:
         self._drawn: dict[str, tuple[tuple[int, bool], list[list[str]], dict[str, Any]]] = {}
 
     def write_page(self) -> None:
-        """Write the page, with the state that there is."""
+        """Write the page with the current state."""
         from analysis.report.live import live_page, update_script
 
         state = self._state()
@@ -54,7 +54,7 @@ class LivePage:
         self._write(self.script, update_script(state))
 
     def write_news(self) -> None:
-        """Write the news."""
+        """Write the update script."""
         from analysis.report.live import update_script
 
         self._write(self.script, update_script(self._state()))
@@ -64,17 +64,17 @@ class LivePage:
         write_whole(path, text)
 
     def end(self, why: str) -> None:
-        """Write the last page: it tells why it is, and needs no news."""
+        """Write the last page, with the reason of its end; it needs no updates."""
         self._over = why
         if self._target.is_complete or self._target.run is None:
-            with self._query.lock:  # it may be in the middle of a batch
+            with self._query.lock:  # a batch may be in progress
                 for capture in self._query.captures.values():
                     capture.finish()
         self.write_page()
 
     @property
     def report(self) -> Path | None:
-        """The report of a run that is complete."""
+        """The report of a completed run."""
         return self._target.run / "report.html" if self._target.run and self._target.is_complete else None
 
     @property
@@ -164,7 +164,7 @@ class LivePage:
     def _drawing(
         self, capture: "LiveCapture", settings: "Presentation"
     ) -> tuple[list[list[str]], dict[str, Any]]:
-        """Return the table of nodes and the figures of a capture, drawn again if there is something new."""
+        """Return the table of nodes and the figures of a capture, drawn again after changes."""
         from analysis.report.live import figures, node_rows
 
         if not capture.frames:

@@ -1,4 +1,4 @@
-"""Serves a live page, its news and the run's report on loopback."""
+"""Serves a live page, its updates and the run's report on loopback."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from testbed.watch.page import LivePage
 
 @contextmanager
 def served(page: LivePage, port: int | None) -> Iterator[str]:
-    """Serve the page, its news and the report on loopback; yields the address, "" without a port."""
+    """Serve the page, its updates and the report on loopback; yields the address, "" without a port."""
     if port is None:
         yield ""
         return

@@ -1,4 +1,4 @@
-"""What `feednet watch` watches: a run that is going on or about to begin, or captures of any program."""
+"""The target of `feednet watch`: a present or future run, or captures of any program."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,10 +25,10 @@ _CAPTURES = {".pcap", ".pcapng", ".cap", ".dump", ".ntar"}
 
 @dataclass
 class Target:
-    """What is watched.
+    """The target.
 
-    run: the directory of a run, None if captures are. path: what the page is named after. The rest is known
-    once the run has begun: since, s; captures and breaks as in analysis.live.query.LiveQuery.
+    run: the directory of a run, None for captures. path: the page's name is derived from it. The rest is
+    known once the run has begun: since, s; captures and breaks as in analysis.live.query.LiveQuery.
     """
 
     path: Path
@@ -48,18 +48,18 @@ class Target:
 
     @property
     def rule(self) -> "NodeRule":
-        """What names the node of an interface."""
+        """How the node of an interface is named."""
         return "interface" if self.run else "auto"
 
     @property
     def is_there(self) -> bool:
-        """Whether the run, or one of the captures, has begun."""
+        """Whether the run, or one of the captures, exists."""
         if self.run is None:
             return any(Path(path).exists() for paths in self.captures.values() for path in paths)
         return self.begin()
 
     def check(self) -> None:
-        """Raise UserError if what is there to be read is no capture."""
+        """Raise UserError if an existing file is no capture."""
         from captures.formats.growing import START, GrowingCapture
         from captures.formats.pcapng import CaptureError
 
@@ -70,7 +70,7 @@ class Target:
                 raise UserError(str(error)) from error
 
     def begin(self) -> bool:
-        """Learn what is run, if the run has begun; return whether it has. Raises UserError."""
+        """Read the run's scenario, if the run has begun; return whether it has. Raises UserError."""
         if self.captures or self.run is None:
             self.since = self.since or time.time()
             return True
@@ -107,7 +107,7 @@ class Target:
 
 
 def find_target(paths: Sequence[Path]) -> Target:
-    """Return what some paths mean. Raises UserError."""
+    """Return the target of paths. Raises UserError."""
     from analysis.decode.reader import stem
     from captures.formats.files import is_compressed
 
@@ -135,9 +135,9 @@ def find_target(paths: Sequence[Path]) -> Target:
 
 
 def _breaks(scenario: Scenario) -> "Iterator[Break]":
-    """Yield what the scenario does to nodes and links, on the emulator's clock, which begins at 0.
+    """Yield the scenario's events of nodes and links, on the emulator's clock, which begins at 0.
 
-    Over Mininet the clock is another, and what is long past when the first packet comes changes nothing.
+    Over Mininet the clock is another, and events long before the first packet have no effect.
     """
     from analysis.live.capture import Break
 

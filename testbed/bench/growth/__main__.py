@@ -1,10 +1,10 @@
-"""How the cost of deadlines and lookups grows: `python -m testbed.bench.growth [--json] [COUNT]...`
+"""Growth of the cost of deadlines and lookups: `python -m testbed.bench.growth [--json] [COUNT]...`
 
-Theory of operation. "What is next?" must not be answered by a look at everything. Each case has as many
-entries as it is asked for and does some operations for each, so work that is flat for an operation grows as
-the number of entries: the exponent is about 1. Where each operation looks at all entries it is 2. Measured
-is processor time, the least of some repetitions; the exponent is that between the smallest and the largest
-number. It has a bar, but nothing fails for being slow: tests/testbed/test_growth.py counts operations.
+Theory of operation. Finding the next deadline must not scan everything. Each case has a number of entries and
+performs some operations per entry, so constant-time operations give total work in proportion to the entries,
+an exponent of about 1; scans give 2. Measured is processor time, the minimum of some repetitions; the
+exponent is between the smallest and the largest number. It has a bar, but slowness is no failure:
+tests/testbed/test_growth.py counts operations.
 """
 
 import gc
@@ -25,22 +25,22 @@ from testbed.bench.growth.cases import Case, World
 CASES: Final = cases.CASES + peers.CASES
 COUNTS: Final = (1_000, 4_000, 16_000)
 MOST: Final = 1.1
-"""The largest exponent that is meant to be seen."""
+"""Target for the exponent."""
 _REPETITIONS = 3
 
 
 def exponent(costs: Sequence[tuple[int, float]]) -> float:
-    """Return the exponent of growth between the first and the last of some (entries, cost)."""
+    """Return the exponent of growth between the first and the last (entries, cost)."""
     (least, cheap), (most, dear) = costs[0], costs[-1]
     return math.log(dear / cheap) / math.log(most / least)
 
 
 def measure(case: Case, count: int) -> float:
-    """Return the processor time, s, of a case with so many entries."""
+    """Return the processor time, s, of a case with `count` entries."""
     times = []
     for _ in range(_REPETITIONS):
         work = case.prepare(count, World())
-        forget_all()  # else what the last repetition verified is free, as far as that memory goes
+        forget_all()  # else earlier verifications are free, as far as that cache goes
         gc.collect()
         gc.disable()
         begun = time.process_time_ns()

@@ -1,7 +1,7 @@
-"""The cases of testbed.bench.growth: what is asked of so many entries, each a deadline or a lookup.
+"""The cases of testbed.bench.growth: operations on many entries, each a deadline or a lookup.
 
-A case prepares so many entries and returns the work that is measured: some operations for each of them.
-Objects are the real ones, behind their public methods.
+A case prepares its entries and returns the measured work: some operations per entry. Objects are the real
+ones, through their public methods.
 """
 
 import struct
@@ -29,7 +29,7 @@ Work = Callable[[], object]
 
 
 class World(NamedTuple):
-    """What numbers and bytes are made of, so that a test can count what is done with them.
+    """Factories of numbers and bytes, so that a test can count operations on them.
 
     Attributes:
         zero: the first moment, ns.
@@ -41,8 +41,9 @@ class World(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A case: its name, how it is prepared for a number of entries, and by what that number is divided, as
-    preparing more takes long."""
+    """A case: its name, its preparation for a number of entries, and a divisor of that number for costly
+    preparations.
+    """
 
     name: str
     prepare: Callable[[int, World], Work]

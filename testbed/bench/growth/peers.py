@@ -188,7 +188,7 @@ def _gateway(count: int, world: World) -> Work:
 
 
 def _departed(count: int, world: World) -> Work:
-    """Peers that each follow three feeds, and leave together."""
+    """Return peers that each follow three feeds, and leave together."""
     interests = GatewayInterests(_peer(MemoryFeeds()), Graph(_identity(0).ref), Counter())
     peers = [_ref("peer", number) for number in range(count)]
     for number, peer in enumerate(peers):
@@ -259,7 +259,7 @@ def _scheduler(count: int, world: World) -> Work:
 
 
 def _ebt(count: int, world: World) -> Work:
-    """Connections of which each owes messages of a feed of its own."""
+    """Connections that each owe messages of a feed of its own."""
     ebt = Ebt(MemoryFeeds(), MemoryClocks(), [])
     feeds = [_ref("feed", number) for number in range(count)]
     for number, feed in enumerate(feeds):
@@ -279,7 +279,7 @@ def _ebt(count: int, world: World) -> Work:
 
 
 def _participant(count: int, world: World) -> Work:
-    """A provider that has accepted as many contracts."""
+    """A provider with many contracts."""
     provider, feeds = _identity(0), MemoryFeeds()
     requests, accepted = [], []
     last = None

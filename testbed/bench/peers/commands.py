@@ -1,12 +1,11 @@
-"""How long commands take beside a large store: `python -m testbed.bench.peers.commands [--messages N]`.
+"""Duration of commands beside a large store: `python -m testbed.bench.peers.commands [--messages N]`.
 
-It makes an account as a peer of a year holds it: nine messages in ten are posts, most others follow or block
-somebody, some give a name. The account follows fifty of the feeds. Each command then runs as users run it, in
-a process of its own; the time is by the clock on the wall, the median of several. The first status is apart:
-it makes the views of the messages (`ssb.daemon.views`), as after their loss. The peer has started when it
-says that it is ready.
+It makes an account like a peer's after a year: nine messages in ten are posts, most others follow or block
+somebody, some give a name. The account follows fifty of the feeds. Each command then runs in a process of its
+own; times are wall-clock, the median of several. The first status is separate: it creates the views of the
+messages (`ssb.daemon.views`), as after their loss. A peer counts as started when it reports that it is ready.
 
-Nothing fails for being slow: a figure on the wrong side of its bar is shown as missed.
+Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
 
 import os
@@ -40,7 +39,7 @@ class People:
 
     Args:
         rng: of everything.
-        feeds: how many.
+        feeds: number of feeds.
     """
 
     def __init__(self, rng: Random, feeds: int) -> None:
@@ -51,7 +50,7 @@ class People:
         self._text = rng.randbytes(SIZE_QUANTILES[-1]).hex()
 
     def batches(self, messages: int) -> Iterator[list[Message]]:
-        """Yield so many messages, some in a row of each of some feeds."""
+        """Yield batches of messages, some in a row of each of some feeds."""
         left = messages
         while left:
             batch: list[Message] = []
@@ -78,7 +77,7 @@ class People:
 
 
 def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
-    """Make an account with so many messages, without verifying what it signs; return its people's feeds."""
+    """Make an account with `messages` messages, without verifying its own signatures; return its feeds."""
     people = People(Random(0), feeds)
     directory.mkdir(parents=True)
     own = key_file.create(directory / "secret")
@@ -91,7 +90,7 @@ def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
 
 
 def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Figure]:
-    """Run each command some times; `feeds` are those that the account can follow."""
+    """Time each command several times; `feeds` are candidates for following."""
     yield Figure("status, the first time", _seconds(directory, "status"), "s")
     commands = {
         "status": ["status"],

@@ -1,10 +1,10 @@
-"""How fast a peer replicates from another: `python -m testbed.bench.peers.replication [--messages N]`.
+"""Speed of replication between peers: `python -m testbed.bench.peers.replication [--messages N]`.
 
 Two processes on loopback, each with its store on disk. One holds a feed; the other calls it and stores the
-feed. Rates are by the clock on the wall, from the call to the last message stored. Bytes are those that TCP
-brings to the receiver. *Live* messages are published one at a time, so none shares a box with another.
+feed. Rates are by wall-clock time, from the call to the last message stored. Bytes are those that TCP
+delivers to the receiver. *Live* messages are published one at a time, so none shares a box with another.
 
-Nothing fails for being slow: a figure on the wrong side of its bar is shown as missed.
+Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _POLL_S = 0.002
 
 
 class _Counting(Peer):
-    """A peer that counts the bytes that TCP brings."""
+    """A peer that counts the bytes received over TCP."""
 
     received = 0
 
@@ -55,7 +55,7 @@ async def _open(identity: Identity, feeds: SqliteFeeds, wanted: str, port: int) 
 
 
 def _send(author: Identity, messages: list[Message], path: Path, port: int, orders: Connection) -> None:
-    """Hold a feed and hand it out, but for the last messages: these one at a time, when told."""
+    """Serve a feed without its last messages, which follow one at a time on request."""
 
     async def serve() -> None:
         with SqliteFeeds(path) as feeds:

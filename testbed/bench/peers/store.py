@@ -1,12 +1,12 @@
-"""How fast SSB feeds are stored and read: `python -m testbed.bench.peers.store [--messages N]`.
+"""Speed of storing and reading SSB feeds: `python -m testbed.bench.peers.store [--messages N]`.
 
-Messages resemble a real feed's in size. They are made a batch at a time and come as from a peer: 500 at
-once, 50 of a feed in a row, feeds at random. What is timed is `append`, its verification apart from the
-rest, by the clock on the wall. Memory is what the process has resident beyond what it had when a tenth was
-stored. The store is opened after a clean end, and after its writer was killed with batches of SQLite's
-log not yet merged. The graph has as many feeds, and ten follows or blocks for each.
+Messages resemble a real feed's in size. They are made in batches and arrive as from a peer: 500 at once, 50
+of a feed in a row, feeds at random. `append` is timed by wall clock, its verification separately. Memory is
+the growth of the resident size after a tenth was stored. The store is opened after a clean end, and after its
+writer was killed with unmerged batches in SQLite's log. The graph has as many feeds, and ten follows or
+blocks for each.
 
-Nothing fails for being slow: a figure on the wrong side of its bar is shown as missed.
+Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
 
 import json
@@ -37,7 +37,7 @@ _EDGES_A_FEED = 10
 
 
 class Figure(NamedTuple):
-    """A line of the result; `bar` is what the figure is to reach, or not to exceed if `is_most`."""
+    """A row of the result; `bar` is the figure's target, a maximum if `is_most`."""
 
     what: str
     value: float
@@ -47,14 +47,14 @@ class Figure(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether it is on the right side of its bar; None if there is none."""
+        """Whether it meets its bar; None without one."""
         if self.bar is None:
             return None
         return self.value <= self.bar if self.is_most else self.value >= self.bar
 
 
 class Stopwatch:
-    """Seconds by the clock on the wall, added up."""
+    """A stopwatch, wall-clock seconds, accumulated."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -70,7 +70,7 @@ class Stopwatch:
 
 
 class TimedFeeds(SqliteFeeds):
-    """A store that tells how long it took to write what it had verified."""
+    """A store that measures the time of writing verified messages."""
 
     def __init__(self, path: Path) -> None:
         self.writing = Stopwatch()
@@ -82,7 +82,7 @@ class TimedFeeds(SqliteFeeds):
 
 
 class Source:
-    """Signed messages of many feeds, made as they are needed."""
+    """Signed messages of many feeds, made on demand."""
 
     def __init__(self, rng: Random, feeds: int) -> None:
         self._rng = rng
@@ -106,7 +106,7 @@ class Source:
 
 
 def measure(directory: Path, messages: int, feeds: int) -> list[Figure]:
-    """Measure everything once, in a directory that has room for it."""
+    """Measure everything once, in a directory with enough space."""
     rng, path = Random(0), directory / "feeds.db"
     figures = [*_measure_store(rng, path, messages, feeds)]
     figures += _measure_graph(rng, feeds)
@@ -174,7 +174,7 @@ def _open(path: Path) -> float:
 
 
 def _die_writing(path: Path, source: Source) -> None:
-    """Let a process be killed with SQLite's log full."""
+    """Have a process killed with SQLite's log full."""
     batches = [source.batch(BATCH) for _ in range(3)]
     child = os.fork()
     if child == 0:

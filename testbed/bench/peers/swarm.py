@@ -1,8 +1,7 @@
-"""How fast the emulator plays a swarm of Scuttlebutt peers: `python -m testbed.bench.peers.swarm`.
+"""Speed of an emulated swarm of Scuttlebutt peers: `python -m testbed.bench.peers.swarm`.
 
 Every peer writes a feed, and follows those of all others, over 20 Mbit/s and 10 ms to a router in the middle.
-The messages are spread over the time that is played. A capture is written, as in a run. Nothing fails for
-being slow.
+The messages are spread over the run's time. A capture is written, as in a run. Slowness is no failure.
 """
 
 import resource
@@ -26,7 +25,7 @@ _BAR_S, _BAR_MB = 300, 2000
 
 
 def measure(layering: str, peers: int, seconds: int, each: int) -> Iterator[Figure]:
-    """Play a swarm; `each` is how many messages a peer writes."""
+    """Play a swarm; `each` is the number of messages per peer."""
     names = tuple(f"s{number}" for number in range(1, peers + 1))
     scenario = Scenario.model_validate(
         {
@@ -41,7 +40,7 @@ def measure(layering: str, peers: int, seconds: int, each: int) -> Iterator[Figu
             "workload": {
                 "items": peers * each,
                 "activity_exponent": 0.0,
-                # Gaps are as long as allowed, and a feed begins somewhere in its first one.
+                # Gaps have the maximum length, and a feed begins somewhere in its first one.
                 "schedule": {"speed": 1e-3, "idle_limit_ms": 1000.0 * (seconds - _SETTLE_S) / each},
             },
         }

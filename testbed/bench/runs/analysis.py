@@ -1,23 +1,23 @@
-"""How fast PIT state is told from packets: `make bench-analysis`, or `python -m testbed.bench.runs.analysis`.
+"""Speed of PIT reconstruction: `make bench-analysis`, or `python -m testbed.bench.runs.analysis`.
 
 A tree of lossy links is emulated, with subscribers that hold windows of Interests: they are aggregated,
-repeated, answered by the application, by the cache or by another node's Data, and some expire. The packets of
-all its nodes, decoded, are tiled to so many rows: each copy is later than the one before, and has names of
-its own. From the same Parquet the occupancy of every PIT, and of all together, is made
+repeated, answered by the application, by the cache or by another node's Data, and some expire. The decoded
+packets of all nodes are tiled to the requested number of rows: each copy is later, and has names of its own.
+From the same Parquet the occupancy of every PIT, and of all together, is computed
 
-- by feednet (analysis.pit.windows.files.scan) with Spark on two cores, whose session has been started;
-- by DuckDB, in the best SQL that was found for it, on all cores.
+- by feednet (analysis.pit.windows.files.scan) with Spark on two cores, in a running session;
+- by DuckDB, in the best SQL found for it, on all cores.
 
-feednet makes the table of entries with it. Of the rules of analysis/pit/model.py the SQL has those that this
-traffic needs. Not: Nacks, CanBePrefix, digests, persistent Interests, LLIs, HopLimit 0, loops, lifetimes
-that differ, MustBeFresh, restarts and links, packets without a direction, Data sent to some of those who
-asked. Both results have to be equal, row by row.
+feednet also computes the table of entries. Of the rules of analysis/pit/model.py the SQL has those that this
+traffic needs, without: Nacks, CanBePrefix, digests, persistent Interests, LLIs, HopLimit 0, loops, differing
+lifetimes, MustBeFresh, restarts and links, packets without a direction, Data sent to some of the requesters.
+Both results have to be equal, row by row.
 
-Then feednet does the same for these packets once more, but for CanBePrefix in every Interest, and Data with
-a component more than was asked for: PITs hold the same, and what it takes is set beside the plain case. And
-for LLIs, of a tenth as many rows. What counts is ratios within one
-repetition; shown is the median with the least and the greatest. Peak memory is that of a process that does
-all nodes one after the other, for a tenth of the rows and for all.
+Then feednet processes these packets again with CanBePrefix in every Interest, and Data with one component
+more than requested: the PIT state is equal, and the time is compared with the plain case. And LLIs, in a
+tenth as many rows. Only ratios within one repetition count; shown are the median, the minimum and the
+maximum. Peak memory is that of a process that does all nodes one after the other, for a tenth of the rows and
+for all.
 """
 
 import json
@@ -48,10 +48,10 @@ from testbed.scenario import workload
 from testbed.scenario.reader import load
 
 BAR = 1.5
-"""Times as long as DuckDB that feednet may take."""
+"""Maximum ratio to DuckDB's time."""
 
 PREFIX_BAR = 3
-"""Times as long as the plain case that Interests with CanBePrefix may take."""
+"""Maximum ratio of Interests with CanBePrefix to the plain case."""
 
 ITEMS = 1200
 _GAP = 10_000_000_000
@@ -115,7 +115,7 @@ SELECT count(*) FROM (
 
 
 def make_packets(layering: str, rows: int, scratch: Path) -> tuple[Path, int]:
-    """Write so many rows of packets or a few more, by run, node and interface; return where, and how many."""
+    """Write at least `rows` rows of packets, by run, node and interface; return path and number."""
     lossy = {"topology.link.loss_percent": 2.0, "topology.link.jitter_ms": 1.0}
     scenario = load("fanout", layerings=(layering,), items=ITEMS, changes=lossy)
     running.run(scenario, workload.load(scenario), EMULATED, scratch / layering)
@@ -148,7 +148,7 @@ def _batched(table: pa.Table, copies: int, span: int, frames: int) -> Iterator[p
 
 
 def _copy(table: pa.Table, number: int, span: int, frames: int) -> pa.Table:
-    """Return the rows at a later time, with a component before their names."""
+    """Return the rows at a later time, with an extra leading name component."""
     changed = {
         "time": pc.add(table["time"], number * span),
         "frame": pc.add(table["frame"], number * frames),
@@ -162,7 +162,7 @@ def _copy(table: pa.Table, number: int, span: int, frames: int) -> pa.Table:
 
 
 def ask_for_prefixes(packets: Path, out: Path) -> Path:
-    """Write packets once more, with CanBePrefix in all Interests, and Data of longer names; return where."""
+    """Write packets again, with CanBePrefix in all Interests, and Data of longer names; return the path."""
     for path in sorted(packets.rglob("*.parquet")):
         target = out / path.relative_to(packets)
         target.parent.mkdir(parents=True)
@@ -184,7 +184,7 @@ def ask_for_prefixes(packets: Path, out: Path) -> Path:
 
 
 def by_duckdb(packets: Path, out: Path) -> float:
-    """Return seconds that DuckDB takes, its start with them."""
+    """Return DuckDB's seconds, including its start."""
     before = time.perf_counter()
     duckdb.connect().execute(SQL.format(packets=packets, out=out))
     return time.perf_counter() - before
@@ -200,13 +200,13 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 
 
 def peak_memory(packets: Path, out: Path) -> int:
-    """Return the most memory, in MB, of a process of its own that does it."""
+    """Return the peak memory, MB, of the work in a process of its own."""
     command = [sys.executable, "-c", _MEASURED, str(packets), str(out)]
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 def count_differences(ours: Path, theirs: Path) -> int:
-    """Return how many rows of the two results have none in the other."""
+    """Return the number of rows in only one of the two results."""
     query = _DIFFERENCE.format(ours=f"{ours}/pit_occupancy/*/*.parquet", theirs=theirs)
     row = duckdb.connect().execute(query).fetchone()
     return int(row[0]) if row else -1

@@ -1,9 +1,9 @@
-"""How long networks take to come up in Mininet, and to go down: wall and processor time.
+"""Duration of bringing up and taking down networks in Mininet: wall and processor time.
 
     python -m testbed.bench.runs.bringup [NODES ...]
 
-GEANT of the library (45 nodes, 71 links), then random networks of so many nodes with three links each on
-average; 500 nodes by default. Where other programs use the machine, processor time is the figure to compare.
+GEANT of the library (45 nodes, 71 links), then random networks of the given numbers of nodes with three links
+each on average; 500 nodes by default. On a busy machine, compare processor time.
 """
 
 import os
@@ -60,4 +60,4 @@ def main(arguments: list[str]) -> int:
 if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(status)  # a box goes with its program: nothing is left to clean up
+    os._exit(status)  # no clean-up: the box ends with this process

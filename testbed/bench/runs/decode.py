@@ -1,15 +1,14 @@
-"""How fast captures are decoded: `make bench-decode`, or `python -m testbed.bench.runs.decode [--packets N]`.
+"""Speed of decoding captures: `make bench-decode`, or `python -m testbed.bench.runs.decode [--packets N]`.
 
 One capture is made (Interests and Data of distinct names, each seen at both ends of a link, pcapng of some
 450 bytes a packet), and read in four ways: by tshark, exporting number, time, addresses, ports and payload
 length of each frame; by Scapy, dissecting frames as far as it can, which is to UDP; by feednet's decoder
-alone, into Arrow; and by `feednet analyze` with Spark on two cores, into Parquet. tshark and Scapy read the
-first part of it only, as their time grows with the frames. tshark has no dissector for NDN of its own: what
-it is compared with does more.
+alone, into Arrow; and by `feednet analyze` with Spark on two cores, into Parquet. tshark and Scapy read only
+its first part, as their time grows with the frames. tshark has no dissector for NDN of its own: feednet does
+more work.
 
-As machines differ, what counts is ratios within one repetition; shown is the median with the least and the
-greatest. The decoder alone is measured in processor time, everything that is set against Spark by the clock
-on the wall.
+Only ratios within one repetition count; shown are the median, the minimum and the maximum. The decoder alone
+is measured in processor time, comparisons with Spark by wall clock.
 """
 
 import json
@@ -38,9 +37,9 @@ from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest
 
 DECODER_BAR = 1_000_000
-"""Packets a CPU second that the decoder alone is to reach."""
+"""Target of the decoder alone, packets per CPU second."""
 TSHARK_BAR, SCAPY_BAR = 10, 80
-"""How many times as fast as tshark and Scapy decoding with Spark is to be."""
+"""Target speed-ups of decoding with Spark over tshark and Scapy."""
 
 _FIELDS = (
     "frame.number",
@@ -57,7 +56,7 @@ _ENDS = ("10.0.0.1", "10.0.0.2")
 
 
 def write_capture(path: Path, packets: int) -> None:
-    """Write a capture of so many frames, rounded up to exchanges of four."""
+    """Write a capture of `packets` frames, rounded up to exchanges of four."""
     feed = from_uri("/ssb/logs") + component(8, bytes(range(32)))
     with path.open("wb", buffering=1 << 20) as file:
         names = ("a-eth0", "b-eth0")
@@ -89,11 +88,11 @@ def alone(path: Path) -> float:
 
 
 def by_tshark(path: Path) -> float:
-    """Return seconds that tshark's field export takes."""
+    """Return seconds of tshark's field export."""
     command = ["tshark", "-n", "-r", str(path), "-T", "fields"]
     for field in _FIELDS:
         command += ["-e", field]
-    with tempfile.TemporaryDirectory() as home:  # what the user has set or installed would be timed, too
+    with tempfile.TemporaryDirectory() as home:  # excludes the user's settings and plugins
         environment = {**os.environ, "HOME": home, "WIRESHARK_CONFIG_DIR": home}
         before = time.perf_counter()
         subprocess.run(
@@ -103,8 +102,8 @@ def by_tshark(path: Path) -> float:
 
 
 def by_scapy(path: Path) -> float:
-    """Return seconds that Scapy's dissection takes."""
-    # Scapy dissects the link types of the layers that were imported, and hands out others as they are.
+    """Return seconds of Scapy's dissection."""
+    # Scapy dissects the link types of imported layers, and returns others as they are.
     from scapy.layers import inet, l2
     from scapy.utils import PcapNgReader
 

@@ -1,11 +1,11 @@
-"""What runs cost beside what `--dry-run` expects of them, on the scenarios of the library.
+"""Costs of runs compared with the estimates of `--dry-run`, on the scenarios of the library.
 
     python -m testbed.bench.runs.outlook [--rows FILE] [SCENARIO ...]
 
 runs each scenario in the emulator and analyses it with Sail; some ten minutes. It then fits the figures of
-testbed/experiment/outlook.toml, writes that file, and prints how far the estimate is from what was measured,
-each scenario by figures that were fitted without it. --rows keeps the measurements, or takes them from the
-file if it exists. Times are of the processor.
+testbed/experiment/outlook.toml, writes that file, and prints the estimation errors, each scenario with
+figures fitted without it. --rows keeps the measurements, or takes them from the file if it exists. Times are
+of the processor.
 """
 
 import json
@@ -37,7 +37,7 @@ def _bytes_in(directory: Path) -> int:
 
 
 def measure(name: str) -> dict[str, Any]:
-    """Run a scenario and its analysis; return its costs, and what is known of each layering before."""
+    """Run a scenario and its analysis; return its costs, and the predictors of each layering."""
     scenario = load(name)
     published = workload.load(scenario)
     begun: list[float] = []
@@ -72,7 +72,7 @@ def _note(times: list[float], _: str) -> None:
 
 
 def _fitted(columns: Sequence[Sequence[float]], wanted: Sequence[float]) -> list[float]:
-    """Return factors from 0 that make columns add up to what was measured, by the least relative errors."""
+    """Return non-negative factors whose weighted columns fit the measurements, by least relative errors."""
     from scipy.optimize import nnls
 
     weights = 1 / np.maximum(np.array(wanted, float), 1e-9)
@@ -83,7 +83,7 @@ def _fitted(columns: Sequence[Sequence[float]], wanted: Sequence[float]) -> list
 
 
 def fit(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the figures that fit measurements best."""
+    """Return the figures with the best fit."""
     by_layering = defaultdict(list)
     for row in rows:
         for each in row["layerings"]:
@@ -149,7 +149,7 @@ def _measured(row: dict[str, Any]) -> Outlook:
 
 
 def as_toml(figures: dict[str, Any]) -> str:
-    """Write the figures as their file has them."""
+    """Format the figures as in their file."""
     lines = ["# Written by python -m testbed.bench.runs.outlook, which explains it.", "", "[costs]"]
     lines += [f"{name} = {value}" for name, value in figures["costs"].items()]
     lines += ["", "[accuracy]", *(f"{name} = {value}" for name, value in figures["accuracy"].items())]
@@ -159,8 +159,9 @@ def as_toml(figures: dict[str, Any]) -> str:
 
 
 def compare(rows: Sequence[dict[str, Any]]) -> tuple[list[str], dict[str, float]]:
-    """Set what is expected beside what was measured: a line a scenario; and by what factor estimates are off,
-    half of them at most, nine of ten, and all."""
+    """Compare estimates with measurements: a line per scenario; and the error factor at the median, the 90th
+    percentile, and the maximum.
+    """
     lines = ["scenario          time expected  measured, s    size expected  measured, MB"]
     ratios: dict[str, list[float]] = defaultdict(list)
     for row in rows:

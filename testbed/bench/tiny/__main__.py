@@ -13,7 +13,7 @@ from testbed.bench.tiny.studies import CLAIMS, OF_MESSAGES, Row, speed
 from testbed.cli.usage import is_typed
 
 OF_CASES = CLAIMS | {"speed": speed, "refusal": refusal, "storm": storm}
-"""Studies whose cases are fixed: of claims of the paper, and of what providers and attacks cost."""
+"""Studies of fixed cases: claims of the paper, and costs of providers and attacks."""
 
 
 def show(name: str, rows: Sequence[Row]) -> None:

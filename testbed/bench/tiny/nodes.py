@@ -1,4 +1,4 @@
-"""Nodes of the studies, which count what they send, store or compute, or know no priority."""
+"""Nodes of the studies, which measure traffic, storage or processor time, or lack priorities."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from testbed.bench.tiny.provider_network import ISP, TinyNetwork
 
 
 class MeteredNode(Node):
-    """A node that counts the packets and bytes that it sends, with their CRC, by port and kind of packet."""
+    """A node that counts sent packets and bytes, with their CRC, by port and kind of packet."""
 
     def __init__(self, *rest: Any, **more: Any) -> None:
         super().__init__(*rest, **more)
@@ -34,7 +34,7 @@ class MeteredNode(Node):
 def sent_on_link(
     network: TinyNetwork, number: int, kinds: Sequence[str] = tuple(DECLARATION.kinds)
 ) -> tuple[int, int]:
-    """Return packets and bytes that metered nodes sent on the link to client c`number`, both ways."""
+    """Return packets and bytes of metered nodes on the link to client c`number`, both ways."""
     packets = size = 0
     for name, port in ((ISP, number + 1), (f"c{number}", 1)):
         node = network.nodes[name]
@@ -45,10 +45,10 @@ def sent_on_link(
 
 
 class WeighedNode(Node):
-    """A node that watches how much it stores.
+    """A node that measures its storage.
 
     Attributes:
-        most: bytes of packets that it has stored at most, after any packet or command.
+        most: peak of stored packet bytes, after any packet or command.
     """
 
     def __init__(self, *rest: Any, **more: Any) -> None:
@@ -56,13 +56,13 @@ class WeighedNode(Node):
         self.most = 0
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint: the network calls it after everything else."""
+        """See Endpoint: the network calls it last."""
         self.most = max(self.most, self.store.size())
         return super().take_outputs()
 
 
 class TimedNode(Node):
-    """A node that counts the processor time that it takes, and the packets that it gets.
+    """A node that measures its processor time and counts received packets.
 
     Attributes:
         cpu_ns: processor time of the node and its program, ns.
@@ -102,7 +102,7 @@ class TimedNode(Node):
 
 
 class NodeWithoutPriority(Node):
-    """A node that serves all sets alike."""
+    """A node without priorities of sets."""
 
     def join(self, name: str, keys: Any, now: int, *, priority: int = 0, **more: Any) -> None:
         """See Node."""

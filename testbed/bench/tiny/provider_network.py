@@ -26,7 +26,7 @@ ON_LINKS: Final = Timing(spread=0)
 _STEP = SECOND // 10
 _PATIENCE_S = 600
 _NEWS_S = 3
-"""Time in which providers tell each other of their clients."""
+"""Time in which providers exchange their clients."""
 
 
 def star(pairs: Sequence[tuple[str, str]]) -> Topology:
@@ -88,7 +88,7 @@ class TinyNetwork:
             raise TimeoutError(f"nothing has come in {_PATIENCE_S} s")
 
     def size(self, name: str) -> int:
-        """Return bytes of packets that a node stores."""
+        """Return a node's stored packet bytes."""
         return self.nodes[name].store.size()
 
 
@@ -96,11 +96,11 @@ class ProviderNetwork(TinyNetwork):
     """Providers of tinyISP and their clients.
 
     Args:
-        clients: client -> its provider; or how many clients c0, c1, ... the provider "isp" has.
+        clients: client -> its provider; or the number of clients c0, c1, ... of the provider "isp".
         terms: of all contracts.
-        peers: pairs of providers; the first asks the second for a contract.
-        medium: parameters of a cell in which all hear each other; without, each client has a link to its
-            provider, and so have peers.
+        peers: pairs of providers; the first requests a contract from the second.
+        medium: parameters of a common cell; without, each client has a link to its provider, and so have
+            peers.
         timing: of all nodes; without, the default of a cell or of links.
         make: makes a node.
         kinds: party -> its class; without, Provider or Client.
@@ -156,14 +156,14 @@ class ProviderNetwork(TinyNetwork):
         return self.parties[name].root.public_key
 
     def events(self, name: str) -> list[Event]:
-        """Return everything that has happened at a party."""
+        """Return all events of a party."""
         self._events[name] += self.parties[name].take_events()
         return self._events[name]
 
     def request_contracts(self, *names: str) -> list[tuple[str, str]]:
-        """Let clients ask their providers for contracts; without names all, and peers each other.
+        """Let clients request contracts from their providers, by default all, and peers from each other.
 
-        Return the pairs: who asks, and who is asked.
+        Return the pairs of requester and provider.
         """
         pairs = [(name, self.provider_of[name]) for name in names]
         pairs = pairs or [*self._peers, *self.provider_of.items()]
@@ -174,7 +174,7 @@ class ProviderNetwork(TinyNetwork):
         return pairs
 
     def sign_up(self, *names: str) -> None:
-        """Start clients and sign their contracts; without names all, and those of peers."""
+        """Start clients and sign their contracts, by default all, and those of peers."""
         pairs = self.request_contracts(*names)
         self.run_until(lambda: all(self._stands(*pair) and self._stands(*pair[::-1]) for pair in pairs))
         if self._peers:
@@ -185,7 +185,7 @@ class ProviderNetwork(TinyNetwork):
         return contract is not None and contract.facts.state == OPEN
 
     def request(self, asker: str, asked: str) -> bytes:
-        """Let a client ask another for a subscription; return its reference."""
+        """Let a client request a subscription from another; return its reference."""
         isp = self.key(self.provider_of[asker])
         return self.clients[asker].subscribe(isp, self.key(asked), self.now)
 

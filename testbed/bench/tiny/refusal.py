@@ -1,4 +1,4 @@
-"""How many packets a second a provider drops, by reason: what a flood of them costs its processor."""
+"""Rate at which a provider drops packets, by reason: the processor cost of a flood."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ _PACKETS = 2_000
 
 
 def refusal() -> Iterator[Row]:
-    """Packets that a provider drops in a second of its processor."""
+    """Return packets dropped per second of a provider's processor time."""
     random = Random(1)
     network = ProviderNetwork(2)
     ref = network.subscribe("c0", "c1")
@@ -34,7 +34,7 @@ def refusal() -> Iterator[Row]:
     expected = network.nodes[ISP].store.feeds[facts.own_control].expected
     keys = network.nodes[ISP].keys(contract.control_set)
     state = bytes(one ^ other for one, other in zip(*keys, strict=True))
-    # A signature whose last byte is large is no number of the group, and is refused without any arithmetic.
+    # A signature with a large last byte encodes no group element, and is refused without any arithmetic.
     of_expected = [expected + b"\1\5" + random.randbytes(PACKET - DEMUX - 3) + b"\0" for _ in range(_PACKETS)]
     yield _dropped(network, "garbage", [random.randbytes(PACKET) for _ in range(_PACKETS)], "unknown")
     yield _dropped(network, "entries that are held", held, "duplicate")

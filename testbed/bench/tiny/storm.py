@@ -1,4 +1,4 @@
-"""Hostile clients on a medium that honest ones share: what they take of it, and what is left."""
+"""Hostile clients on a shared medium: their share, and the share of honest clients."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -19,14 +19,14 @@ _PAIRS = ("c0", "c1"), ("c2", "c3")
 
 
 class Shared(NamedTuple):
-    """A medium that all share.
+    """A shared medium.
 
     Attributes:
         medium: its parameters.
         timing: of all nodes.
         terms: of all contracts.
-        pace: the shortest and the longest time between two rounds of an attack, ns.
-        messages: that each of two honest clients sends to another.
+        pace: minimum and maximum time between two rounds of an attack, ns.
+        messages: number from each of two honest clients to another.
         every: ns from one to the next.
     """
 
@@ -55,11 +55,11 @@ MEDIA = {
     ),
 }
 LINE_PACE = {"each sender 250 kbit/s": 12 * MS, "one LoRa channel of 22 kbit/s": SECOND}
-"""Twice as fast as an honest client sends: an entry of two packets now and then."""
+"""Twice an honest client's rate: an occasional entry of two packets."""
 
 
 def storm() -> Iterator[Row]:
-    """How soon honest clients have what they send each other, beside two hostile ones on the same medium."""
+    """Return delays between honest clients beside two hostile ones on the same medium."""
     for name, shared in MEDIA.items():
         for limit, terms in (
             ("", shared.terms),
@@ -70,7 +70,7 @@ def storm() -> Iterator[Row]:
 
 
 def played(shared: Shared, attack: Attack) -> dict[str, float]:
-    """Return what honest clients get, and who sends how much, while they send and a minute longer."""
+    """Return deliveries to honest clients and bytes by sender, during the traffic and a minute longer."""
     hostile = partial(HostileClient, attack="none", pace=shared.pace, talks=attack in ("flood", "beg"))
     network = ProviderNetwork(
         dict.fromkeys((*_HONEST, *_HOSTILE), ISP),
@@ -119,7 +119,7 @@ def _exchange(
     sent: dict[tuple[str, int], int],
     waits: list[float],
 ) -> None:
-    """Run so long, and let all read what has come."""
+    """Run for some time, and let all read arrived entries."""
     until = network.now + round(seconds * SECOND)
     while network.now < until:
         network.run(min(0.1, (until - network.now) / SECOND))

@@ -2,17 +2,17 @@
 
 A provider and its clients, each on a link of its own (1 Mbit/s, 5 ms, no losses), in virtual time. Studies:
 
-storage: bytes of packets that the provider stores while messages go from one client to another, and the most
-that it, the sender and the reader store; with data feeds that hop and with one that never does, beside a pub
-that keeps everything.
-farewell: what the provider stores after pairs of clients have come and gone, with a farewell and without.
-bundling: vectors between a client and the provider, with few and many contacts, beside one set of all the
-feeds that the client exchanges with its contacts.
-priority: how long a request for a subscription takes while data are waiting, on a slow medium, with the
-priority of control feeds and without.
-overhead: bytes on both links for each message that is delivered, by packets, beside plain tinySSB.
-speed: packets that a provider takes in a second of its processor, by the number of its clients, each of which
-sends to the next one. The store is in memory: a disk costs more.
+storage: packet bytes stored by the provider while messages pass between clients, and peaks of provider,
+sender and receiver; with hopping data feeds and with a non-hopping one, compared with a pub that keeps
+everything.
+farewell: the provider's storage after pairs of clients have come and gone, with a farewell and without.
+bundling: vectors between a client and the provider, with few and many contacts, compared with one set of all
+the feeds exchanged.
+priority: delay of a subscription request while data are waiting, on a slow medium, with the priority of
+control feeds and without.
+overhead: bytes on both links per delivered message, by packets, compared with plain tinySSB.
+speed: packets that a provider handles per second of processor time, by its number of clients, each sending to
+the next one. The store is in memory: a disk costs more.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,28 +39,28 @@ ASKING = ("want", "chunk_vector")
 _PAIRS, _EACH = 4, 10
 _STORES = ("most", ISP), ("sender", "c0"), ("reader", "c1")
 _SHORT = 27
-"""Bytes of content that an entry carries without a side chain."""
+"""Content bytes of an entry without a side chain."""
 _PAGE = 25
-"""Messages that are sent at once."""
+"""Messages sent at once."""
 _SLOW = Timing(gap=100 * MS, pause=500 * MS, retry=2 * SECOND)
 """Timing for a slow medium, on which packets queue at the sender."""
 
 
 class Row(NamedTuple):
-    """A row of a study: the case, and its figures by their titles."""
+    """A row of a study: the case, and its figures by title."""
 
     case: str
     figures: dict[str, float]
 
 
 def _texts(count: int, size: int = _SHORT) -> list[bytes]:
-    """Return contents that share no chunk, because a node stores equal chunks once."""
+    """Return contents without common chunks, because a node stores equal chunks once."""
     random = Random(size)
     return [random.randbytes(size).hex()[:size].encode() for _ in range(count)]
 
 
 def storage(messages: int) -> Iterator[Row]:
-    """What is stored while messages go from one client to another."""
+    """Yield the storage while messages go from one client to another."""
     marks = [messages // 8, messages // 4, messages // 2, messages]
     for size, said in (
         (10, "feeds of 10 entries"),
@@ -134,13 +134,13 @@ def _has_all(network: TinyNetwork, key: bytes, writer: Node) -> bool:
 
 
 def farewell(messages: int) -> Iterator[Row]:
-    """What the provider stores after pairs of clients have come and gone."""
+    """Yield the provider's storage after pairs of clients have come and gone."""
     yield Row("with farewells", _left(messages // 8, is_said=True))
     yield Row("clients vanish, contracts stay", _left(messages // 8, is_said=False))
 
 
 def _left(messages: int, *, is_said: bool) -> dict[str, float]:
-    """Return what is left of clients who have exchanged so many messages, pair by pair."""
+    """Return the storage left by clients after exchanging messages, pair by pair."""
     terms = Terms(linger=10 * SECOND)
     network = ProviderNetwork(2 * _PAIRS, terms, signs_up=False)
     figures: dict[str, float] = {}
@@ -163,7 +163,9 @@ def _are_free(clients: Sequence[Client]) -> bool:
 
 
 def bundling() -> Iterator[Row]:
-    """Vectors between one client and the provider while each contact and the client exchange ten messages."""
+    """Yield the vectors between one client and the provider during exchanges of ten messages with each
+    contact.
+    """
     for contacts in (1, 5, 10, 20):
         yield Row(f"bundled, {contacts} contacts", _bundled(contacts))
         plain, keys = _plain(1, [*[0] * contacts, *[-1] * contacts])
@@ -191,7 +193,7 @@ def _bundled(contacts: int) -> dict[str, float]:
 
 
 def _exchanged(network: TinyNetwork) -> list[tuple[int, int]]:
-    """Return packets and bytes over the first client's link: want vectors, all vectors, everything."""
+    """Return packets and bytes on the first client's link: want vectors, all vectors, everything."""
     return [sent_on_link(network, 0, ("want",)), sent_on_link(network, 0, ASKING), sent_on_link(network, 0)]
 
 
@@ -211,7 +213,7 @@ def _vectors(network: TinyNetwork, before: Sequence[tuple[int, int]], messages: 
 
 
 def priority() -> Iterator[Row]:
-    """How long a request takes to get to a client for whom the provider has data."""
+    """Yield the delay of a request to a client with waiting data."""
     for make, said in ((Node, "control feeds first"), (NodeWithoutPriority, "all feeds alike")):
         times = [_request_s(make, seed) for seed in range(1, 8)]
         yield Row(said, {"median, s": median(times), "longest, s": max(times)})
@@ -228,7 +230,7 @@ def _request_s(make: type[Node], seed: int) -> float:
 
 
 def overhead(messages: int) -> Iterator[Row]:
-    """Bytes on both links for each message, by packets."""
+    """Yield bytes on both links per message, by packets."""
     for size in (_SHORT, 400):
         contents = _texts(messages, size)
         network = ProviderNetwork(2, make=MeteredNode)
@@ -258,7 +260,7 @@ def _per_message(before: dict[str, int], after: dict[str, int], messages: int) -
 
 
 def speed() -> Iterator[Row]:
-    """Packets that a provider takes in a second of its processor time."""
+    """Yield packets that a provider handles per second of processor time."""
     for clients in (5, 20, 80):
         packets, cpu_ns = _taken(clients)
         each = cpu_ns / packets / 1e3
@@ -266,7 +268,7 @@ def speed() -> Iterator[Row]:
 
 
 def _taken(clients: int) -> tuple[int, int]:
-    """Return what a provider takes while each client sends to the next one: packets, and processor time."""
+    """Return the provider's processor time and packets while each client sends to the next one."""
     network = ProviderNetwork(clients, make=TimedNode)
     names = list(network.clients)
     pairs = list(zip(names, [*names[1:], names[0]], strict=True))
@@ -292,6 +294,6 @@ def _taken(clients: int) -> tuple[int, int]:
 OF_MESSAGES: dict[str, Callable[[int], Iterator[Row]]] = {
     each.__name__: each for each in (storage, farewell, overhead)
 }
-"""Studies of so many messages."""
+"""Studies with a number of messages."""
 CLAIMS: dict[str, Callable[[], Iterator[Row]]] = {each.__name__: each for each in (bundling, priority)}
-"""Studies of claims whose cases are fixed."""
+"""Studies of claims with fixed cases."""

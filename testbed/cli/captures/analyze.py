@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _RULES = ("auto", "interface", "file", "address")
 
 MOST_REASONS = 8
-"""Problems of frames that are told one by one."""
+"""Maximum number of frame problems listed."""
 
 _MAC = re.compile(r"[0-9a-f]{2}([:-][0-9a-f]{2}){5}")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dump|ntar)\d*(\.(gz|zst|zstd|bz2|xz|lz4))?$", re.IGNORECASE)
-"""What files are called that are taken from a directory."""
+"""File names of captures in a directory."""
 
 
 @click.command()
@@ -122,7 +122,7 @@ def analyze(
 
 
 def _tell(analysis: "Analysis", out: Path, place: Path) -> None:
-    """Print what was found, and write the report into `place`, which `out` says. Raises UserError."""
+    """Print the findings, and write the report into `place`, printed as `out`. Raises UserError."""
     from analysis.errors import AnalysisError
     from analysis.pipelines.captures import REPORT, show
     from analysis.report.words.numbers import NARROW_SPACE
@@ -144,13 +144,13 @@ def _tell(analysis: "Analysis", out: Path, place: Path) -> None:
     with_messages = {report.run for report in analysis.reports if report.messages}
     for each in figures:
         if each.run in with_messages and not each.requests:
-            continue  # it is not of NDN
+            continue  # not NDN
         click.echo(str(each).replace(NARROW_SPACE, " "))
     click.echo(f"report   {out / REPORT}")
 
 
 def _utf_8(path: Path) -> None:
-    """Raise UserError if a path is no text: it could not be told in tables, nor to Spark."""
+    """Raise UserError if a path is no text: tables and Spark could not represent it."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -158,7 +158,7 @@ def _utf_8(path: Path) -> None:
 
 
 def _captures(texts: Sequence[str]) -> list["Capture"]:
-    """Return the captures that are meant."""
+    """Return the captures named by arguments."""
     from analysis.decode.reader import stem
     from analysis.decode.reference import directory_name
     from analysis.pipelines.captures import Capture
@@ -214,7 +214,7 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
 def _called(run: str, keys: Set[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
     """Name a run's files, each given as its directory and its stem.
 
-    Hosts may have called their files alike; then as many directories above them are added as tell them apart.
+    Hosts may have equally named files; then parent directories are added until names differ.
     """
     depths = dict.fromkeys(keys, 0)
     while True:
@@ -230,7 +230,7 @@ def _called(run: str, keys: Set[tuple[Path, str]]) -> dict[tuple[Path, str], str
 
 
 def _local(text: str) -> tuple[str, str]:
-    """Return where an address of --local belongs to, and the address as captures show it."""
+    """Return the place of an address of --local, and the address in capture notation."""
     where, _, address = text.rpartition("=")
     address = address.lower()
     if _MAC.fullmatch(address):
@@ -242,7 +242,7 @@ def _local(text: str) -> tuple[str, str]:
 
 
 def _summary(report: "Report", local: Mapping[str, str], *, with_path: bool) -> str:
-    """Say in a few lines what was found in a capture."""
+    """Summarise a capture in a few lines."""
     from analysis.decode.protocols.protocol import NDN
     from captures.layers.link_types import remedy
 

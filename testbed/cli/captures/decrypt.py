@@ -1,4 +1,4 @@
-"""`feednet decrypt`: what encrypted streams of a capture carry, for Wireshark."""
+"""`feednet decrypt`: decrypted streams of a capture, for Wireshark."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
 """The command `feednet dissect`: a capture, packet by packet, on a terminal or for a program.
 
-Scapy, which takes a moment to import, is imported when the command runs.
+Scapy is slow to import, so it is imported when the command runs.
 """
 
 import json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from captures.dissectors.reading import Row
 
 _ALIGNED = 500
-"""Rows that are looked at to find how wide the columns must be."""
+"""Rows that determine the column widths."""
 _STYLES = {
     "LLI": "bold magenta",
     "Interest": "cyan",
@@ -85,7 +85,7 @@ def dissect(
         else:
             _show_rows(rows)
     except BrokenPipeError:
-        # Whoever reads us has enough. What Python flushes at its end must not fail again.
+        # The reader has closed the pipe. Python's final flush must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -115,7 +115,7 @@ def _rows(capture: Path, filter_text: str | None, secrets: Secrets) -> "Iterator
         raise UserError(f"--filter {shown(filter_text)}: {error}") from error
     interfaces = set()
     try:
-        with suppress(CaptureError):  # what it is, reading it says
+        with suppress(CaptureError):  # reported by the reader
             secrets |= secrets_in(capture)
         streams = StreamLines(secrets)
         for row in map(streams.tell, read_rows(capture)):
@@ -153,7 +153,7 @@ def _show_rows(rows: "Iterator[Row]") -> None:
 
 
 def _until_error(rows: "Iterator[Row]", errors: list[UserError]) -> "Iterator[Row]":
-    """Pass the rows on; keep the error that ends them, to be raised when all of them are printed."""
+    """Yield the rows; keep the error that ends them, to raise it after all are printed."""
     try:
         yield from rows
     except UserError as error:
@@ -161,7 +161,7 @@ def _until_error(rows: "Iterator[Row]", errors: list[UserError]) -> "Iterator[Ro
 
 
 class _Widths:
-    """Columns as wide as the first rows need."""
+    """Columns wide enough for the first rows."""
 
     def __init__(self, rows: "list[Row]") -> None:
         self._number = max(5, *(len(str(row.number)) for row in rows))

@@ -1,4 +1,4 @@
-"""Messages of protocols over TCP for `feednet dissect`: read as frames come, at each interface by itself."""
+"""TCP protocol messages for `feednet dissect`: read in capture order, at each interface separately."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from captures.dissectors.reading import Row as Dissected
 
 _SAID = 3
-"""Of how many feeds a line says what a message says."""
+"""Maximum number of feeds described in a message's line."""
 
 
 class StreamLines:
-    """Says of TCP segments what messages they complete, of those that complete none how long they are.
+    """Describes TCP segments by the messages that they complete, or by their length.
 
     Args:
-        secrets: by which streams are read.
+        secrets: decryption keys.
     """
 
     def __init__(self, secrets: Secrets) -> None:
@@ -37,7 +37,7 @@ class StreamLines:
         self._unreadable: set[tuple[Connection, str, bool]] = set()
 
     def tell(self, row: "Dissected") -> "Dissected":
-        """Return a row with a line about what its frame carries, if that is of a protocol read here."""
+        """Return a row with a line about its frame's messages, for known protocols."""
         segment = _segment(row)
         if segment is None or segment.protocol not in PROTOCOLS:
             return row
@@ -73,7 +73,7 @@ class StreamLines:
 
 
 def _segment(row: "Dissected") -> Row | None:
-    """Return a dissected frame as a segment; None if it is none."""
+    """Return a dissected frame as a segment; None for other frames."""
     frame = row.frame
     if TCP not in frame or IP not in frame:
         return None

@@ -1,4 +1,4 @@
-"""`feednet watch`: a page of a run, or of any captures, while they are being written."""
+"""`feednet watch`: a page of a run, or of any captures, while they are written."""
 
 import signal
 import time
@@ -61,7 +61,7 @@ def _watch(
     from analysis.live.query import LiveQuery, warm_up
     from analysis.spark.session import spark_session
 
-    if idle is not None:  # Spark takes longer to start
+    if idle is not None:  # Spark may take longer to start
         _await(target, idle)
     target.check()
     is_begun = target.begin()
@@ -104,7 +104,7 @@ def _watch(
 
 
 def _await(target: Target, idle: float) -> None:
-    """Wait for the first of what is watched. Raises UserError if there is none after `idle` seconds."""
+    """Wait for the first target. Raises UserError after `idle` seconds without one."""
     begun = time.monotonic()
     while not target.is_there:
         if time.monotonic() - begun >= idle:
@@ -115,8 +115,9 @@ def _await(target: Target, idle: float) -> None:
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], None]]:
-    """Yield what raises KeyboardInterrupt if there has been an interrupt: in the middle of a call to Spark it
-    would leave that in confusion. The second one does not wait."""
+    """Yield a function that raises KeyboardInterrupt after an interrupt: raised inside a call to Spark it
+    would corrupt its state. The second interrupt is immediate.
+    """
     seen: list[int] = []
 
     def note(number: int, _: object) -> None:

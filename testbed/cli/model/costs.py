@@ -1,4 +1,4 @@
-"""`feednet model costs`: the paper's cost formulas, held against the real protocols."""
+"""`feednet model costs`: a paper's cost formulas, compared with the real protocols."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +47,7 @@ def costs(parts: tuple[str, ...], wanted: Runs, out: Path | None) -> None:
 
 
 def _described(found: Costs, seeds: int) -> dict[str, object]:
-    """Return the study as the page takes it."""
+    """Return the study in the page's format."""
     return {
         "axes": {name: axis.title for name, axis in AXES.items()},
         "base": {name: value for name, value in BASE._asdict().items() if name != "edges"},

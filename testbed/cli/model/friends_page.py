@@ -1,4 +1,4 @@
-"""The page of `feednet model friends`, and the answer at its top."""
+"""The page of `feednet model friends`, and its conclusion."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 _SERIES = (*NETWORKS, *CHOICES)
 _GRAPHS = {"social": "social graph", "random": "random graph"}
 _DRAWN = ("reached", "mean", "depth", "copies")
-_USUAL = "5"  # connections, and peers, of which the conclusion speaks: the paper's
+_USUAL = "5"  # connections, and peers, in the conclusion: the paper's
 _CLOSE = 0.05
-"""A swarm that reaches so much more than friends do promises too much."""
+"""Tolerance of the excess of a swarm's reach over that of friends."""
 
 Estimates = Mapping[tuple[str, ...], "Estimate"]
 """(people, *key of testbed.ladder.friends.Found) -> estimate."""
 
 
 def concluded(known: Estimates, people: str) -> str:
-    """Answer the question in a few sentences, from the figures of networks of a size."""
+    """Return the conclusion in a few sentences, from the figures of networks of one size."""
     from analysis.report.words.numbers import pretty
 
     def of(*key: str) -> str:

@@ -1,4 +1,4 @@
-"""`feednet model ladder`: the three tables of a paper, made again."""
+"""`feednet model ladder`: the three tables of a paper, reproduced."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def ladder(names: tuple[str, ...], peers: int | None, wanted: Runs, real: bool, 
 
 
 def _described(found: dict[str, list[Cell]], sizes: dict[str, int], real: bool) -> list[dict[str, object]]:
-    """Return the tables as the page takes them."""
+    """Return the tables in the page's format."""
     return [
         {
             "name": name,

@@ -1,4 +1,4 @@
-"""What the commands of `feednet model` have in common: their options, a directory to make, and progress."""
+"""Common parts of `feednet model`: options, output directory, and progress."""
 
 import csv
 import os
@@ -33,8 +33,8 @@ class Runs(NamedTuple):
 def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
     """Return a decorator that adds the options for many runs of a model, `seeds` by default.
 
-    The command takes them as `wanted`, which is Runs. It raises UserError, and AnalysisError for a master
-    that is none.
+    The command receives them as `wanted`, a Runs. It raises UserError, and AnalysisError for an invalid
+    master.
     """
     options = (
         click.option(
@@ -65,7 +65,7 @@ def many_runs(seeds: int, what: str) -> Callable[[Command], Command]:
 
 
 def follow_graph(command: Command) -> Command:
-    """Add the options of a follow graph, which the command takes as `people`."""
+    """Add the options of a follow graph; the command receives it as `people`."""
     probability = Number(0, 1)
     options = (
         click.option(
@@ -114,9 +114,9 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 
 @contextmanager
 def made_directory(model: str, out: Path | None) -> Iterator[tuple[Path, Path]]:
-    """Yield a directory that appears when the block ends well, and where its files are until then.
+    """Yield a directory that appears when the block succeeds, and its files' path until then.
 
-    Passes on AnalysisError and OSError that its block raises.
+    Passes on AnalysisError and OSError of its block.
     """
     from analysis.files import whole_directory
 
@@ -127,7 +127,7 @@ def made_directory(model: str, out: Path | None) -> Iterator[tuple[Path, Path]]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal; yields what is told how many runs are done, and of how many."""
+    """Show a bar on a terminal; yields a function that takes the runs done and their total."""
     with counted(console, "models") as show:
         yield lambda done, of: show(done, of, "")
 
@@ -138,7 +138,7 @@ def command_line() -> str:
 
 
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file; None becomes nothing."""
+    """Write a CSV file; None becomes an empty field."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)

@@ -1,4 +1,4 @@
-"""`feednet model social`: networks of people as scenarios grow them, beside real ones."""
+"""`feednet model social`: generated social networks, compared with real ones."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -68,7 +68,7 @@ def social(
 
 
 def measured(wanted: Runs, peers: int, people: FollowGraph, activity: float, messages: int) -> list[Measured]:
-    """Return what is measured of each network."""
+    """Return the measures of each network."""
     from testbed.ladder.run import run_trials
 
     work = partial(_measure, peers, people, activity, messages)
@@ -184,7 +184,7 @@ def _sources() -> list[str]:
 
 
 def _verdict(traits: Mapping[str, Any]) -> str:
-    """Say where the generated networks are among the real ones."""
+    """Return the position of the generated networks among the real ones, in words."""
     inside, outside = [], []
     for trait, title in TRAITS.items():
         real = [each.traits[trait] for each in PUBLISHED if trait in each.traits]

@@ -1,1 +1,1 @@
-"""Commands that run a node on real interfaces, or talk to one that runs."""
+"""Commands that run a node on real interfaces, or query a running one."""

@@ -20,7 +20,7 @@ def forward(path: Path | None, sample_config: bool, systemd_unit: bool) -> None:
     Says on standard output when it is ready, and at which FaceUris; events are logged to standard error, and
     to a file if the configuration names one. SIGHUP reloads the configuration.
     """
-    # Not for the other commands: signatures, sockets and management take a while to load.
+    # Lazy, for the other commands: signatures, sockets and management are slow to load.
     from forwarder.daemon.config import SAMPLE, UNIT, ConfigError
     from forwarder.daemon.service import run
 
@@ -39,7 +39,7 @@ def forward(path: Path | None, sample_config: bool, systemd_unit: bool) -> None:
 
 
 def _command() -> str:
-    """Return how systemd starts this installation (systemd.service(5), "Command lines")."""
+    """Return the command for systemd to start this installation (systemd.service(5), "Command lines")."""
     script = Path(sys.executable).with_name("feednet")
     words = [str(script)] if script.exists() else [sys.executable, "-m", "feednet"]
     return " ".join(f'"{word}"' if " " in word else word for word in words).replace("%", "%%")

@@ -1,4 +1,4 @@
-"""`feednet ssb contract` and `feednet ssb name`: NDN over SSB, as its users state it in their logs.
+"""`feednet ssb contract` and `feednet ssb name`: NDN over SSB, stated in its users' logs.
 
 All of these write ordinary messages, with the peer running or not; the running peer acts on them.
 """

@@ -40,7 +40,7 @@ def serve(prefix: str, directory: Path, identity: str | None) -> None:
         conf = read_client_conf()
         try:
             location = conf["pib"].partition(":")[2]
-            if not location or not Path(location, "pib.db").is_file():  # python-ndn would make an empty one
+            if not location or not Path(location, "pib.db").is_file():  # python-ndn would create an empty one
                 raise FileNotFoundError
             signer = default_keychain(conf["pib"], conf["tpm"]).get_signer({"identity": identity})
         except (KeyError, ValueError, OSError, sqlite3.Error):

@@ -1,4 +1,4 @@
-"""`feednet ssb`: a Scuttlebutt peer, and what its user does with it."""
+"""`feednet ssb`: a Scuttlebutt peer, and its user's commands."""
 
 import json
 import time
@@ -22,7 +22,7 @@ DIRECTORY = Path("~/.feednet/ssb")
 
 
 class Settings:
-    """What all commands have: the account's directory, and whether its feed goes on without asking others."""
+    """Common options: the account's directory, and whether its feed continues without asking others."""
 
     def __init__(self, path: Path, *, is_settled: bool) -> None:
         self.path = path.expanduser()
@@ -63,12 +63,12 @@ def ssb(context: click.Context, path: Path, new_feed: bool) -> None:
 
 @contextmanager
 def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
-    """Reach the running peer, or else open its account; only a command that `begins` one makes it."""
+    """Connect to the running peer, or else open its account; only a command that `begins` one creates it."""
     from ssb.daemon.account import Account, is_account, refuse_stock
     from ssb.daemon.commands import CommandError, Commands
     from ssb.daemon.running import RunningPeer
 
-    refuse_stock(settings.path)  # whose socket may answer
+    refuse_stock(settings.path)  # its socket may answer
     try:
         try:
             running = RunningPeer(settings.path)
@@ -215,7 +215,7 @@ def _gateway(account: Any, layering: str) -> Any:
     from feednet.gateway import GatewayProgram
     from testbed.layerings.kinds.ndn import NDN_LAYERINGS
 
-    # What multicasts Interests needs routes of its own for each feed, in all forwarders on the way.
+    # Multicast Interests would need routes per feed in all forwarders on the path.
     known = {name: kind for name, kind in NDN_LAYERINGS.items() if kind.multicast is None}
     if layering not in known:
         raise UserError(f"--ndn: {layering!r} is none of {', '.join(known)}")
@@ -231,7 +231,7 @@ def _gateway(account: Any, layering: str) -> Any:
 
 
 def _participant(account: Any, root: str, provide: int | None, anchor: tuple[Path, Path] | None) -> Any:
-    """Return what carries NDN around an account's peer."""
+    """Return the NDN participant around an account's peer."""
     from feednet.participant import Anchor, ParticipantProgram
     from forwarder.management.keys import read_certificate
     from ndn_over_ssb.contract import Terms

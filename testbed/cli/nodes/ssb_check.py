@@ -1,4 +1,4 @@
-"""`feednet ssb check`: whether all that a peer holds is whole."""
+"""`feednet ssb check`: integrity of a peer's store."""
 
 from contextlib import closing
 from pathlib import Path
@@ -54,7 +54,7 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _check_blobs(path: Path) -> int:
-    """Delete the blobs that are damaged; return how many there were."""
+    """Delete damaged blobs; return their number."""
     from ssb.store.blobs import DirectoryBlobs
 
     if not (path / "blobs").exists():

@@ -1,4 +1,4 @@
-"""Lines of `feednet ssb`: feeds and messages as people see and give them."""
+"""Formatting of `feednet ssb`: feeds and messages for people."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ _MOST_SHOWN = 5
 
 
 def reference_of(text: str, place: str = "") -> str:
-    """Return the reference of a feed that a user has given, maybe as an SSB URI; raise UserError.
+    """Return the reference of a feed given by a user, possibly as an SSB URI; raise UserError.
 
-    `place` is where the user gave it, for the error.
+    `place` is the argument's name, for the error.
     """
     feed = plain(text)
     try:
@@ -32,7 +32,7 @@ def called(feed: str, names: Mapping[str, str | None]) -> str:
 
 
 def some(numbers: Sequence[int]) -> str:
-    """Return which messages of a feed are meant: "message 7", or "messages 7, 9 and 12 more"."""
+    """Return a list of messages in words: "message 7", or "messages 7, 9 and 12 more"."""
     first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
     more = f" and {len(numbers) - _MOST_SHOWN:,} more" if len(numbers) > _MOST_SHOWN else ""
     return f"message{'s' if len(numbers) > 1 else ''} {first}{more}"

@@ -1,4 +1,4 @@
-"""`feednet ssb export` and `import`: messages on their way from one program, or one machine, to another."""
+"""`feednet ssb export` and `import`: messages between programs, or machines."""
 
 import time
 from contextlib import suppress

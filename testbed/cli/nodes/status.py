@@ -1,4 +1,4 @@
-"""`feednet status`: what a running forwarder is doing, once, live, or as JSON."""
+"""`feednet status`: the state of a running forwarder, once, live, or as JSON."""
 
 import json
 import time
@@ -71,9 +71,9 @@ def _show(client: Client, *, as_json: bool, watch: bool, interval: float) -> Non
 
 
 def rates(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[int, dict[str, float]]:
-    """Return what the faces' counters have grown by, a second, by face; empty without an earlier snapshot.
+    """Return the growth of the faces' counters per second, by face; empty without an earlier snapshot.
 
-    A face that has been made between has no rate yet.
+    A face created in between has no rate yet.
     """
     if before is None:
         return {}
@@ -91,7 +91,7 @@ def rates(after: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[in
 
 
 def render(now: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> RenderableType:
-    """Return a snapshot for a terminal, with rates since an earlier one."""
+    """Format a snapshot for a terminal, with rates since an earlier one."""
     general, store = now["general"], now["cs"]
     own: Mapping[str, Any] = now.get("feednet", {})
     seconds = (general["now_ms"] - general["started_ms"]) // 1000
@@ -196,12 +196,12 @@ def _feeds(feeds: Mapping[str, Any]) -> Table:
 
 
 def _cut(name: str) -> str:
-    """Shorten a name in its middle: feeds' names end with what tells them apart."""
+    """Shorten a name in its middle: names of feeds differ at their end."""
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST // 2]}…{name[1 - _LONGEST // 2 :]}"
 
 
 def _short(number: float) -> str:
-    """Write a number in five characters or fewer."""
+    """Format a number in at most five characters."""
     unit = 0
     while number >= 9999.5 and unit < len(_UNITS) - 1:
         number /= 1000

@@ -92,7 +92,7 @@ def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tupl
 
 
 def _read(typed: Callable[[str], bytes], key: str) -> bytes:
-    """Return a key that was typed, before anything is written. Raises UserError."""
+    """Return a typed key, before anything is written. Raises UserError."""
     try:
         return typed(key)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""`feednet rerun`, `bundle` and `open`: a run as others can check it."""
+"""`feednet rerun`, `bundle` and `open`: verification of runs by others."""
 
 import shutil
 import sys
@@ -19,7 +19,7 @@ from testbed.experiment import provenance
 from testbed.experiment.code import SUMS
 
 _FEWEST = 3
-"""Repetitions over Mininet, unless somebody says so: the fewest whose interval says anything."""
+"""Default repetitions over Mininet: the fewest with a meaningful interval."""
 
 
 @click.command()
@@ -62,7 +62,7 @@ def rerun(run: Path, out: Path | None, repeat: int | None, trust: bool) -> None:
 
 
 def _beside(run: Path, suffix: str) -> Path:
-    """Return the neighbour of a run that has this after its name."""
+    """Return the path beside a run with a suffix."""
     run = named(run.absolute())
     return run.with_name(run.name + suffix)
 

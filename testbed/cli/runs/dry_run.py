@@ -1,4 +1,4 @@
-"""`feednet run --dry-run`: what would be run, how long, how large; nothing is written."""
+"""`feednet run --dry-run`: a run's description, duration and size; nothing is written."""
 
 import errno
 import os
@@ -25,19 +25,20 @@ from testbed.scenario import workload
 from testbed.scenario.model import Scenario
 
 _MOST_LOOKED_AT = 12
-"""Runs of a sweep whose costs are computed; those of more follow from as many, evenly spaced."""
+"""Maximum number of a sweep's runs with computed costs; beyond it, evenly spaced samples."""
 
 _MININET_S = 2.0
 _MININET_S_PER_NODE = 0.2
-"""What a layering over Mininet takes beside its own time, and for each node, roughly: processes start, and
-captures end. `feednet run fanout --items 60 --net mininet` took 8.4 s more than its own 5.8 s for each of two
-layerings, on two cores that other programs kept busy; an idle machine takes less."""
+"""Overhead of a layering over Mininet, total and per node, approximate: processes start, and captures end.
+`feednet run fanout --items 60 --net mininet` took 8.4 s more than its own 5.8 s for each of two layerings, on
+two busy cores; an idle machine takes less.
+"""
 
 
 def tell_run(
     console: Console, scenario: Scenario, load: Workload, platform: Platform, directory: Path, analysed: bool
 ) -> None:
-    """Print what a run would be. Raises UserError if its directory exists already."""
+    """Print a run's description. Raises UserError if its directory exists already."""
     if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     _check_place(directory)
@@ -54,7 +55,7 @@ def tell_sweep(
     directory: Path,
     analysed: bool,
 ) -> None:
-    """Print what a sweep would be. Raises UserError."""
+    """Print a sweep's description. Raises UserError."""
     _check_place(directory)
     steps = max(len(planned) // _MOST_LOOKED_AT, 1)
     looked_at = planned[::steps]
@@ -76,7 +77,7 @@ def tell_sweep(
 
 
 def _check_place(directory: Path) -> Path:
-    """Return the directory that is there already, in which a new one would be made. Raises UserError."""
+    """Return the existing parent of a new directory. Raises UserError."""
     partial = partial_of(directory)
     try:
         for place in (partial, *partial.absolute().parents):
@@ -85,7 +86,7 @@ def _check_place(directory: Path) -> Path:
                 break
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
-        room = shutil.disk_usage(place).total  # none in /proc, where even root makes no files
+        room = shutil.disk_usage(place).total  # no space in /proc, where even root makes no files
         if not room or not os.access(place, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
     except (OSError, ValueError) as error:
@@ -109,7 +110,7 @@ def _tell_scenario(console: Console, scenario: Scenario, load: Workload) -> None
 
 
 def _of(scenario: Scenario, load: Workload, platform: Platform) -> tuple[Outlook, float]:
-    """Return what a run costs, and how long it takes without its analysis, s."""
+    """Return a run's costs, and its duration without analysis, s."""
     expected = outlook.expected(scenario, load)
     if platform.net == "emulated":
         return expected, expected.run_s

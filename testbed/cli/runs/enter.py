@@ -1,4 +1,4 @@
-"""`feednet exec` and `feednet shell`: a program on a node of a run over Mininet that is going on."""
+"""`feednet exec` and `feednet shell`: a program on a node of a running Mininet network."""
 
 import os
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def shell(run: Path, node: str) -> None:
 
 
 def _become(run: Path, node: str, argv: Sequence[str], directory: str | None) -> None:
-    """Let the program take this process's place: terminal, signals and exit status are its own."""
+    """Replace this process by the program: terminal, signals and exit status are its own."""
     with find(run) as client:
         words, environment = command_on(client, node, argv, directory)
     environment.pop("PYTHONSAFEPATH", None)  # ours; see main()

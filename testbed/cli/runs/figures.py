@@ -1,4 +1,4 @@
-"""`feednet figures`: what a paper takes from a report."""
+"""`feednet figures`: exports of a report for a paper."""
 
 from pathlib import Path
 

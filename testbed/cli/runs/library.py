@@ -1,4 +1,4 @@
-"""`feednet list` and `feednet describe`: what there is to run, and what it means."""
+"""`feednet list` and `feednet describe`: available scenarios and layerings, and explanations."""
 
 import json
 import shutil
@@ -120,7 +120,7 @@ def describe_scenario(name: str) -> None:
 
 
 def print_synopsis(scenario: Scenario, load: Workload) -> None:
-    """Print the network, the roles, the layerings, and what will happen."""
+    """Print the network, the roles, the layerings, and the events."""
     console.print("\nthe network", style="bold")
     beside: list[str] = []
     if len(scenario.network.nodes) <= synopsis.MOST_DRAWN:
@@ -158,7 +158,7 @@ def _describe_layering(layering: str) -> None:
 
 
 def _scenarios_with(layering: str) -> str:
-    """Name the scenarios of the library that run a layering."""
+    """Return the names of the library's scenarios that run a layering."""
     told = {name: read_toml(path) for name, path in scenarios.available().items()}
     return ", ".join(name for name, table in told.items() if layering in table["layerings"]) or "none"
 

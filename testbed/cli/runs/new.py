@@ -1,4 +1,4 @@
-"""`feednet new`: files to begin with."""
+"""`feednet new`: starting files."""
 
 import os
 from pathlib import Path

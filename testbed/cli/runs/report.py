@@ -69,7 +69,7 @@ def export(directory: Path, form: str, period: float, out: Path | None) -> None:
 
 
 def write_report(directory: Path, master: str | None, engine: str, all_tables: bool) -> None:
-    """Analyse the captures of a run, write its report, and say what it found. Raises AnalysisError."""
+    """Analyse the captures of a run, write its report, and print its headlines. Raises AnalysisError."""
     from analysis.export.text import headlines
     from analysis.pipelines.run import analyze, read_comparison
 
@@ -82,7 +82,7 @@ def write_report(directory: Path, master: str | None, engine: str, all_tables: b
 
 
 def check_analysis(engine: str, master: str | None, way_out: str = "") -> None:
-    """Find out that no engine can start before the run, not after it."""
+    """Raise an error before the run if no engine can start."""
     from analysis.errors import AnalysisError
     from analysis.spark.engine import check
 

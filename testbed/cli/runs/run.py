@@ -204,7 +204,7 @@ def _run_many(scenario: str, options: RunOptions) -> None:
         code.admit(*scenarios.read(scenario))
     for job in planned if chosen.strategy_files else ():
         code.load(job.checked())
-    engine = "spark" if options.on_spark else options.engine  # whose session there is then
+    engine = "spark" if options.on_spark else options.engine  # its session exists then
     if options.on_spark or not options.no_report:
         check_analysis(engine, options.master, "" if options.on_spark else "; or run with --no-report")
     where = "as one Spark job" if options.on_spark else f"{min(options.workers, len(planned))} at a time"
@@ -234,11 +234,11 @@ def _run_many(scenario: str, options: RunOptions) -> None:
 
 _HOW = {each.name for each in fields(RunOptions)} - {each.name for each in fields(ScenarioOptions)}
 _HOW -= {"net", "impairment", "dilation"}
-"""Options that say how a run is made, and not which."""
+"""Options of the execution, not of the scenario."""
 
 
 def _words(without: set[str]) -> list[str]:
-    """Return the words of the command that is going on which say what is run, but for some parameters."""
+    """Return the words of the current command that select the run, without some parameters."""
     context = click.get_current_context()
     words = ["feednet", str(context.info_name)]
     for parameter in context.command.params:
@@ -253,7 +253,7 @@ def _words(without: set[str]) -> list[str]:
 
 
 def _parse_settings(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Read LAYERING.NAME=VALUE options; values are JSON where they can be."""
+    """Parse LAYERING.NAME=VALUE options; values are JSON if possible."""
     parameters: dict[str, dict[str, Any]] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")

@@ -1,4 +1,4 @@
-"""A scenario in a terminal: its network drawn as text, who does what, and what will happen, in order."""
+"""A scenario in a terminal: its network drawn as text, roles, and events in order."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,14 +20,14 @@ from topologies.link import LinkParameters
 from topologies.model import Topology
 
 MOST_DRAWN = 40
-"""Nodes of a network that is drawn; of a larger one only a summary is given."""
+"""Maximum number of nodes in a drawing; a larger network is summarised."""
 
 _MOST_CHANGES = 12
 _MOST_NAMES = 6
 
 
 def network_lines(scenario: Scenario) -> Iterator[str]:
-    """Say what a scenario's network is like: nodes, links, degree, delays, diameter."""
+    """Return a summary of a scenario's network: nodes, links, degree, delays, diameter."""
     yield from summary(scenario.network)
     links = Counter(link.describe() for link in (*scenario.network.links, *scenario.network.media))
     if len(links) <= 3:
@@ -36,7 +36,7 @@ def network_lines(scenario: Scenario) -> Iterator[str]:
 
 
 def role_lines(scenario: Scenario) -> Iterator[str]:
-    """Say who has which role: "publisher  pub"."""
+    """Return the roles: "publisher  pub"."""
     by_role = defaultdict(list)
     for node, role in scenario.roles.items():
         by_role[role].append(node)
@@ -46,16 +46,16 @@ def role_lines(scenario: Scenario) -> Iterator[str]:
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
-    """Name all of a few, and the first and the last of many: "p1, p2, p3 ... p24"."""
+    """List all of a few names, or the first and the last of many: "p1, p2, p3 ... p24"."""
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[: most - 1])} ... {names[-1]}"
 
 
 def drawn(scenario: Scenario) -> tuple[Tree, list[str]]:
-    """Draw a network as a tree of nodes from the first publisher; return it and what it has no place for.
+    """Draw a network as a tree of nodes from the first publisher; return it and the omitted parts.
 
-    Leaves that are alike stand on one line. The lines beside it name the links that close rings.
+    Equal leaves share one line. The lines beside it name the links that close rings.
     """
     network, roles = scenario.network, scenario.roles
     usual = Counter(_kind(link) for link in network.links).most_common(1)
@@ -105,14 +105,14 @@ def drawn(scenario: Scenario) -> tuple[Tree, list[str]]:
 
 
 def _kind(link: LinkParameters) -> str:
-    """Say what a link is like, in the words that a reader of a drawing needs."""
+    """Describe a link as briefly as a drawing needs."""
     rate = "" if link.bw_mbit is None else f"{link.bw_mbit:g} Mbit/s, "
     loss = f", {link.loss_percent:g} % loss" if link.loss_percent else ""
     return f"{rate}{link.delay_ms:g} ms{loss}"
 
 
 def workload_line(scenario: Scenario, load: Workload) -> str:
-    """Say what is published and who follows it."""
+    """Describe publications and followers."""
     if load.requests:
         asked = sum(map(len, load.requests.values()))
         objects = f"{count_of(len(load.feeds), 'object')} of {count_of(load.items, 'segment')}"
@@ -126,9 +126,9 @@ def workload_line(scenario: Scenario, load: Workload) -> str:
 
 
 def happenings(scenario: Scenario, load: Workload) -> list[tuple[float, str]]:
-    """Return what will happen, in order: seconds on the run's clock, and words.
+    """Return the events in order: seconds on the run's clock, and words.
 
-    Changes beyond the first dozen are counted, not told.
+    Beyond the first dozen, changes are counted, not listed.
     """
     timeline = Timeline.of(scenario, load, 0)
     rows: list[tuple[int, str]] = []
@@ -217,7 +217,7 @@ def _changes(timeline: Timeline, network: Topology) -> Iterator[tuple[int, str]]
 
 
 def _choice(change: Change) -> str:
-    """Say who forwards what by which strategy."""
+    """Describe a change of strategy."""
     who = listed(change.on.split()) if change.on else "all nodes"
     ((prefix, strategy),) = change.choice.items()
     return f"from now on {who} forward {prefix} by {strategy}"
@@ -229,7 +229,7 @@ def _by_event(changes: Iterable[Change]) -> Iterator[tuple[str, list[Change]]]:
 
 
 def layering_lines(scenario: Scenario) -> Iterator[str]:
-    """Say which layerings are compared, each with its title and the parameters that the scenario sets."""
+    """Return the compared layerings, each with its title and the parameters set by the scenario."""
     width = max(map(len, scenario.layerings))
     for name in scenario.layerings:
         own = scenario.parameters.get(name, {})

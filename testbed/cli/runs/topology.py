@@ -1,4 +1,4 @@
-"""`feednet topology`: what a network is like, and the network as a file."""
+"""`feednet topology`: a network's summary, and the network as a file."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _text(found: Topology, out: Path) -> str:
 
 
 def summary(found: Topology) -> Iterator[str]:
-    """Say what a network is like: nodes, links, degrees, delays, the longest ways."""
+    """Summarise a network: nodes, links, degrees, delays, longest paths."""
     degrees = Counter(end.node for end in found.interfaces)
     media = f", {len(found.media)} media" if found.media else ""
     yield f"network   {count_of(len(found.nodes), 'node')}, {count_of(len(found.links), 'link')}{media}"
@@ -99,11 +99,11 @@ def summary(found: Topology) -> Iterator[str]:
 
 
 def _diameter(found: Topology) -> int:
-    """Return the links of the longest of all shortest ways, in a network that is not apart."""
+    """Return the hop count of the longest shortest path in a connected network."""
     from networkx import Graph, diameter
 
     return int(diameter(Graph([(link.a, link.b) for link in found.links]), usebounds=True))
 
 
 _MOST_ENDS = 100
-"""Nodes of a network whose distances are all computed."""
+"""Maximum number of nodes for computing all distances."""

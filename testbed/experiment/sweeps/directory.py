@@ -1,4 +1,4 @@
-"""The directory of a sweep: OUT/<settings>/seed=<n> for each run, and which of its runs are there already."""
+"""The directory of a sweep: OUT/<settings>/seed=<n> for each run, and detection of completed runs."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import ScenarioOptions
 
 _LONGEST_NAME = 150
-"""Bytes of a directory's name that hold settings; file systems take 255."""
+"""Maximum bytes of a directory's name for settings; file systems allow 255."""
 
 
 class Job(NamedTuple):
@@ -30,7 +30,7 @@ class Job(NamedTuple):
         place: its directory inside the sweep's.
         scenario: its name or path.
         options: of it, with a seed.
-        command: what repeats this run alone.
+        command: repeats this run alone.
     """
 
     place: str
@@ -60,10 +60,10 @@ def _escaped(value: Any) -> str:
 
 @contextmanager
 def opened(jobs: Sequence[Job], directory: Path, net: Net) -> Iterator[list[Job]]:
-    """Make the directory of a sweep, or resume in it; yields the jobs that are left to do.
+    """Make the directory of a sweep, or resume in it; yields the remaining jobs.
 
-    A lock keeps other processes out until the block ends. Raises UserError if the directory belongs to
-    another sweep, or cannot be made.
+    A lock excludes other processes until the block ends. Raises UserError if the directory belongs to another
+    sweep, or cannot be made.
     """
     is_new = not os.path.lexists(directory)
     if not is_new and not any((directory / job.place).parent.is_dir() for job in jobs):
@@ -73,7 +73,7 @@ def opened(jobs: Sequence[Job], directory: Path, net: Net) -> Iterator[list[Job]
             try:
                 yield [job for job in jobs if not _is_done(job, directory / job.place, net)]
             finally:
-                for job in jobs:  # of a worker that was killed
+                for job in jobs:  # of a killed worker
                     shutil.rmtree(partial_of(directory / job.place), ignore_errors=True)
                     with suppress(OSError):  # not empty
                         (directory / job.place).parent.rmdir()
@@ -86,7 +86,7 @@ def opened(jobs: Sequence[Job], directory: Path, net: Net) -> Iterator[list[Job]
 
 
 def _is_done(job: Job, place: Path, net: Net) -> bool:
-    """Tell whether a job has been run; raise UserError if its directory belongs to another one."""
+    """Return whether a job has been run; raise UserError if its directory belongs to another one."""
     try:
         was = json.loads((place / SCENARIO).read_bytes())
         was_over = json.loads((place / MANIFEST).read_bytes())["net"]

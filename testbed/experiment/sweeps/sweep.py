@@ -1,9 +1,9 @@
-"""Sweeps: a scenario run many times, with other settings and other seeds, side by side over the cores.
+"""Sweeps: a scenario run many times, with other settings and seeds, in parallel.
 
 A sweep leaves a directory of runs (testbed.experiment.sweeps.directory), each like that of `feednet run`,
-their measures (analysis.pipelines.compare), and a page that compares them. Emulated runs of the same settings
-and seed give the same bytes, in any order and on any machine. Runs over Mininet go one after the other: each
-of them needs all cores.
+their measures (analysis.pipelines.compare), and a page that compares them. Emulated runs of equal settings
+and seed give the same bytes, in any order and on any machine. Runs over Mininet are sequential: each needs
+all cores.
 """
 
 import json
@@ -36,25 +36,24 @@ from testbed.scenario.overrides import long_key
 MOST_RUNS = 10_000
 BATCH_BYTES = 1 << 30
 BATCH_CASES = 64
-"""What is analysed at once: captures of so many bytes, so many layerings of runs."""
+"""Limits of a batch for analysis: bytes of captures, and layerings of runs."""
 
 Progress = Callable[[int, int, str], None]
-"""Called with (runs done, runs in all, the run under way)."""
+"""Called with (runs done, total runs, the current run)."""
 
 
 class Axis(NamedTuple):
-    """What is varied: a key path of the scenario, and its values."""
+    """A varied key path of the scenario, and its values."""
 
     key: str
     values: list[Any]
 
 
 def parse_axis(text: str) -> Axis:
-    """Read "loss=0,1,5"; raise UserError.
+    """Parse "loss=0,1,5"; raise UserError.
 
-    The key is loss, items, seed, strategy, LAYERING.PARAMETER or a scenario's key path.
-
-    Values are JSON where they can be; "1..10" is each whole number from 1 to 10.
+    The key is loss, items, seed, strategy, LAYERING.PARAMETER or a scenario's key path. Values are JSON if
+    possible; "1..10" is each whole number from 1 to 10.
     """
     name, equals, listed = text.partition("=")
     values = [value for part in listed.split(",") for value in _values(part)]
@@ -81,8 +80,8 @@ def _values(text: str) -> list[Any]:
 def plan(scenario: str, options: RunOptions, words: Sequence[str]) -> list[Job]:
     """Return the runs of a sweep, all checked; raise UserError.
 
-    `words` are the command that the options come from, without the seed. Each setting is run with
-    `options.repeat` seeds, from the scenario's on, unless the seed itself is varied.
+    `words` are the command of the options, without the seed. Each setting is run with `options.repeat` seeds,
+    from the scenario's on, unless the seed itself is varied.
     """
     axes = [parse_axis(text) for text in options.sweeps]
     if len({axis.key for axis in axes}) != len(axes):
@@ -111,7 +110,7 @@ def plan(scenario: str, options: RunOptions, words: Sequence[str]) -> list[Job]:
 
 
 def _typed(value: Any) -> str:
-    """Write a value as parse_axis() reads it."""
+    """Format a value for parse_axis()."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -128,7 +127,7 @@ def _run(job: Job, directory: Path, platform: Platform, tell: Callable[[str], No
 
 
 def emulate_all(jobs: Sequence[Job], directory: Path, workers: int, progress: Progress) -> None:
-    """Run all jobs on this machine's cores; raise UserError. To be called from the main thread."""
+    """Run all jobs on this machine's cores; raise UserError. Must be called from the main thread."""
     work = partial(emulate, directory=directory)
     try:
         with closing(work_off(work, jobs, min(workers, len(jobs)))) as places:
@@ -165,14 +164,14 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
 
     def work(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for batch in batches:
-            with chdir(home):  # paths of scenarios, feeds and topologies are as the user wrote them
+            with chdir(home):  # the user's paths of scenarios, feeds and topologies are relative to it
                 done = [emulate(pickle.loads(job), target) for job in batch["job"]]
             yield pd.DataFrame({"place": done})
 
     home, target = Path.cwd(), directory.resolve()
     spark = spark_session(master, small=True)
     rows = [(pickle.dumps(job),) for job in jobs]
-    # One partition a job: parallelize() cuts the list evenly, which repartition() by hash would not.
+    # One partition per job: parallelize() cuts the list evenly, unlike repartition() by hash.
     table = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "job binary")
     placed = table.mapInPandas(work, "place string").toLocalIterator(prefetchPartitions=True)
     try:
@@ -185,11 +184,9 @@ def emulate_on_spark(jobs: Sequence[Job], directory: Path, master: str | None, p
 def measure(
     jobs: Sequence[Job], directory: Path, command: str, master: str | None, engine: str, progress: Progress
 ) -> Path:
-    """Analyse the runs of a sweep, many at once, and write their measures and their page; return the page.
+    """Analyse the runs of a sweep in batches, and write their measures and their page; return the page.
 
-    `command` is what made the runs, for the page.
-
-    Raises analysis.errors.AnalysisError.
+    `command` is the runs' command, for the page. Raises analysis.errors.AnalysisError.
     """
     from analysis.metrics.registry import METRICS
     from analysis.metrics.study import Record, study

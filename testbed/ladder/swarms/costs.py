@@ -1,9 +1,9 @@
-"""The paper's cost formulas, as functions of what a swarm does in a period, and ours where they differ.
+"""The paper's cost formulas as functions of a swarm's load in a period, and our corrections.
 
-The paper is "Scalable Secure Scuttlebutt" (Tarr), whose sections are named. It gives some formulas as
-sketches, and others in words only. All costs are counts in the period: connections, copies of messages,
-and elements of clocks (a feed and a number; EBT's notes count as such). A subscriber calls, receives
-messages, and sends elements; a publisher is called, sends messages, and receives elements.
+The paper is "Scalable Secure Scuttlebutt" (Tarr), cited by section. It gives some formulas as sketches, and
+others in words only. All costs are counts in the period: connections, copies of messages, and elements of
+clocks (a feed and a number; EBT's notes count as such). A subscriber calls, receives messages, and sends
+elements; a publisher is called, sends messages, and receives elements.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Who(StrEnum):
-    """Who bears a cost; under `hub`, the hub bears that of publishers."""
+    """The bearer of a cost; under `hub`, the hub bears that of publishers."""
 
     SUBSCRIBER = "subscriber"
     PUBLISHER = "publisher"
@@ -20,7 +20,7 @@ class Who(StrEnum):
 
 
 class What(StrEnum):
-    """What is counted."""
+    """The counted quantity."""
 
     CONNECTIONS = "connections"
     MESSAGES = "messages"
@@ -28,16 +28,16 @@ class What(StrEnum):
 
 
 class Load(NamedTuple):
-    """What a swarm does in a period. All peers replicate the same feeds; as many peers write one each.
+    """Load of a swarm in a period. All peers replicate the same feeds; as many peers write one each.
 
     Attributes:
-        polls: intervals in the period, in each of which a peer polls once: the paper's pollFrequency.
-        feeds: that a peer replicates: the paper's feeds.length.
+        polls: polling intervals in the period: the paper's pollFrequency.
+        feeds: replicated by each peer: the paper's feeds.length.
         peers: in the swarm.
         connections: partners that a peer opens connections to: the paper's peers_connected_to, and K.
-        history: messages of a feed before the period, which nobody has but its author.
-        news: messages of a feed that are published in it, in its first half: one after the other, evenly.
-        edges: pairs of peers of which one is a partner of the other; about peers * connections.
+        history: messages of a feed before the period, held by its author only.
+        news: messages of a feed published in the period's first half, evenly spaced.
+        edges: pairs of partners; about peers * connections.
     """
 
     polls: int
@@ -65,16 +65,16 @@ class Load(NamedTuple):
 
     @property
     def lazy(self) -> int:
-        """Connections that are not needed for a spanning tree."""
+        """Connections not needed for a spanning tree."""
         return self.edges - (self.peers - 1)
 
     @property
     def copies(self) -> int:
-        """Copies of a message that a flood sends ("random connected network")."""
+        """Copies of a message sent by a flood ("random connected network")."""
         return 2 * self.edges - (self.peers - 1)
 
     def published_before(self, poll: int) -> int:
-        """Return how many messages a feed has got before poll 0, 1, ..."""
+        """Return the number of messages of a feed before poll 0, 1, ..."""
         return min(self.news, -(-2 * self.news * (poll + 1) // self.polls))
 
 
@@ -253,7 +253,7 @@ def hub_headers_of_all(load: Load) -> float:
 
 
 class Hub(NamedTuple):
-    """What all clients of a hub and the hub send: copies of messages, and headers."""
+    """Total of all clients of a hub and the hub: copies of messages, and headers."""
 
     messages: int
     elements: int
@@ -266,11 +266,11 @@ def ideal_hub(peers: int, messages: int, connections: int) -> Hub:
 
 
 class Formula(NamedTuple):
-    """What a cost is.
+    """Formulas of a cost.
 
     Attributes:
-        paper: by the paper; None if it says nothing.
-        ours: where that is not what our protocol costs, and why is in the function's text.
+        paper: by the paper; None without one.
+        ours: for our protocol if it differs; the function's text has the reason.
     """
 
     paper: Function | None
@@ -285,7 +285,7 @@ class Formula(NamedTuple):
 
 
 Key = tuple[str, Who, What]
-"""A rung, who bears a cost, and what it is."""
+"""A rung, a bearer, and a quantity."""
 
 
 def _formulas(

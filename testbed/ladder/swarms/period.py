@@ -1,4 +1,4 @@
-"""A period in the life of a swarm: what its peers spend when they speak a rung's real protocol."""
+"""A period of a swarm: its peers' costs with a rung's real protocol."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -14,7 +14,7 @@ from testbed.ladder.swarms.rungs import RUNGS, Manner
 from testbed.ladder.swarms.swarm import Swarm, name_of
 
 Partners = Sequence[Sequence[int]]
-"""Whom each peer calls, in its order."""
+"""Each peer's called peers, in order."""
 Spent = dict[tuple[Who, What], float]
 """Counts: of the mean subscriber that writes nothing, of the mean publisher or the hub, of the network."""
 
@@ -22,10 +22,10 @@ _KEPT = 1_000  # feeds
 
 
 class Period(NamedTuple):
-    """What has happened.
+    """Results of a period.
 
     Attributes:
-        load: with the edges that there were.
+        load: with the actual edges.
         spent: see Spent.
         missing: share of the messages that subscribers lack at the end.
     """
@@ -42,14 +42,14 @@ def feed(number: int, length: int) -> tuple[Message, ...]:
 
 
 def drawn_partners(peers: int, connections: int, random: Random) -> Partners:
-    """Return whom each peer calls: `connections` others, or all if there are fewer, drawn uniformly."""
+    """Return each peer's called peers: `connections` others, or all if there are fewer, drawn uniformly."""
     count = min(connections, peers - 1)
     drawn = (random.sample(range(peers - 1), count) for _ in range(peers))
     return [[other + (other >= peer) for other in others] for peer, others in enumerate(drawn)]
 
 
 def pairs(partners: Partners) -> list[tuple[int, int]]:
-    """Return the connections that peers hold with their partners, in the order in which they are opened."""
+    """Return the connections of peers with their partners, in opening order."""
     return list({tuple(sorted(call)): call for call in _calls(partners)}.values())
 
 
@@ -91,7 +91,7 @@ def _stay(swarm: Swarm, load: Load, partners: Partners, feeds: Sequence[Sequence
 def _poll(
     swarm: Swarm, manner: Manner, load: Load, partners: Partners, feeds: Sequence[Sequence[Message]]
 ) -> None:
-    """Have each peer poll once an interval, one after the other; partners take turns."""
+    """Let each peer poll once per interval, one after the other; partners take turns."""
     turns = [list(islice(cycle(others), load.polls)) for others in partners]
     published = 0
     for poll in range(load.polls):

@@ -1,4 +1,4 @@
-"""How a message spreads among peers that speak the protocols: see testbed.ladder.spread for the model."""
+"""Spreading of a message among peers that speak the protocols; the model is testbed.ladder.spread."""
 
 from functools import cache
 from random import Random
@@ -16,14 +16,14 @@ from testbed.ladder.swarms.swarm import Swarm
 
 @cache
 def _news() -> Message:
-    """Return the message that spreads."""
+    """Return the spreading message."""
     return generate_feed(Random(0), 1)[0]
 
 
 def gossip(
     peers: int, random: np.random.Generator, at_once: bool = False, *, skips: bool = False
 ) -> list[int]:
-    """Return what the function of the model returns; `skips` requests or not."""
+    """See testbed.ladder.spread.gossip(); with request skipping if `skips`."""
     news = _news()
     rung = RUNGS["gossip-skip" if skips else "gossip"]
     swarm = Swarm(rung.protocols(peers), [news.author])
@@ -45,7 +45,7 @@ def gossip(
 
 
 def flood(network: Network) -> Flood:
-    """Return what the function of the model returns."""
+    """See testbed.ladder.spread.flood()."""
     swarm, found = _flooded(network)
     reached = found[found >= 0]
     return Flood(
@@ -57,12 +57,12 @@ def flood(network: Network) -> Flood:
 
 
 def depths(network: Network) -> Numbers:
-    """Return what the function of the model returns: in which round each peer gets a message, by a flood."""
+    """Return the round in which each peer gets a flooded message, like testbed.ladder.networks.depths()."""
     return _flooded(network)[1]
 
 
 def _flooded(network: Network) -> tuple[Swarm, Numbers]:
-    """Return a swarm in which the first peer has published, and in which round each has got the message.
+    """Return a swarm after a flood from the first peer, and the round in which each peer got the message.
 
     Peers that the network links twice have one connection.
     """

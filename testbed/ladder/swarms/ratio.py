@@ -1,6 +1,6 @@
-"""EBT with request skipping over the ideal hub: is it a constant factor, and which?
+"""The cost of EBT with request skipping relative to the ideal hub: is it a constant factor, and which?
 
-The paper concludes that the hub "only beats our design by a constant factor", and does not say which one.
+The paper concludes that the hub "only beats our design by a constant factor", without its value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,16 +39,16 @@ MEASURES: Final[Mapping[str, str]] = {
 
 
 class Phase(NamedTuple):
-    """What a swarm has sent in a phase.
+    """A swarm's traffic in a phase.
 
     Attributes:
         name: see PHASES.
         peers, edges: of the network.
-        messages: that were published.
+        messages: number published.
         sent: by all peers.
-        repeated: copies that were there already.
-        busiest: bytes of bodies that one peer has sent and received, at most.
-        body: bytes of a published message, as it is sent; mean.
+        repeated: redundant copies.
+        busiest: maximum bytes of bodies sent and received by one peer.
+        body: mean bytes of a published message, as sent.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Phase(NamedTuple):
     body: float
 
     def measures(self) -> dict[str, float]:
-        """Return all of MEASURES; none that would be a ratio to nothing."""
+        """Return all MEASURES with a defined ratio."""
         hub = ideal_hub(self.peers, self.messages, 0 if self.name == "live" else 1)
         element = self.sent.header_bytes / self.sent.named if self.sent.named else ELEMENT
         of_hub = hub.messages * self.body + hub.elements * element
@@ -70,7 +70,7 @@ class Phase(NamedTuple):
             "paper bytes": (MESSAGE * self.sent.messages + ELEMENT * self.sent.named)
             / (MESSAGE * hub.messages + ELEMENT * hub.elements),
             "bytes": of_all / of_hub,
-            # What EBT's peers send other peers receive. What the hub's clients send and receive the hub does.
+            # EBT's peers send to peers; the hub takes part in all its clients' traffic.
             "peer bytes": 2 * of_all / of_hub,
             "busiest bytes": self.busiest / of_hub,
         }
@@ -101,7 +101,7 @@ Task = tuple[int, int]
 
 
 def play(task: Task) -> list[Phase]:
-    """Let a swarm of real peers go through the phases."""
+    """Run a swarm of real peers through the phases."""
     peers, seed = task
     links = pairs(drawn_partners(peers, CONNECTIONS, Random(f"{seed} ratio {peers}")))
     feeds = [feed(number, _HISTORY + _LIVE + _AWAY) for number in range(_FEEDS)]
@@ -132,14 +132,14 @@ def play(task: Task) -> list[Phase]:
     publish(_HISTORY + _LIVE, len(feeds[0]))
     connect()
     phases.append(meter.read("return", _HISTORY + _LIVE, len(feeds[0])))
-    connect()  # those who sent messages have not been told that they have arrived
+    connect()  # message senders learn of the arrival this way
     meter.read("", 0, 0)
     connect()
     return [*phases, meter.read("rest", 0, 0)]
 
 
 class _Meter:
-    """Reads what a swarm has sent since it was read last."""
+    """Measures a swarm's traffic between readings."""
 
     def __init__(self, swarm: Swarm, feeds: Sequence[Sequence[Message]]) -> None:
         self._swarm = swarm
@@ -167,7 +167,7 @@ def _compact(message: Message) -> bytes:
 
 
 def ratios(phases: Sequence[Sequence[Phase]]) -> list[Ratio]:
-    """Return the measures of runs in `phases`, over seeds: for each size, and how they grow with it."""
+    """Return the measures of runs in `phases`, over seeds: for each size, and their growth with it."""
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     for run in phases:
         for phase in run:

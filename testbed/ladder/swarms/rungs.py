@@ -1,4 +1,4 @@
-"""The rungs of the ladder as swarms climb them: the protocol of each, and whom its peers connect to."""
+"""The rungs of the ladder for swarms: protocol and connections of each."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
@@ -14,11 +14,11 @@ from ssb.store.feeds import FeedStore
 from testbed.ladder.swarms.swarm import Protocol, name_of
 
 Authors = Mapping[str, Collection[str]]
-"""Reference of a peer -> the feeds that it writes."""
+"""Reference of a peer -> its feeds."""
 
 
 class Manner(StrEnum):
-    """Whom a peer connects to."""
+    """A rung's connections."""
 
     AUTHORS = "each author, at each poll"
     PARTNER = "one of its partners, at each poll"
@@ -30,9 +30,9 @@ class LadderRung(NamedTuple):
     """A rung.
 
     Attributes:
-        title: what it is, in few words.
-        manner: whom its peers connect to.
-        protocol: makes a peer's, from who writes what and the peer's reference.
+        title: in few words.
+        manner: its connections.
+        protocol: makes a peer's, from the authors and the peer's reference.
         hub: the protocol of the hub, if there is one: a peer more.
     """
 

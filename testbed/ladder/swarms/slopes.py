@@ -1,4 +1,4 @@
-"""How costs grow along an axis: the slope that a formula says, log-log, and the one that is found."""
+"""Growth of costs along an axis: the log-log slopes of formulas and of measurements."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,14 +12,14 @@ from testbed.ladder.swarms.period import Period, play_period
 from testbed.ladder.swarms.rungs import RUNGS
 
 BASE: Final = Load(polls=16, feeds=8, peers=40, connections=5, history=3, news=1, edges=0)
-"""What is not varied. The edges follow from chance."""
+"""Base values of all axes. The edges follow from chance."""
 
 
 class Axis(NamedTuple):
-    """What is varied.
+    """A varied parameter.
 
     Attributes:
-        title: what a value is.
+        title: meaning of a value.
         values: of the member of Load.
     """
 
@@ -46,13 +46,13 @@ class Estimate(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A cost at a place of an axis.
+    """A cost at a value of an axis.
 
     Attributes:
-        axis, value, rung, who, cost: which.
+        axis, value, rung, who, cost: its key.
         mean, error: as measured, see Estimate.
-        paper, ours: by the formulas, with the edges that the networks had.
-        missing: the largest share of messages that subscribers lacked at the end of a period.
+        paper, ours: by the formulas, with the actual edges.
+        missing: maximum share of messages that subscribers lacked at the end of a period.
     """
 
     axis: str
@@ -68,13 +68,13 @@ class Point(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """How a cost grows along an axis: as its value to the power of the slope.
+    """Growth of a cost along an axis: in proportion to its value to the power of the slope.
 
     Attributes:
-        axis, rung, who, cost: which.
-        paper, ours: by least squares through the formula's values at the same places.
-        mean, error: the same through what was measured, for each seed; see Estimate.
-        factor: what was measured over what the best formula says, geometric mean of the axis.
+        axis, rung, who, cost: its key.
+        paper, ours: by least squares through the formula's values at the same points.
+        mean, error: the same through the measurements, for each seed; see Estimate.
+        factor: measurements over the best formula, geometric mean of the axis.
         paper_formula, our_formula: in words.
     """
 
@@ -92,7 +92,7 @@ class Slope(NamedTuple):
 
 
 def tasks(axes: Sequence[str], seeds: Sequence[int]) -> list[Task]:
-    """Return the periods to be played, each once, though the base is on every axis."""
+    """Return the distinct periods to play, though the base is on every axis."""
     loads = dict.fromkeys(load for axis in axes for load in _loads(axis))
     return [(rung, load, seed) for seed in seeds for load in loads for rung in RUNGS]
 
@@ -105,7 +105,7 @@ def play(task: Task) -> Period:
 def along(
     axes: Sequence[str], seeds: Sequence[int], periods: Mapping[Task, Period]
 ) -> tuple[list[Point], list[Slope]]:
-    """Return all costs at all places of the axes, and how they grow."""
+    """Return all costs at all values of the axes, and their slopes."""
     points, slopes = [], []
     for axis in axes:
         for key in FORMULAS:
@@ -117,14 +117,14 @@ def along(
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of two values or more, and how far it may be off."""
+    """Return the mean of at least two values, and its error."""
     found = study.estimate(values)
     assert found.high is not None
     return Estimate(found.mean, max(found.high - found.mean, 0.0))
 
 
 def fit(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Return the least-squares slope of log y over log x; None if it has none, as a cost is 0."""
+    """Return the least-squares slope of log y over log x; None if a cost is 0."""
     if min(y) <= 0:
         return None
     slope = float(np.polyfit(np.log(x), np.log(y), 1)[0])
@@ -136,7 +136,7 @@ def _loads(axis: str) -> list[Load]:
 
 
 def _said(function: Function, periods: Sequence[Period]) -> float:
-    """Return what a formula says, as the mean over the networks that there were."""
+    """Return a formula's value, as the mean over the actual networks."""
     return float(np.mean([function(period.load) for period in periods]))
 
 

@@ -14,7 +14,7 @@ PARTS: Final = (*AXES, "unchanged", "hub")
 
 
 class Costs(NamedTuple):
-    """What was found; parts that were not asked for are empty.
+    """Results; parts not requested are empty.
 
     Attributes: see the modules of these classes.
     """
@@ -28,7 +28,7 @@ class Costs(NamedTuple):
 def run_costs(
     parts: Collection[str], seeds: Sequence[int], jobs: int, master: str | None, progress: Progress
 ) -> Costs:
-    """Return what the real protocols cost; for the arguments see run_models(). Raises what that raises."""
+    """Return the costs of the real protocols; for the arguments see run_models(). Raises the same errors."""
     axes = [axis for axis in AXES if axis in parts]
     periods = slopes.tasks(axes, seeds)
     swarms = [(size, seed) for size in ratio.SIZES for seed in seeds] if "hub" in parts else []

@@ -1,7 +1,7 @@
-"""Swarms of peers that speak the real protocols, in virtual time, over connections that lose nothing.
+"""Swarms of peers that speak the real protocols, in virtual time, over lossless connections.
 
-Peers have stores that verify each message. Counts are taken from the bodies that connections carry, so they
-do not depend on what a protocol says of itself.
+Peers have stores that verify each message. Counts are taken from transmitted bodies, independent of the
+protocols' own accounts.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,19 +18,19 @@ from ssb.store.feeds import FeedStore
 from ssb.store.memory import MemoryFeeds
 
 Protocol = Callable[[FeedStore, RemoteClocks, Iterable[str]], Replication]
-"""Makes a peer's replication from its store, from where it keeps others' clocks, and from what it wants."""
+"""Makes a peer's replication from its store, its store of others' clocks, and its wanted feeds."""
 
-_ROOM = 1 << 16  # bytes of bodies that are taken at once
+_ROOM = 1 << 16  # bytes of bodies taken at once
 
 
 class Traffic(NamedTuple):
-    """What bodies hold.
+    """Contents of bodies.
 
     Attributes:
         messages: copies of messages.
         elements: feeds named in clocks.
         notes: feeds named in notes of EBT.
-        message_bytes: of bodies that hold a message.
+        message_bytes: of bodies with a message.
         header_bytes: of all other bodies.
     """
 
@@ -61,7 +61,7 @@ class Traffic(NamedTuple):
 
     @classmethod
     def of(cls, bodies: Iterable[bytes]) -> "Traffic":
-        """Return what bodies hold."""
+        """Return the contents of bodies."""
         messages = elements = notes = message_bytes = header_bytes = 0
         for body in bodies:
             if b'"signature"' in body:
@@ -69,7 +69,7 @@ class Traffic(NamedTuple):
                 message_bytes += len(body)
                 continue
             header_bytes += len(body)
-            # A hub's client says how much it has of all feeds: one element, though it names none.
+            # A hub's client reports its total progress: one element, though it names no feed.
             named = body.count(b".ed25519") + (b'"have"' in body)
             if b'"clock"' in body:
                 elements += named
@@ -84,14 +84,14 @@ class Peer:
     Attributes:
         name: its reference.
         feeds: its store.
-        clocks: where it keeps how far others said they were.
+        clocks: its record of others' positions.
         replication: its protocol.
         sent, received: on all connections.
-        repeated: copies of messages that came and were here already.
-        called, accepted: connections that it has opened, and that others have opened with it.
-        links: those that it has, by its number of each.
-        stirred: those on which something has come, or that are new.
-        alarms: when there will be something to be sent on some of them, ns.
+        repeated: redundant copies of messages received.
+        called, accepted: numbers of connections opened by it, and by others.
+        links: its connections, by its number of each.
+        stirred: new ones, and those with new input.
+        alarms: times of pending output on some of them, ns.
     """
 
     def __init__(self, name: str, protocol: Protocol, wanted: Iterable[str]) -> None:
@@ -108,21 +108,21 @@ class Peer:
         self.alarms: dict[int, int] = {}
 
     def restart(self) -> None:
-        """Start anew on what is stored."""
+        """Restart with the stored state."""
         self.replication = self._protocol(self.feeds, self.clocks, list(self.replication.wanted))
 
     def holds(self, message: Message) -> bool:
-        """Tell whether a message is in the store."""
+        """Return whether a message is in the store."""
         return self.feeds.tips().get(message.author, 0) >= message.sequence
 
     def tips(self) -> dict[str, int]:
-        """Return how far it is in the feeds that it wants and of which it has messages."""
+        """Return its positions in the wanted feeds with messages."""
         tips = self.feeds.tips()
         return {feed: tips[feed] for feed in self.replication.wanted if tips.get(feed)}
 
 
 class Link:
-    """A connection: its ends' places in the swarm, their numbers of it, and its delay, ns."""
+    """A connection: its ends' indices in the swarm, their numbers of it, and its delay, ns."""
 
     __slots__ = ("delay", "ends", "is_open", "numbers")
 
@@ -137,13 +137,13 @@ class Swarm:
     """Peers and their connections. Bodies arrive in order, each `delay` later.
 
     Args:
-        protocols: one for each peer, whose reference is @peer and its place.
+        protocols: one for each peer, whose reference is @peer and its index.
         wanted: the feeds that all want from the start.
 
     Attributes:
         now: ns.
-        peers: by their places.
-        links: the connections, by the lower place and the higher.
+        peers: by index.
+        links: the connections, by the lower index and the higher.
     """
 
     def __init__(self, protocols: Iterable[Protocol], wanted: Sequence[str] = ()) -> None:
@@ -157,7 +157,7 @@ class Swarm:
         self._alarms: dict[int, int] = {}
 
     def connect(self, caller: int, other: int, delay: int = 0) -> None:
-        """Connect two peers, unless they are connected or one and the same."""
+        """Connect two peers, unless already connected or identical."""
         key = (min(caller, other), max(caller, other))
         if caller == other or key in self.links:
             return
@@ -173,7 +173,7 @@ class Swarm:
             self._touched[place] = None
 
     def cut(self, one: int, other: int) -> None:
-        """Close the connection of two peers, if there is one; what is on its way is lost."""
+        """Close the connection of two peers, if there is one; bodies in flight are lost."""
         link = self.links.pop((min(one, other), max(one, other)), None)
         if link is None:
             return
@@ -186,7 +186,7 @@ class Swarm:
             self._touched[place] = None
 
     def meet(self, caller: int, other: int) -> None:
-        """Connect two peers until both have done what there was to do."""
+        """Connect two peers until both have finished."""
         self.connect(caller, other)
         number = self.links[min(caller, other), max(caller, other)].numbers[0]
         self.run()
@@ -194,13 +194,13 @@ class Swarm:
         self.cut(caller, other)
 
     def restart(self, place: int) -> None:
-        """Start a peer anew on what it has stored."""
+        """Restart a peer with its stored state."""
         for link in list(self.peers[place].links.values()):
             self.cut(*link.ends)
         self.peers[place].restart()
 
     def publish(self, place: int, messages: Sequence[Message]) -> None:
-        """Have a peer publish messages, of which none is refused."""
+        """Let a peer publish messages, all of which must be accepted."""
         peer = self.peers[place]
         for message in messages:
             refused = peer.replication.append([message], self.now, self.now / MS)
@@ -208,18 +208,18 @@ class Swarm:
         self._touched[place] = None
 
     def touch(self, place: int) -> None:
-        """See to what a peer has to send, whose protocol was told something from outside."""
+        """Send a peer's pending output after an external change of its protocol."""
         self._touched[place] = None
 
     def run(self, until: int | None = None) -> int:
-        """Let time pass until `until`, ns, or until nobody has anything to say; return the rounds."""
+        """Let time pass until `until`, ns, or until no output is pending; return the rounds."""
         return sum(1 for _ in self.rounds(until))
 
     def rounds(self, until: int | None = None) -> Iterator[list[int]]:
-        """Do the same, and yield after each round who has received something.
+        """Likewise, and yield after each round the peers that have received something.
 
-        In a round all that has arrived is taken in, and then all send what they have. So without delays, and
-        without protocols that wait, a round is a step along each connection.
+        In a round all arrivals are processed, and then all output is sent. So without delays, and without
+        waiting protocols, a round is a step along each connection.
         """
         while True:
             times = [self.now] if self._touched else []
@@ -241,7 +241,7 @@ class Swarm:
                 yield [*reached]
 
     def _take_in(self) -> dict[int, None]:
-        """Have peers receive all that has arrived; return who has received something."""
+        """Process all arrivals; return the peers that have received something."""
         arrived = []
         while self._under_way and self._under_way[0][0] <= self.now:
             arrived.append(heappop(self._under_way))
@@ -294,5 +294,5 @@ class Swarm:
 
 
 def name_of(place: int) -> str:
-    """Return the reference of the peer at a place."""
+    """Return the reference of the peer at an index."""
     return f"@peer{place}"

@@ -1,4 +1,4 @@
-"""What two peers say to each other when nothing has changed, and what request skipping saves.
+"""Traffic of two peers without news, and the savings of request skipping.
 
 The paper: "on each connection, each peer sending over half a megabyte of requests, yet not actually needing
 to send any messages".
@@ -14,15 +14,15 @@ FEEDS: Final = 5_000
 
 
 class Talk(NamedTuple):
-    """What two peers have said on a connection, both together.
+    """Traffic of two peers on a connection, both together.
 
     Attributes:
         rung: their protocol.
-        remembers: whether they remember what the other has said on connections before.
+        remembers: whether they remember the other's clock of earlier connections.
         connection: 1, 2, ...; a feed has got a message before the last one.
-        elements: feeds that they have named in clocks or notes.
+        elements: feeds named in clocks or notes.
         header_bytes: of bodies without messages.
-        messages: copies that they have sent.
+        messages: copies sent.
     """
 
     rung: str
@@ -34,7 +34,7 @@ class Talk(NamedTuple):
 
 
 def talks(feeds: int = FEEDS) -> list[Talk]:
-    """Return what two peers say that both have all of these feeds."""
+    """Return the traffic of two peers that both have all of these feeds."""
     return [
         talk
         for rung, remembers in (("gossip", False), ("gossip-skip", True), ("ebt", False), ("ebt", True))

@@ -1,7 +1,6 @@
 """Nodes of a network in which Scuttlebutt peers reach NDN by gateways, for every layering over NDN.
 
-A peer connects with its gateway and with nobody else. To the NDN network, its gateway publishes and follows
-in its place.
+A peer connects only with its gateway, which publishes and follows on its behalf in the NDN network.
 """
 
 from collections import Counter
@@ -34,7 +33,7 @@ _PORT_OF_PEERS = 1
 
 
 def build(context: Context, layering: NdnLayering) -> Node:
-    """Build a node of a run in which some nodes have gateways."""
+    """Build a node of a run with gateways."""
     gateways = context.gateways
     home = gateways.get(context.name)
     if home is not None:
@@ -48,7 +47,7 @@ def build(context: Context, layering: NdnLayering) -> Node:
 
 
 def _behind(workload: Workload, gateways: Mapping[str, str]) -> Workload:
-    """Return a workload as the NDN network sees it: gateways publish and follow in place of their peers."""
+    """Return a workload as seen by the NDN network: gateways publish and follow on behalf of their peers."""
     feeds = {
         feed.key: replace(feed, publisher=gateways.get(feed.publisher, feed.publisher))
         for feed in workload.feeds
@@ -57,7 +56,7 @@ def _behind(workload: Workload, gateways: Mapping[str, str]) -> Workload:
     for node, followed in workload.follows.items():
         there = follows.setdefault(gateways.get(node, node), {})
         there |= {feed.key: feeds[feed.key] for feed in followed}
-    for gateway in {*gateways.values()}:  # what is at home there is not followed from there
+    for gateway in {*gateways.values()}:  # a local feed is not followed from there
         follows[gateway] = {
             key: feed for key, feed in follows.get(gateway, {}).items() if feed.publisher != gateway
         }
@@ -69,7 +68,7 @@ def _behind(workload: Workload, gateways: Mapping[str, str]) -> Workload:
 
 
 class GatewayNode(NdnNode):
-    """A node with a gateway: a forwarder, a peer, and what joins the two."""
+    """A node with a gateway: a forwarder, a peer, and their connection."""
 
     def __init__(self, context: Context, layering: NdnLayering) -> None:
         name = context.name
@@ -116,11 +115,11 @@ class GatewayNode(NdnNode):
         return self._peer.connections.take_secrets()
 
     def held(self) -> dict[str, Held]:
-        """Return what the node holds: its PIT, connections, and feeds, which are all others'."""
+        """Return the node's state: its PIT, connections, and feeds, which all belong to others."""
         return super().held() | held_by(self._peer, self._store, set())
 
     def counters(self) -> dict[str, Any]:
-        """Return the forwarder's counters, and those of peer and gateway."""
+        """Return the counters of forwarder, peer and gateway."""
         troubles: Counter[str] = self._gateway.counters
         return super().counters() | {
             "refused": self._peer.connections.refused.total(),

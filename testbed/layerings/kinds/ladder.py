@@ -117,7 +117,7 @@ class RungNode(SsbNode):
         swarm = context.workload.publishers | context.workload.follows.keys()
         self._others = [self._hub] if self._hub else sorted(swarm - {context.name})
         self._rung: Rung | None = None
-        self._called: set[str] = set()  # and not parted with since
+        self._called: set[str] = set()  # and not ended since
         super().__init__(context)
         if context.name not in swarm and context.name != self._hub:
             self.programs = []
@@ -129,8 +129,7 @@ class RungNode(SsbNode):
                 self._calls_at = (context.since or 0) + first
 
     def counters(self) -> dict[str, Any]:
-        """Return what SsbNode counts; below EBT, also elements of clocks that were sent, and messages that
-        came again."""
+        """Return SsbNode's counters; below EBT, also clock elements sent, and redundant messages received."""
         counted = super().counters()
         if self._rung is not None:
             counted |= {"clock_elements": self._rung.elements, "repeated": self._rung.repeated}
@@ -166,7 +165,7 @@ class RungNode(SsbNode):
         busy = self._peer.connections.called | {
             connection.remote for connection in self._peer.connections.values()
         }
-        for remote in sorted(self._called - busy):  # it could not be reached
+        for remote in sorted(self._called - busy):  # it was unreachable
             self._called.discard(remote)
             self._peer.remove(remote, now)
         if self._kind not in _POLLS:
@@ -177,13 +176,13 @@ class RungNode(SsbNode):
         return now + self._interval if self._interval else None
 
     def _part(self, remote: str, now: int) -> None:
-        """See SsbNode: what was called for is done."""
+        """See SsbNode: the call is complete."""
         if self._interval:
             self._called.discard(remote)
             self._peer.remove(remote, now)
 
 
 def hub_of(network: Topology, parameters: Mapping[str, Any]) -> str:
-    """Return the node where the hub is."""
+    """Return the node of the hub."""
     links = Counter(interface.node for interface in network.interfaces)
     return parameters["at"] or max(network.nodes, key=lambda node: links[node])

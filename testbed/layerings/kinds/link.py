@@ -1,4 +1,4 @@
-"""Layering `link`: no routes to feeds, but a name service that says which storage provider has a feed.
+"""Layering `link`: no routes to feeds, but a name service that maps feeds to storage providers.
 
 Services run on nodes that neither publish nor follow, those with most links first. The k-th server of the
 name service is on the k-th of them, and so is the k-th storage provider; they share nodes.
@@ -52,7 +52,7 @@ class LinkParameters(PollParameters):
 
 
 def candidates(network: Topology, ends: Iterable[str]) -> list[str]:
-    """Return the nodes where services may be, all but `ends`, those with most links first."""
+    """Return the candidate nodes of services, all but `ends`, those with most links first."""
     degree = dict.fromkeys(network.nodes, 0)
     for end in network.link_ends:
         degree[end.node] += 1
@@ -61,14 +61,14 @@ def candidates(network: Topology, ends: Iterable[str]) -> list[str]:
 
 
 class Services(NamedTuple):
-    """Where services are: the names that lead to them -> nodes."""
+    """Locations of services: names -> nodes."""
 
     servers: dict[bytes, str]
     stores: dict[bytes, str]
 
     @classmethod
     def of(cls, context: Context) -> "Services":
-        """Return those of a run."""
+        """Return the locations in a run."""
         workload = context.workload
         nodes = candidates(context.network, {*workload.publishers, *workload.follows})
         servers, stores = int(context.parameters["servers"]), int(context.parameters["stores"])
@@ -94,20 +94,20 @@ class LinkLayering(NdnLayering):
 
 
 class LinkNode(NdnNode):
-    """A node, and the services that are on it.
+    """A node, with its services.
 
     Args:
         context, layering: see NdnNode.
 
     Attributes:
-        services: where they are.
-        devices: the uploading side of each feed that is published here.
-        reader, server, storage: what else is here, None if it is not.
+        services: locations of all.
+        devices: the uploading side of each feed published here.
+        reader, server, storage: local parts, None if absent.
     """
 
     def __init__(self, context: Context, layering: LinkLayering) -> None:
         self.services = Services.of(context)
-        self._home: bytes | None = None  # the storage that devices upload to
+        self._home: bytes | None = None  # the devices' storage
         self._attachment: tuple[bytes, frozenset[str]] | None = None
         self.devices: list[Device] = []
         self.reader: Reader | None = None
@@ -116,7 +116,7 @@ class LinkNode(NdnNode):
         super().__init__(context, layering)
 
     def reroute(self, network: Topology, routing: Routing) -> None:
-        """Have the routes that are best now; devices that are attached elsewhere look after their storage."""
+        """Update to the best routes; devices with a new attachment choose their storage."""
         super().reroute(network, routing)
         distance = {
             name: min(found.values())
@@ -128,7 +128,7 @@ class LinkNode(NdnNode):
         nearest = min(distance, key=lambda name: (distance[name], name))
         if self._home is None or self._context.parameters["storage"] == "follows":
             self._home = nearest
-        # Told at each change of routes: only the node's own links tell it that it has moved.
+        # Called at each change of routes: only the node's own links reveal its moves.
         attached = frozenset(
             peer for peer in self._face_toward if network.link_between(self.name, peer) not in routing.down
         )
@@ -143,7 +143,7 @@ class LinkNode(NdnNode):
         self._add_services()
 
     def _add_services(self) -> None:
-        """Attach what this node serves, and route to what others serve."""
+        """Attach the node's services, and route to others'."""
         forwarder = self.host.forwarder
         for names in self.services:
             for name, node in names.items():
@@ -160,9 +160,9 @@ class LinkNode(NdnNode):
             self._route((LOGS,), self.host.attach(self.storage))
 
     def _register_idle(self, server: NameServer) -> None:
-        """Tell a server of the feeds that nobody writes or reads: of its part of them, by genuine records.
+        """Register a server's part of the idle feeds, by genuine records.
 
-        They count for longer than any run, so that nobody has to renew them. A million take two minutes.
+        They outlast any run, so that nobody has to renew them. A million take two minutes.
         """
         own = {name for name, node in self.services.servers.items() if node == self.name}
         names, stores = [*self.services.servers], [*self.services.stores]
@@ -201,7 +201,7 @@ class LinkNode(NdnNode):
         return self.reader
 
     def counters(self) -> dict[str, Any]:
-        """Return the forwarder's counters, and those of services, devices and the resolver."""
+        """Return the counters of forwarder, services, devices and resolver."""
         row = super().counters()
         row["uploads"] = sum(device.counters["uploads"] for device in self.devices)
         row["map_updates_sent"] = sum(device.counters["updates"] for device in self.devices)

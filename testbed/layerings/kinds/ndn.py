@@ -1,8 +1,8 @@
-"""Layerings over NDN: SSB feeds by Interests and Data, each in its own way.
+"""Layerings over NDN: SSB feeds by Interests and Data.
 
-A layering says how a publisher and its subscribers reach each other over the forwarders, and what it needs of
-these. To add one, write a Subscription (ssb_over_ndn.following.subscriptions), where the publisher has to do
-more than answer, an Announcer (ssb_over_ndn.serving.server), and enter both in NDN_LAYERINGS.
+A layering defines how a publisher and its subscribers reach each other over the forwarders, and its
+requirements for these. To add one, write a Subscription (ssb_over_ndn.following.subscriptions), for active
+publishers an Announcer (ssb_over_ndn.serving.server), and enter both in NDN_LAYERINGS.
 """
 
 from collections.abc import Mapping
@@ -226,7 +226,7 @@ NDN_LAYERINGS: dict[str, NdnLayering] = {
     "lli-go-back-n": _lli("Controlled push, repaired end to end by go-back-N", Recovery.GO_BACK_N),
     "lli-selective": _lli("Controlled push, repaired end to end item by item", Recovery.SELECTIVE),
 }
-"""Those that follow a feed as it grows, by name."""
+"""Layerings that follow a feed as it grows, by name."""
 
 PLAIN_NDN = NdnLayering(
     "Plain NDN, whole objects by their segments",

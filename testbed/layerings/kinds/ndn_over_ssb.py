@@ -1,8 +1,8 @@
 """NDN over SSB: the same requests for objects as `ndn`, with Interests and Data in Scuttlebutt logs.
 
 Nodes that publish are repositories, those that follow are customers, and all others are NDN forwarding
-providers; a node has a contract with each neighbour that is a provider. The first provider is the root of the
-name space. Logs begin with what is agreed before the run: who holds which prefix.
+providers; a node has a contract with each neighbouring provider. The first provider is the root of the name
+space. Logs begin with the agreements before the run: the holder of each prefix.
 """
 
 from collections import Counter
@@ -94,13 +94,13 @@ class NdnOverSsbLayering(NamedTuple):
 
 
 def providers(nodes: Iterable[str], workload: Workload) -> list[str]:
-    """Return the nodes that are providers."""
+    """Return the provider nodes."""
     others = workload.publishers | workload.follows.keys()
     return [node for node in nodes if node not in others]
 
 
 class NdnOverSsbNode:
-    """A node: a participant, and the applications that publish and ask.
+    """A node: a participant, and the publishing and requesting applications.
 
     Attributes: see Node.
     """
@@ -167,7 +167,7 @@ class NdnOverSsbNode:
         self.programs = [Program(self._participant, {1: StreamPort(PORT)})]
 
     def _founded(self) -> list[bytes]:
-        """Return this node's log as it is kept, or as it begins."""
+        """Return this node's log as kept, or its beginning."""
         log = self.state.log
         if not log and self._providers[:1] == [self.name]:
             log += [message.encoded for message in founding(self._context)]
@@ -194,7 +194,7 @@ class NdnOverSsbNode:
             repository = _Repository(published, context.start, producer_of(context.seed, self.name))
             self._applications.append(repository)
             if parameters["hops"]:
-                for feed in published:  # for friends; they have it before anybody asks for it
+                for feed in published:  # for friends; they have it before any request
                     self._peer.want(feed.key, now)
                     self._peer.append(feed.messages, now)
             self._participant.attach(repository, serves=True, now=now)
@@ -214,7 +214,7 @@ class NdnOverSsbNode:
             self._participant.attach(subscriber, now=now)
 
     def _meet(self, now: int) -> None:
-        """Call the providers next door, and have contracts with them."""
+        """Call the neighbouring providers, and sign contracts with them."""
         network = self._context.network
         neighbours = {hop.into.node for hop in network.hops if hop.out.node == self.name}
         for other in network.nodes:
@@ -232,12 +232,12 @@ class NdnOverSsbNode:
             self._peer.add(friend, (network.address(feed.publisher), PORT), now, is_kept=True)
 
     def _answer(self, name: bytes) -> bytes | None:
-        """Return the Data packet of a segment that is in a log which is replicated here anyway."""
+        """Return the Data packet of a segment in a log that is replicated here anyway."""
         item = split_item(name) if self._held else None
         if item is None:
             return None
         key = log_key(item[0])
-        # Of a log that has come in part, nobody here knows how far the object goes.
+        # The object's length is unknown in a partial log.
         whole = next((len(feed.messages) for feed in self._held if feed.key == key), None)
         if whole is None or self._store.tips().get(key, 0) < whole or not 1 <= item[1] <= whole:
             return None
@@ -261,7 +261,7 @@ class NdnOverSsbNode:
         return self._peer.connections.take_secrets()
 
     def held(self) -> dict[str, Held]:
-        """Return what the node holds: its PIT, connections, feeds on them, and others' messages."""
+        """Return the node's state: its PIT, connections, feeds on them, and others' messages."""
         forwarder = self._participant.host.forwarder
         pit = Held(*forwarder.pit_held())
         published = {feed.key for feed in self._context.workload.feeds if feed.publisher == self.name}
@@ -269,7 +269,7 @@ class NdnOverSsbNode:
         return {"pit": pit} | held_by(self._peer, self._store, own)
 
     def counters(self) -> dict[str, Any]:
-        """Return the forwarder's counters, those of the lines, and what did not pass."""
+        """Return the counters of forwarder and lines, and rejected packets."""
         participant = self._participant
         row = {
             "refused": self._peer.connections.refused.total(),
@@ -348,13 +348,13 @@ class _Repository:
 
 
 class _Journey:
-    """What happens to packets on the lines of a node: sums over all, and each step of first segments.
+    """Packets on the lines of a node: totals, and each step of first segments.
 
     Args:
         names: identity -> node.
 
     Attributes:
-        sums: packets and times, ns, by kind of packet and what it waited for.
+        sums: packets and times, ns, by kind of packet and stage.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -369,7 +369,7 @@ class _Journey:
         )
 
     def passed(self, other: str, passage: Passage) -> None:
-        """Take note of a packet."""
+        """Count a packet."""
         try:
             header = parse_lp(passage.packet)
             kind = "interest" if header.fragment[0] == INTEREST else "data"
@@ -416,8 +416,9 @@ def _forwarder(context: Context, random: Random) -> Forwarder:
 
 
 def founding(context: Context) -> list[Message]:
-    """Return the log by which the root gives away the name space: a prefix a feed, if there are several
-    publishers, and one for each producer's certificate."""
+    """Return the log by which the root allocates the name space: a prefix per feed, if there are several
+    publishers, and one for each producer's certificate.
+    """
     workload = context.workload
     root = _identity(context, providers(context.network.nodes, workload)[0])
     publishers = sorted(workload.publishers)

@@ -31,7 +31,7 @@ from topologies.model import Topology
 from topologies.routing import Routing
 
 _HOUR_MS = 3_600_000
-_ALL = 1 << 40  # of a log: no more than a forwarder's cache has room for
+_ALL = 1 << 40  # of a log; bounded by the forwarder's cache
 
 
 class AwareParameters(FollowParameters):
@@ -68,8 +68,8 @@ class SocialLayering(NamedTuple):
 
     Attributes:
         ndn: the NDN layering of its nodes; its `subscription` also takes `after` and `receiver`.
-        strategy: where its forwarders send Interests.
-        by_receiver: they know of every user of the network, and keep no logs but those of their own users.
+        strategy: its forwarders' strategy for Interests.
+        by_receiver: forwarders know every user of the network, and store only their own users' logs.
     """
 
     ndn: NdnLayering
@@ -102,7 +102,7 @@ class SocialLayering(NamedTuple):
 
 
 class SocialNode(NdnNode):
-    """A node: a forwarder with a keeper beside it.
+    """A node: a forwarder with a keeper.
 
     A node that publishes or follows has a user; any other serves the users at its neighbours.
 
@@ -119,7 +119,7 @@ class SocialNode(NdnNode):
         """See Rerouted: there are no routes."""
 
     def counters(self) -> dict[str, Any]:
-        """Return the forwarder's counters, and what the keeper holds, by name."""
+        """Return the forwarder's counters, and the keeper's state, by name."""
         own = {home.identity.ref for home in self._homes}
         own |= {feed.key for feed in self._workload.follows.get(self.name, ())}
         items, size = self.keeper.replicas.held({log_name(author) for author in own})
@@ -133,7 +133,7 @@ class SocialNode(NdnNode):
         }
 
     def _add_feeds(self) -> None:
-        """Attach the keeper, and let its strategy decide about logs."""
+        """Attach the keeper, and forward Interests for logs by its strategy."""
         context, workload, forwarder = self._context, self._workload, self.host.forwarder
         self._homes = homes = homes_of(context)
         held: dict[str, list[Message]] = {
@@ -203,9 +203,9 @@ class _Surroundings:
 
 
 def homes_of(context: Context) -> list[Home]:
-    """Return the users of a node: the authors that publish there, and one more if need be.
+    """Return the users of a node: the local authors, and one more if needed.
 
-    Who follows without a feed that says so has a log of their own, of messages of type contact.
+    A follower without a feed that states its follows has a log of its own, of messages of type contact.
     """
     workload = context.workload
     homes = []

@@ -1,4 +1,4 @@
-"""SSB as it is: peers that replicate by EBT over TCP, across the underlay."""
+"""SSB without NDN: peers that replicate by EBT over TCP, across the underlay."""
 
 import hashlib
 from collections import deque
@@ -92,7 +92,7 @@ class SsbNode:
             store.append(feed.messages[: context.state.delivered[feed.key]], 0.0)
         self._store = store
         parameters, network = context.parameters, context.network
-        # People meet few others at a time, and no bound of theirs may decide about an experiment.
+        # People meet few others at a time, and a bound must not decide an experiment.
         most = 2 * len(network.nodes)
         options = PeerOptions(
             encrypts=parameters["encrypt"],
@@ -137,7 +137,7 @@ class SsbNode:
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Join, publish, call and stop when it is time."""
+        """Join, publish, call and stop when due."""
         if self._joins_at is not None and now >= self._joins_at:
             self._joins_at = None
             self._tell_all(now, "joined")
@@ -191,15 +191,15 @@ class SsbNode:
         return self._peer.connections.take_secrets()
 
     def held(self) -> dict[str, Held]:
-        """Return what the node holds: connections, feeds on them, and messages for other nodes."""
+        """Return the node's state: connections, feeds on them, and messages for other nodes."""
         return held_by(self._peer, self._store, self._role.own)
 
     def counters(self) -> dict[str, Any]:
-        """Return how many connections were closed for a fault, and IP routes to peers that have changed."""
+        """Return the number of connections closed for a fault, and of changed IP routes to peers."""
         return {"refused": self._peer.connections.refused.total(), "route_changes": self._route_changes}
 
     def reroute(self, network: Topology, routing: Routing) -> None:
-        """Count the routes that change: IP goes its own ways, and this is what its routers are told."""
+        """Count changed routes: the cost of IP's own routing."""
         before, self._next_hops = self._next_hops, self._hops_to_ends(network, routing)
         self._route_changes += sum(before[end] != hop for end, hop in self._next_hops.items())
 
@@ -207,24 +207,24 @@ class SsbNode:
         return {end: routes(network, end, routing).get(self.name) for end in self._ends}
 
     def _replication(self, context: Context, role: Role, store: MemoryFeeds) -> Replication | None:
-        """Return the protocol by which the peer replicates; None for EBT."""
+        """Return the peer's replication protocol; None for EBT."""
         return None
 
     def _call(self, now: int) -> int | None:
-        """Call others; return when to do so again, ns; None for never."""
+        """Call others; return the time of the next calls, ns; None for never."""
         for remote, address in self._calls.items():
             self._peer.add(remote, address, now, is_kept=True)
         return None
 
     def _addresses(self, nodes: Iterable[str]) -> dict[str, Address]:
-        """Return where the peers of nodes listen, by their references."""
+        """Return the listening addresses of nodes' peers, by their references."""
         return {peer_identity(self._seed, node).ref: (self._network.address(node), PORT) for node in nodes}
 
     def _part(self, remote: str, now: int) -> None:
-        """Act on the end of a connection; the peer calls again whom it is to stay connected with."""
+        """Handle the end of a connection; the peer reconnects by itself where it stays connected."""
 
     def _take_in(self) -> None:
-        """Tell what has come of feeds that are followed."""
+        """Report deliveries of followed feeds."""
         for event in self._peer.take_events():
             message = event.message
             if message is not None and self._joins_at is None and message.author in self._follows:
@@ -232,7 +232,7 @@ class SsbNode:
             elif event.event == "closed":
                 self._part(event.remote, event.time)
             elif event.event == "refused" and event.remote:
-                # A handshake that takes too long, over a bad link or to a node that starts anew, is no error.
+                # A slow handshake, over a bad link or with a restarting node, is no error.
                 self._events += [
                     Event(event.time, "error", feed, detail=event.detail) for feed in self._follows
                 ]
@@ -248,7 +248,7 @@ def _limits(parameters: Mapping[str, Any]) -> Limits:
 
 
 def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:
-    """Return what a peer holds by kind; messages of the feeds in `own` are not held for others."""
+    """Return a peer's state by kind; messages of the feeds in `own` do not count as held for others."""
     connections = len(peer.connections)
     exchanges = peer.protocol.exchanges()
     tips = store.tips()

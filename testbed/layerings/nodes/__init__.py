@@ -1,1 +1,1 @@
-"""Nodes of a run: what a layering builds them from, and programs of others."""
+"""Nodes of a run: the inputs of a layering, and third-party programs."""

@@ -1,7 +1,7 @@
-"""NDN certificates for runs: keys that follow from a seed, so that all nodes know the same ones.
+"""NDN certificates for runs: keys derived from a seed, so that all nodes know them.
 
-Signatures are ECDSA over SHA-256 as python-ndn's validators know them, with the nonces of RFC 6979: the same
-packet has the same signature in every run.
+Signatures are ECDSA over SHA-256 as in python-ndn's validators, with the nonces of RFC 6979: equal packets
+have equal signatures in every run.
 """
 
 import hashlib
@@ -29,10 +29,10 @@ class Authority:
     """A key and its certificate (NDN certificate format 2.0); signs Data, and the certificates of others.
 
     Args:
-        uri: whose key it is.
-        issuer: who signs the certificate; None for the key itself, as of a trust anchor.
+        uri: the key's owner.
+        issuer: signer of the certificate; None for the key itself, as of a trust anchor.
         until: the last day of the certificate, YYYYMMDD.
-        seed: the key follows from this and the URI.
+        seed: determines the key, with the URI.
 
     Attributes:
         name, certificate: the certificate's name, and its Data packet.
@@ -92,7 +92,7 @@ SCHEMA: Final = """
 #producer: "ssb"/"producers"/node/#KEY <= #anchor
 #segment: "ssb"/"logs"/_/_ <= #producer
 """
-"""Who may sign what in runs: producers sign segments, and the anchor signs producers' keys. LightVerSec."""
+"""Signing rules of runs: producers sign segments, and the anchor signs producers' keys. LightVerSec."""
 
 
 @cache
@@ -103,7 +103,7 @@ def anchor_of(seed: int) -> Authority:
 
 @cache
 def producer_of(seed: int, node: str) -> Authority:
-    """Return the key by which the producer on a node of a run signs."""
+    """Return the signing key of the producer on a node of a run."""
     return Authority(f"{PRODUCERS_URI}/{node}", anchor_of(seed), seed=f"{seed}")
 
 

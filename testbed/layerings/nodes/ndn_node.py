@@ -37,10 +37,10 @@ _OF_GROWING_FEEDS = frozenset({Feature.FOLLOWING, Feature.FORK, Feature.ARCHIVE}
 
 
 class Reporter(Application, Protocol):
-    """An application that reports what happens to items: a Publisher or a Subscriber."""
+    """An application that reports events of items: a Publisher or a Subscriber."""
 
     def take_events(self) -> list[Event]:
-        """Return what happened since the last call."""
+        """Return the events since the last call."""
         ...
 
 
@@ -52,7 +52,7 @@ class FollowParameters(Parameters):
 
 
 class Multicast(NamedTuple):
-    """Interests that go to subscribers.
+    """Interests to subscribers.
 
     Attributes:
         prefix: feed name -> the prefix of their names.
@@ -64,10 +64,10 @@ class Multicast(NamedTuple):
 
 
 class RouteChanges:
-    """What a routing protocol has told a node: routes that came, went or changed their cost.
+    """Changes announced to a node by a routing protocol: routes added, removed, or with another cost.
 
     Attributes:
-        routes: how many, each of which takes a message, or a part of one.
+        routes: number of changes, each of which takes a message, or a part of one.
         name_bytes: of their prefixes, which any such message has to name.
     """
 
@@ -88,13 +88,13 @@ class NdnLayering(NamedTuple):
         title: for people, a few words.
         parameters: model of its parameters.
         subscription: (feed name, rng=, and the parameters) -> a Subscription.
-        announcer: (feed name, source of nonces, parameters) -> what tells subscribers of new items; None if
-            they find out by themselves.
+        announcer: (feed name, source of nonces, parameters) -> the announcer of new items; None if
+            subscribers find out by themselves.
         controlled_push: forwarders know LLIs.
-        recovery: and repair gaps, or not.
+        recovery: forwarders repair gaps.
         persistent: forwarders know persistent Interests.
         multicast: Interests that need routes of their own, None if there are none.
-        whole: feeds are objects that are complete, and their packets are signed by NDN keys of producers.
+        whole: feeds are complete objects, and their packets are signed by NDN keys of producers.
     """
 
     title: str
@@ -133,7 +133,7 @@ class NdnLayering(NamedTuple):
         retain: int | None = None,
         **parameters: int,
     ) -> Publisher:
-        """Return the publishing end of a feed; times and `stop` in ns; `producer` signs segments."""
+        """Return the publisher of a feed; times and `stop` in ns; `producer` signs segments."""
         announcer = (
             None if self.announcer is None else self.announcer(log_name(messages[0].author), rng, parameters)
         )
@@ -168,7 +168,7 @@ class NdnNode:
         self.programs = [Program(self.host, {face: LinkPort(interface) for face, interface in faces.items()})]
         self._face_toward = {interface.peer: face for face, interface in faces.items()}
         self._over_links: dict[tuple[bytes, int], int] = {}  # routes, by prefix and face, with their costs
-        self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and where they lead
+        self._sources: list[tuple[tuple[bytes, ...], dict[str, int]]] = []  # prefixes, and their next hops
         self._multicasts: list[tuple[Feed, dict[str, int]]] = []
         self._idle = self._workload.idle
         self._to_idle: dict[str, dict[int, int]] = {}  # home of idle feeds -> faces that lead there, costs
@@ -181,10 +181,10 @@ class NdnNode:
             self._sources.append(((from_uri(prefix),), dict.fromkeys(nodes, 0)))
         self.reroute(context.network, context.routing)
         if context.since is None:
-            self._route_changes = RouteChanges()  # what is there from the start is no change
+            self._route_changes = RouteChanges()  # the initial routes are no change
 
     def reroute(self, network: Topology, routing: Routing) -> None:
-        """Have the routes over links that are best now, and no others."""
+        """Replace the routes over links by the best ones now."""
         before, self._over_links = self._over_links, {}
         for prefixes, sources in self._sources:
             for peer, cost in ways(network, self.name, sources, routing).items():
@@ -221,7 +221,7 @@ class NdnNode:
         workload, kind = self._workload, self._layering
         limits = self._context.limits
         if workload.retain is not None and self.name in workload.publishers:
-            # What the publisher does not retain, its own node's caches do not either.
+            # Items that the publisher does not retain must not stay in its node's caches either.
             limits = limits._replace(
                 cs_packets=min(limits.cs_packets, workload.retain),
                 feed_items=min(limits.feed_items, workload.retain),
@@ -242,7 +242,7 @@ class NdnNode:
         return forwarder
 
     def _add_feeds(self) -> None:
-        """Attach what publishes and follows feeds, and route to it."""
+        """Attach the publishers and followers of feeds, and route to them."""
         workload = self._workload
         published = {feed.key: feed for feed in workload.feeds if feed.publisher == self.name}
         if workload.branch is not None and workload.branch.publisher == self.name:
@@ -258,7 +258,7 @@ class NdnNode:
             self._route_multicast(feed, sources, own)
 
     def _route_feed(self, feed: Feed, own: int | None) -> None:
-        """Route to a feed; `own` is the face of the application that publishes it here, if one does."""
+        """Route to a feed; `own` is the face of its local publisher, if there is one."""
         name = log_name(feed.key)
         if own is not None:
             self._route((name, SHA256), own)
@@ -313,7 +313,7 @@ class NdnNode:
         return Subscriber(subscriptions, plan)
 
     def _add_bulk(self) -> None:
-        """Attach the ends of cross traffic, and route to where it comes from."""
+        """Attach the ends of cross traffic, and route to its sources."""
         for transfer in self._context.transfers:
             feed = transfer.feed
             name = log_name(feed.key)
@@ -339,13 +339,13 @@ class NdnNode:
             self.host.forwarder.fib.add(prefix, face, cost)
 
     def _lead(self, prefixes: Iterable[bytes], peer: str, cost: int = 0) -> None:
-        """Note a route to a neighbour; of several the cheapest counts."""
+        """Record a route to a neighbour; of several the cheapest counts."""
         for prefix in prefixes:
             way = prefix, self._face_toward[peer]
             self._over_links[way] = min(self._over_links.get(way, cost), cost)
 
     def _route_multicast(self, feed: Feed, sources: dict[str, int], published: int | None) -> None:
-        """Route the layering's multicast Interests, if it has such, to who follows a feed."""
+        """Route the layering's multicast Interests, if any, to a feed's followers."""
         multicast = self._layering.multicast
         if multicast is None:
             return
@@ -371,7 +371,7 @@ class NdnNode:
                 self._lead((prefix,), parent)
 
     def take_events(self) -> list[dict[str, Any]]:
-        """Return what the applications report since the last call, as rows of events.jsonl."""
+        """Return the applications' events since the last call, as rows of events.jsonl."""
         return self._rows.of(
             event for application in self._applications for event in application.take_events()
         )
@@ -396,7 +396,7 @@ class NdnNode:
         return []
 
     def held(self) -> dict[str, Held]:
-        """Return what the forwarder holds, by kind: its PIT."""
+        """Return the forwarder's state by kind: its PIT."""
         forwarder = self.host.forwarder
         return {"pit": Held(*forwarder.pit_held())}
 
@@ -420,6 +420,6 @@ class NdnNode:
 
 
 def choose_strategies(forwarder: Forwarder, chosen: Mapping[str, str]) -> None:
-    """Give a forwarder the strategies of a scenario; raise ValueError, with a line for the user."""
+    """Set a scenario's strategies at a forwarder; raise ValueError, with a line for the user."""
     for prefix, text in chosen.items():
         forwarder.choose_strategy(from_uri(prefix), *strategies.parse(text))

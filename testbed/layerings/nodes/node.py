@@ -1,4 +1,4 @@
-"""What a layering is, what it builds a node from, and what a run asks of the node."""
+"""Interfaces of layerings and nodes: a layering's inputs and a node's duties in a run."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -26,12 +26,12 @@ class Parameters(BaseModel):
 
 @dataclass
 class AppState:
-    """What the applications of a node keep when it starts anew: how far they are in each feed.
+    """Application state of a node that survives a restart: its progress in each feed.
 
     Attributes:
-        published: feed key -> items whose publication has been reported.
-        delivered: feed key -> items that the subscriber has.
-        clocks: peer -> how far it said it was, of a Scuttlebutt peer.
+        published: feed key -> items with a reported publication.
+        delivered: feed key -> items of the subscriber.
+        clocks: peer -> its reported position, of a Scuttlebutt peer.
         log: the messages of the node's own feed, if its peer writes one besides the workload's.
         store: the disk of a tinySSB node.
     """
@@ -44,13 +44,13 @@ class AppState:
 
 
 class EventRows:
-    """Makes rows of a node's application events, without those that it reported before a restart.
+    """Makes rows of a node's application events, without those reported before a restart.
 
     A row names a feed by its key.
 
     Args:
         node: its name.
-        state: what its applications keep; kept up to date.
+        state: application state; kept up to date.
     """
 
     def __init__(self, node: str, state: AppState) -> None:
@@ -84,7 +84,7 @@ class EventRows:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Cross traffic: a feed that one node fetches from another in bulk, by a plan of its own."""
+    """Cross traffic: bulk transfer of a feed to one node, by a plan of its own."""
 
     feed: Feed
     to: str
@@ -92,12 +92,12 @@ class Transfer:
 
 
 class Process(NamedTuple):
-    """A program that runs on a node beside the node's own, with sockets of its own; in Mininet only.
+    """A program on a node besides the node's own, with sockets of its own; in Mininet only.
 
     Attributes:
         argv: its words; it runs in a directory of its own, which is its HOME, too.
-        files: what is in the directory at first: name -> text.
-        ready: the address and TCP port at which it listens when it is ready.
+        files: initial files of the directory: name -> text.
+        ready: its listening address and TCP port, once it is ready.
     """
 
     argv: tuple[str, ...]
@@ -106,12 +106,12 @@ class Process(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a forwarder holds at most; see Forwarder, ContentStore and FeedStore.
+    """Bounds of a forwarder; see Forwarder, ContentStore and FeedStore.
 
     Attributes:
         cs_packets, cs_policy: of the content store.
         pit_entries: Interests pending.
-        feeds: feeds whose items are cached.
+        feeds: feeds with cached items.
         feed_items, feed_bytes: of each of them.
         feeds_bytes: of all of them.
     """
@@ -126,31 +126,31 @@ class Limits(NamedTuple):
 
 
 USUAL = Limits()
-"""The bounds of a node whose scenario says nothing of them."""
+"""The default bounds of a node."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a layering builds a node from.
+    """The inputs of a layering for building a node.
 
     Attributes:
         name: the node's.
         network: all nodes and links.
-        workload: all that is published and followed.
+        workload: all publications and subscriptions.
         layering: the layering's name, and
         parameters: its parameters.
-        seed: of the run; what a node draws follows from it, the layering and the node.
-        start, stop: when subscribers without plans subscribe and unsubscribe, ns on the run's clock.
+        seed: of the run; with the layering and the node it determines the node's random choices.
+        start, stop: default times to subscribe and unsubscribe, ns on the run's clock.
         plan: when this node follows feeds; None if it does not.
         transfers: the cross traffic.
         strategies: name prefix -> forwarding strategy, for layerings over NDN.
-        gateways: node with a Scuttlebutt peer -> the node by whose gateway it reaches an NDN network.
-        stock: nodes whose Scuttlebutt peer is a stock one.
-        state: what the node's applications know from before a restart, and are to keep.
+        gateways: node with a Scuttlebutt peer -> the node of its gateway to an NDN network.
+        stock: nodes with a stock Scuttlebutt peer.
+        state: application state from before a restart, to be kept up to date.
         since: when the node was restarted, ns; None at the run's start.
-        routing: how routes over the network are chosen, and what of it is down.
-        prefixes: names, as URIs, that programs besides the run's own serve -> their nodes.
-        limits: what its forwarder holds at most, for layerings over NDN.
+        routing: the routing method, and failed parts of the network.
+        prefixes: names, as URIs, served by other programs -> their nodes.
+        limits: bounds of its forwarder, for layerings over NDN.
     """
 
     name: str
@@ -174,7 +174,7 @@ class Context:
 
 
 class Held(NamedTuple):
-    """State of one kind: the entries that a node holds, and their bytes by docs/architecture.md."""
+    """State of one kind at a node: entries, and their bytes as counted by docs/architecture.md."""
 
     entries: int
     bytes: int
@@ -185,8 +185,8 @@ class Node(Protocol):
 
     Attributes:
         name: the node's.
-        programs: what runs on it.
-        state: what its applications keep; kept up to date by take_events().
+        programs: its programs.
+        state: application state; kept up to date by take_events().
     """
 
     name: str
@@ -198,43 +198,44 @@ class Node(Protocol):
         ...
 
     def take_secrets(self) -> list[Secret]:
-        """Return the secrets since the last call by which what the node sent and received can be read: they
-        go into the capture and the key log of the run."""
+        """Return the decryption secrets of the node's traffic since the last call: they go into the capture
+        and the key log of the run.
+        """
         ...
 
     def held(self) -> dict[str, Held]:
-        """Return what the node holds for other nodes and for feeds, by kind: always the same kinds."""
+        """Return the state held for other nodes and for feeds, by kind: always the same kinds."""
         ...
 
     def counters(self) -> dict[str, Any]:
-        """Return what else it counts, by name."""
+        """Return its other counters, by name."""
         ...
 
 
 @runtime_checkable
 class Rerouted(Protocol):
-    """A node that has routes of its own, besides those of IP."""
+    """A node with routes of its own, besides those of IP."""
 
     def reroute(self, network: Topology, routing: Routing) -> None:
-        """Take the routes that are best now."""
+        """Update to the best routes now."""
         ...
 
 
 @runtime_checkable
 class Choosing(Protocol):
-    """A node that forwards by strategies."""
+    """A node with forwarding strategies."""
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
-        """Forward names under a prefix by another strategy from now on; both as scenarios write them."""
+        """Change the strategy of a name prefix; both as scenarios write them."""
         ...
 
 
 @runtime_checkable
 class Routed(Protocol):
-    """A node that tells its routes by names."""
+    """A node with a readable table of routes."""
 
     def routes(self) -> dict[str, dict[str, int]]:
-        """Return them: name prefix, a URI -> {neighbour: cost}; "" stands for applications of the node."""
+        """Return the routes: name prefix, a URI -> {neighbour: cost}; "" for applications of the node."""
         ...
 
 
@@ -262,8 +263,8 @@ class Layering(Protocol):
     Attributes:
         title: for people, a few words.
         parameters: model of its parameters.
-        protocol: what carries feeds between nodes, by its name in analysis/decode/protocols.
-        carries: what it can do besides carrying feeds.
+        protocol: carries feeds between nodes, by its name in analysis/decode/protocols.
+        carries: its features besides carrying feeds.
     """
 
     @property

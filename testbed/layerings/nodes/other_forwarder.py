@@ -1,7 +1,7 @@
 """A node whose forwarder is a program of its own, with sockets of its own: NFD, or feednet's daemon.
 
-The program gets by its management what a forwarder of ours has on that node: a face for each link, routes and
-strategies. Neighbours see no difference, but for what only ours knows: long-lived Interests cross it as
+It is configured by management like feednet's forwarder on that node: a face for each link, routes and
+strategies. Neighbours see no difference, except for feednet's extensions: long-lived Interests cross it as
 classic ones, by the legacy path of docs/controlled-push.md.
 """
 
@@ -89,11 +89,11 @@ rib {{ localhost_security {{ trust-anchor {{ type any }} }} }}
 
 
 class NotManaged(Exception):
-    """A forwarder does not do as it is told; the message is one line."""
+    """A forwarder fails to obey a command; the message is one line."""
 
 
 def check(forwarder: str) -> None:
-    """Raise UserError if a forwarder is not on this machine."""
+    """Raise UserError if a forwarder is not installed."""
     if forwarder == NFD and shutil.which(NFD) is None:
         raise UserError(f"{NFD} is not on PATH; {INSTALL}, or set forwarder to feednetd")
 
@@ -133,7 +133,7 @@ def managed_client(path: Path, check: Callable[[], None]) -> Client:
 
 
 class ForwarderNode:
-    """A node with another forwarder: tells it what to do, and is not asked when packets come.
+    """A node with another forwarder: configures it, and takes no part in forwarding.
 
     Args:
         context, layering: of the run.
@@ -145,14 +145,14 @@ class ForwarderNode:
         self.name = context.name
         self.state = AppState()
         self.programs: list[Program] = []
-        self._twin = NdnNode(context, layering)  # runs nowhere: it has what the program is to have
+        self._twin = NdnNode(context, layering)  # never run: it has the desired configuration
         self._ends = {end.peer: end for end in context.network.link_ends if end.node == context.name}
         self._faces: dict[str, int] = {}  # by neighbour
         self._routes: dict[str, dict[str, int]] = {}
         self._client: Client | None = None
 
     def manage(self, path: Path, check: Callable[[], None] = lambda: None) -> None:
-        """Manage the program that listens at a path, as soon as it can be, until all routes stand.
+        """Configure the program that listens at a path, once it is ready, until all routes are active.
 
         `check` raises an error if the program has ended. Raises NotManaged.
         """
@@ -174,13 +174,13 @@ class ForwarderNode:
         self._until_routes_stand(check)
 
     def reroute(self, network: Topology, routing: Routing) -> None:
-        """Have the routes over links that are best now, and no others."""
+        """Replace the routes over links by the best ones now."""
         self._twin.reroute(network, routing)
         if self._client is not None:
             self._set_routes()
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
-        """See Choosing. The program is not told the parameters."""
+        """See Choosing. The program does not receive the parameters."""
         self._twin.choose_strategy(prefix, strategy)
         if self._client is not None:
             self._choose(prefix, self._twin.strategies()[prefix])
@@ -190,7 +190,7 @@ class ForwarderNode:
         self._command("strategy-choice/set", chosen, {_OK})
 
     def routes(self) -> dict[str, dict[str, int]]:
-        """See Routed: those that the program has been told."""
+        """See Routed: the configured routes."""
         return self._routes
 
     def _set_routes(self) -> None:
@@ -221,7 +221,7 @@ class ForwarderNode:
         return answer.body or ControlParameters()
 
     def _until_routes_stand(self, check: Callable[[], None]) -> None:
-        """NFD answers that a route is registered before it forwards by it."""
+        """NFD acknowledges a route before it forwards by it."""
         assert self._client is not None
         wanted = {(prefix, self._faces[peer]) for prefix, ways in self._routes.items() for peer in ways}
         until = time.monotonic() + _BEGIN_S
@@ -246,7 +246,7 @@ class ForwarderNode:
         return []
 
     def held(self) -> dict[str, Held]:
-        """Return nothing: what the program holds is not sampled."""
+        """Return nothing: the program's state is not sampled."""
         return {}
 
     def counters(self) -> dict[str, Any]:

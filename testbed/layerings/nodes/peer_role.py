@@ -1,4 +1,4 @@
-"""The part that a node with a Scuttlebutt peer has in a run, whatever program the peer is."""
+"""The role of a node with a Scuttlebutt peer in a run, independent of the peer's program."""
 
 import hashlib
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from testbed.layerings.nodes.workload import Feed
 
 
 class Publication(NamedTuple):
-    """A message to be published, and when, ns."""
+    """A message to publish, and its time, ns."""
 
     time: int
     feed: int
@@ -19,20 +19,19 @@ class Publication(NamedTuple):
 
 
 class Role:
-    """What a peer publishes and follows, and whom it calls.
+    """A peer's publications, subscriptions, and calls.
 
     Args:
         context: see Context; its parameters are those of `ssb`.
-        home: the node whose peer is the only one that this one calls, and the way to all feeds; None if there
-            is none such.
+        home: the only node whose peer this one calls, for all feeds; None without such.
 
     Attributes:
         feeds: those that it publishes.
-        due: what is to be published from now on, in order.
-        follows: feed key -> feed, of those that it subscribes to; none if the time for that is over.
+        due: remaining publications, in order.
+        follows: feed key -> feed, of its subscriptions; none if the time for that is over.
         own: the keys of all feeds that it publishes or subscribes to.
         is_everywhere: peers run on all nodes, call their neighbours, and replicate all feeds.
-        replicated: the keys of what it replicates from the start of its subscription to the stop.
+        replicated: the keys of the feeds replicated from the start of its subscription to the stop.
         called: the nodes whose peers it calls.
         stays_connected: it calls at once, and stays when the subscription is over.
         calls_at, joins_at, stops_at: when it calls, subscribes and unsubscribes, ns; None for never.
@@ -77,5 +76,5 @@ class Role:
 
 
 def peer_identity(seed: int, node: str) -> Identity:
-    """Return the identity of a node's peer: the same for all who ask, and in all runs with a seed."""
+    """Return the identity of a node's peer, determined by seed and node."""
     return Identity.from_seed(hashlib.sha256(f"peer {seed} {node}".encode()).digest())

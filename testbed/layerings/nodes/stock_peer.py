@@ -1,7 +1,7 @@
 """A stock Scuttlebutt peer as a node of a run: `ssb-server` of npm, unmodified, with its own sockets.
 
-The node's own program only tells it what to do: by calls at its port, as its owner. Others see no difference
-between a stock peer and one of ours.
+The node's own program controls it only by calls at its port, as its owner. Others see no difference between a
+stock peer and one of feednet's.
 """
 
 import json
@@ -43,7 +43,7 @@ from topologies.model import Topology
 
 SSB_SERVER: Final = "ssb-server"
 INSTALL: Final = "npm install -g ssb-server@16.0.1 ssb-db2@8.1.0"
-"""Version 16 needs ssb-db2, and does not say so."""
+"""Version 16 needs the undeclared dependency ssb-db2."""
 
 _AGAIN = 1_000_000_000
 
@@ -55,7 +55,7 @@ def check() -> None:
 
 
 def process(network: Topology, seed: int, node: str) -> Process:
-    """Return the program of a node: `ssb-server start`, with the identity that others know."""
+    """Return the program of a node: `ssb-server start`, with the identity known to others."""
     address = network.address(node)
     program = shutil.which(SSB_SERVER) or SSB_SERVER
     options = {"host": address, "port": PORT, "local": "false", "timers.inactivity": -1}
@@ -73,8 +73,8 @@ def process(network: Topology, seed: int, node: str) -> Process:
 class StockNode:
     """A node with a stock peer: publishes and follows by calls to it.
 
-    A message counts as published when the peer is told to add it, and as delivered when the peer's log, which
-    is read live, has it.
+    A message counts as published when the peer is asked to add it, and as delivered when it appears in the
+    peer's log, which is read live.
 
     Attributes: see Node.
     """
@@ -98,7 +98,7 @@ class StockNode:
         self._peer = _Owner(self._identity, self._address, self._random, context.since or 0)
         self._calls_at = role.calls_at
         self._events: list[Event] = []
-        self._log: list[Message] = []  # messages that are not reported yet
+        self._log: list[Message] = []  # unreported messages
         self._seen: Counter[str] = Counter()
         for feed in role.feeds:
             self._request(feed.key)
@@ -124,7 +124,7 @@ class StockNode:
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Join, publish, call and stop when it is time."""
+        """Join, publish, call and stop when due."""
         if self._joins_at is not None and now >= self._joins_at:
             self._joins_at = None
             self._events += [Event(now, "joined", key) for key in self._follows]
@@ -132,7 +132,7 @@ class StockNode:
             for key in self._role.replicated:
                 self._request(key)
         if self._calls_at is not None and now >= self._calls_at:
-            self._calls_at = now + _AGAIN  # whoever is connected stays so
+            self._calls_at = now + _AGAIN  # existing connections stay
             for friend in self._friends:
                 self._peer.call(("gossip", "connect"), str(friend))
         while self._due and self._due[0].time <= now:
@@ -171,19 +171,19 @@ class StockNode:
         return rows
 
     def take_secrets(self) -> list[Secret]:
-        """Return no secrets: a stock peer tells nobody."""
+        """Return no secrets: a stock peer does not export any."""
         return []
 
     def held(self) -> dict[str, Held]:
-        """Return nothing: nobody sees what a stock peer holds."""
+        """Return nothing: a stock peer's state is invisible."""
         return {}
 
     def counters(self) -> dict[str, Any]:
-        """Return how many calls the peer has refused."""
+        """Return the number of calls refused by the peer."""
         return {"refused": self._peer.refused}
 
     def _deliver(self, now: int) -> None:
-        """Report what has come of feeds that are followed."""
+        """Report deliveries of followed feeds."""
         self._events += [
             Event(now, "delivered", message.author, message.sequence, len(message.encoded))
             for message in self._log
@@ -196,10 +196,9 @@ class StockNode:
 
 
 class _Owner:
-    """The owner's connection to a stock peer: calls, and its log as it grows.
+    """The owner's connection to a stock peer: calls, and its growing log.
 
-    Calls that are made before it stands wait. A connection that is lost is made anew, and the calls that
-    were not answered are made again.
+    Calls made before it is up wait. A lost connection is made anew, and unanswered calls are repeated.
 
     Attributes:
         refused: calls that were answered with an error; those to connect do not count.
@@ -237,7 +236,7 @@ class _Owner:
             self._actions.append(Connect(self._stream, self._address))
 
     def on_stream(self, event: StreamEvent, now: int) -> list[Message]:
-        """Return the messages that have come into the peer's log."""
+        """Return new messages in the peer's log."""
         messages: list[Message] = []
         if isinstance(event, Opened):
             own, seed = self._identity, self._random.randbytes(32)
@@ -266,7 +265,7 @@ class _Owner:
         return actions
 
     def take_troubles(self, feeds: Mapping[str, Any]) -> list[Event]:
-        """Return what went wrong since the last call, as errors of feeds."""
+        """Return the problems since the last call, as errors of feeds."""
         troubles, self._troubles = self._troubles, []
         return [Event(time, "error", feed, detail=detail) for time, detail in troubles for feed in feeds]
 

@@ -1,4 +1,4 @@
-"""What a run is about, whatever carries it: who publishes what when, and who follows it."""
+"""The workload of a run, whatever carries it: publications, and followers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,18 +7,18 @@ from enum import Enum
 from ssb.keys import Identity
 from ssb.message import Message
 
-_LAST_RESORT = 1 << 62  # more than any path costs
+_LAST_RESORT = 1 << 62  # exceeds any path's cost
 
 
 @dataclass(frozen=True)
 class Feed:
-    """A feed at the node that publishes it.
+    """A feed at its publishing node.
 
     Attributes:
         publisher: the node.
         messages: all of them, from the first.
         times: when each is published, ns from the run's start.
-        identity: its author's keys; None if nobody here has them.
+        identity: its author's keys; None if unknown.
     """
 
     publisher: str
@@ -32,12 +32,12 @@ class Feed:
         return self.messages[0].author
 
     def published_by(self, time: int) -> int:
-        """Return how many items there are at a time, ns from the run's start."""
+        """Return the number of items at a time, ns from the run's start."""
         return sum(published <= time for published in self.times)
 
 
 class Feature(Enum):
-    """What a workload may have besides feeds and subscribers that come and go."""
+    """Optional features of a workload, besides feeds and subscribers that come and go."""
 
     FORK = "a fork"
     ARCHIVE = "an archive"
@@ -54,7 +54,7 @@ class Feature(Enum):
 
 @dataclass(frozen=True)
 class Workload:
-    """All that is published in a run, and who follows it.
+    """All publications and subscriptions of a run.
 
     Attributes:
         feeds: the feeds, the most active first.
@@ -64,12 +64,12 @@ class Workload:
         archive: the node that keeps all; None if there is none.
         retain: newest items that publishers, and their nodes' caches, keep; None for all.
         bulk: the content of each cross traffic, there from the start.
-        replicated: node -> feeds whose authors the node's user follows, if `follows` has what it asks for.
+        replicated: node -> feeds followed by the node's user, if `follows` has its requests.
         requests: node -> feed's key -> when the node asks for the feed, ns from the run's start; all feeds
             are complete by then. Empty if feeds are followed as they grow.
-        idle: node -> prefixes of feeds that nobody writes or reads meanwhile, and that lead there.
-        idle_feeds: how many feeds these are.
-        blocks: node -> feeds whose authors the node's user blocks.
+        idle: node -> prefixes of idle feeds that lead there.
+        idle_feeds: their number.
+        blocks: node -> feeds blocked by the node's user.
     """
 
     feeds: tuple[Feed, ...]
@@ -96,9 +96,9 @@ class Workload:
         return {feed.publisher for feed in self.feeds}
 
     def sources(self, feed: Feed) -> dict[str, int]:
-        """Return the nodes that a feed comes from, each with what it costs on top of the way there.
+        """Return the source nodes of a feed, each with its cost on top of the path there.
 
-        Two devices that publish it are equals. An archive is asked when the publisher does not answer.
+        Two publishing devices are equals. An archive is asked if the publisher does not answer.
         """
         found = {feed.publisher: 0}
         if self.branch is not None:
@@ -108,8 +108,9 @@ class Workload:
         return found
 
     def within(self, node: str, hops: int) -> list[Feed]:
-        """Return the feeds that so many follows lead to from a node: those that it follows, those that their
-        publishers follow, and so on; not its own, and none that it blocks."""
+        """Return the feeds within some hops of a node: those that it follows, those that their publishers
+        follow, and so on; not its own, and none that it blocks.
+        """
         follows = self.replicated or self.follows
         found: dict[str, Feed] = {}
         asked: set[str] = set()

@@ -1,4 +1,4 @@
-"""Which nodes of a network are providers, and which provider each client has."""
+"""Roles in a network: providers, and the provider of each client."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,8 @@ class Assignment(NamedTuple):
 
     Attributes:
         provider_of: client -> its provider.
-        asked_peers: provider -> the peers that it asks for a contract; each pair of peers is there once.
+        asked_peers: provider -> the peers from which it requests a contract; each pair of peers is there
+            once.
     """
 
     provider_of: dict[str, str]
@@ -23,8 +24,8 @@ class Assignment(NamedTuple):
     def of(cls, network: Topology, parameters: Mapping[str, Any], honest: Collection[str]) -> "Assignment":
         """Assign providers to the honest clients on a network, and to the hostile ones that parameters name.
 
-        A client has the first provider that it is next to. Providers next to each other are peers.
-        Raises UserError, naming the node that has no place, or two, or that cannot be reached.
+        A client gets the first neighbouring provider. Neighbouring providers are peers. Raises UserError with
+        the name of a node without a role, with two, or unreachable.
         """
         hostile = parameters.get("hostile") or []
         for each in hostile:
@@ -65,6 +66,6 @@ class Assignment(NamedTuple):
         return assignment
 
     def peers(self, provider: str) -> list[str]:
-        """Return the providers that one is next to."""
+        """Return a provider's neighbouring providers."""
         asking = [each for each, asked in self.asked_peers.items() if provider in asked]
         return asking + self.asked_peers[provider]

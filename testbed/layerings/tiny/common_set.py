@@ -56,7 +56,7 @@ class _Reader(NamedTuple):
     take: Callable[[bytes, int], None]
 
     def on_fork(self, feed: bytes, now: int) -> None:
-        """See Program: the feed takes no more."""
+        """See Program: the feed accepts nothing more."""
 
     def next_deadline(self) -> int | None:
         """See Program: never."""
@@ -67,7 +67,7 @@ class _Reader(NamedTuple):
 
 
 class TinyNode(BaseTinyNode):
-    """A node that replicates the common set: every node has a part in it, also one that only carries."""
+    """A node that replicates the common set; relaying nodes take part, too."""
 
     def __init__(self, context: Context) -> None:
         middle = hub_of(context.network, context.parameters) if context.layering == "tiny-pub" else None
@@ -86,7 +86,7 @@ class TinyNode(BaseTinyNode):
             self._node.join(COMMON, self._keys.values(), now)
 
     def take(self, feed: bytes, now: int) -> None:
-        """Hand over new whole entries of a feed."""
+        """Deliver new whole entries of a feed."""
         known = self._authors.get(feed)
         if known is None:
             return

@@ -33,7 +33,7 @@ Attack = Literal[
 
 
 def fork(node: Node, feed: bytes, now: int) -> None:
-    """Sign another entry for the place of the last one of an own feed, and send it."""
+    """Sign and send another entry in place of the last one of an own feed."""
     held = node.store.feeds[feed]
     previous = node.store.previous(feed, held.sequence) if held.sequence else None
     if held.identity is not None and previous is not None:
@@ -42,23 +42,23 @@ def fork(node: Node, feed: bytes, now: int) -> None:
 
 
 _CROWDING = 400
-"""Bytes of an entry that is sent only to fill a data feed."""
+"""Bytes of an entry sent only to fill a data feed."""
 
 
 class HostileClient(Client):
-    """A client that carries out an attack, again and again.
+    """An attacking client.
 
     Args:
         node, root, random, terms, now: see BaseParty.
-        attack: how it violates the protocol.
-        pace: the shortest and the longest time between two rounds of the attack, ns.
+        attack: the violation of the protocol.
+        pace: minimum and maximum time between two rounds of the attack, ns.
         talks: whether it also writes to its contacts, an entry in each round.
         targets: clients that receive flooded requests with valid proofs; if empty, requests name unknown
             clients or itself.
 
     Attributes:
         attack: see above.
-        attacks: how often it has violated the protocol, or written only to fill a data feed.
+        attacks: number of violations, or of entries only to fill a data feed.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class HostileClient(Client):
                 contract.write_line(now)
 
     def _write(self, most: int, now: int) -> int:
-        """Write to all contacts, until so many entries wait for room in the line; return how many entries."""
+        """Write to all contacts, until `most` entries wait in the line; return the number written."""
         written = 0
         size = min(self.terms.largest, _CROWDING)
         for ref, one in list(self.subscriptions.items()):

@@ -1,9 +1,9 @@
-"""tinyISP: clients of providers, who exchange feeds through these.
+"""tinyISP: clients exchange feeds through providers.
 
-A client has a contract with the provider that it is next to. Providers that are next to each other are peers,
-and so reach the clients of all others. A subscription is between two clients, and carries what either of them
-publishes: each item once for each contact that follows it. The content of an entry between clients is BIPF:
-the number of the feed among those of its publisher, and the item's own content.
+A client has a contract with a neighbouring provider. Neighbouring providers are peers, and so reach the
+clients of all others. A subscription is between two clients, and carries the publications of both: each item
+once for each contact that follows it. The content of an entry between clients is BIPF: the number of the feed
+among those of its publisher, and the item's own content.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from testbed.layerings.tiny.node import BaseTinyNode, TinyParameters, content_of
 from topologies.ranges import expand_ranges
 
 _REFUSED_AGAIN = SECOND
-"""After which a subscription that was refused is asked for again, ns: the other may have come late."""
+"""Retry time of a refused subscription, ns: the other may have joined late."""
 
 
 class TinyIspParameters(TinyParameters):
@@ -103,7 +103,7 @@ class TinyIspLayering(NamedTuple):
 
 
 def _random(context: Context) -> Random:
-    """Return what new key pairs are drawn from."""
+    """Return the random source of new key pairs."""
     seed = f"keys {context.seed} {context.layering} {context.name} {context.since}"
     return Random(hashlib.sha256(seed.encode()).digest())
 
@@ -111,7 +111,7 @@ def _random(context: Context) -> Random:
 def _terms(context: Context, most: int, clients: int = 1) -> Terms:
     """Return the terms of a contract.
 
-    `most`: its subscriptions; `clients`: for how many clients the other side speaks.
+    `most`: its subscriptions; `clients`: the other side's clients.
     """
     parameters = context.parameters
     line_pace_ms = parameters["line_pace_ms"]
@@ -153,7 +153,7 @@ class ProviderNode(BaseTinyNode):
         self._provider.announce(now)
 
     def counters(self) -> dict[str, Any]:
-        """Return also contracts that stand, subscriptions, and faults of clients."""
+        """Return also standing contracts, subscriptions, and faults of clients."""
         contracts = self._provider.contracts.values()
         return super().counters() | {
             "contracts": sum(contract.facts.state == OPEN for contract in contracts),
@@ -164,7 +164,7 @@ class ProviderNode(BaseTinyNode):
 
 
 class ClientNode(BaseTinyNode):
-    """A client's node: it asks for a contract, and then for a subscription to each whom it follows."""
+    """A client's node: it requests a contract, and then a subscription to each followed client."""
 
     def __init__(self, context: Context, provider: str, kind: Callable[..., Client] = Client) -> None:
         super().__init__(context)
@@ -179,7 +179,7 @@ class ClientNode(BaseTinyNode):
         self._client.follow(self._isp, now)
         if self._client.contracts.current(self._isp) is None and not self._client.contracts:
             self._client.onboard(self._isp, now)
-        self._again: Timers[bytes] = Timers()  # of when to ask contacts again
+        self._again: Timers[bytes] = Timers()  # retry times of contacts
         self._look_after(now)
 
     def next_deadline(self) -> int | None:
@@ -188,7 +188,7 @@ class ClientNode(BaseTinyNode):
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """See BaseTinyNode; ask again where a subscription was refused."""
+        """See BaseTinyNode; repeat refused subscriptions."""
         super().wake(now)
         if self._again.expire(now):
             self._look_after(now)
@@ -200,7 +200,7 @@ class ClientNode(BaseTinyNode):
         self._go_on(now)
 
     def counters(self) -> dict[str, Any]:
-        """Return also contracts and subscriptions that stand, and faults of the provider."""
+        """Return also standing contracts and subscriptions, and faults of the provider."""
         client = self._client
         return super().counters() | {
             "contracts": sum(contract.facts.state == OPEN for contract in client.contracts.values()),
@@ -210,7 +210,7 @@ class ClientNode(BaseTinyNode):
         }
 
     def _contact_names(self) -> list[str]:
-        """Return whom the node follows, and who follows it."""
+        """Return the names of followed clients and followers."""
         follows = self._context.workload.follows
         followed = {feed.publisher for feed in follows.get(self.name, ())}
         following = {
@@ -228,7 +228,7 @@ class ClientNode(BaseTinyNode):
                 self._send_all(ref, now)
 
     def _go_on(self, now: int) -> None:
-        """Act on what has happened to the contract and the subscriptions."""
+        """Handle events of the contract and the subscriptions."""
         events = self._client.take_events()
         for event in events:
             if event.kind == "received":
@@ -239,7 +239,7 @@ class ClientNode(BaseTinyNode):
             self._look_after(now)
 
     def _look_after(self, now: int) -> None:
-        """Ask for subscriptions, answer, send and read what is due, whatever has led to it."""
+        """Request subscriptions, answer, send and read as far as due."""
         for ref, one in list(self._client.subscriptions.items()):
             if one.state == INVITED:
                 self._client.answer(ref, now, accept=one.contact in self._contacts)
@@ -254,18 +254,20 @@ class ClientNode(BaseTinyNode):
                     self._client.subscribe(self._isp, contact, now)
 
     def _asks(self, contact: bytes) -> bool:
-        """Whether this side asks for the subscription: who follows; the first by name, if both do."""
+        """Return whether this side requests the subscription: the follower; the first by name, if both
+        follow.
+        """
         follows, name = self._context.workload.follows, self._contacts[contact]
         is_mutual = any(feed.publisher == self.name for feed in follows.get(name, ()))
         is_follower = any(feed.publisher == name for feed in follows.get(self.name, ()))
         return is_follower and not (is_mutual and name < self.name)
 
     def _sent(self, ref: bytes, number: int) -> str:
-        """Return the record of how many items of a feed are sent on a subscription."""
+        """Return the record of items sent per feed on a subscription."""
         return f"sent {ref.hex()} {number}"
 
     def _send_all(self, ref: bytes, now: int) -> None:
-        """Send a contact what it follows of what has been published, and has not been sent."""
+        """Send a contact the unsent items that it follows."""
         one = self._client.subscriptions[ref]
         followed = self._context.workload.follows.get(self._contacts[one.contact], ())
         for number, feed in enumerate(self._role.feeds):
@@ -280,7 +282,7 @@ class ClientNode(BaseTinyNode):
                     self._store.put(record, message.sequence)
 
     def _read(self, ref: bytes, now: int) -> None:
-        """Hand over what a contact has sent, unless the application is not there."""
+        """Deliver a contact's items, unless the application is absent."""
         if self._joins_at is not None:
             return
         contact = self._client.subscriptions[ref].contact
@@ -316,7 +318,7 @@ class HostileNode(ClientNode):
         super().__init__(context, assignment.provider_of[context.name], kind)
 
     def counters(self) -> dict[str, Any]:
-        """Return also how often the client has broken the protocol."""
+        """Return also the number of violations."""
         assert isinstance(self._client, HostileClient)
         return super().counters() | {"attacks": self._client.attacks}
 
@@ -335,7 +337,7 @@ class HostileNode(ClientNode):
 
 @lru_cache(maxsize=1)
 def _names(seed: int, nodes: tuple[str, ...]) -> dict[bytes, str]:
-    """Return the nodes' names by their root feeds; all nodes of a run ask for them at each sample."""
+    """Return the nodes' names by their root feeds; cached, as all nodes use them at each sample."""
     return {peer_identity(seed, name).public_key: name for name in nodes}
 
 

@@ -1,10 +1,10 @@
 """A node that carries feeds by tinySSB, in packets of 120 bytes, by multicast on each of its links and media.
 
-A message of the workload is an entry whose content is the message's own, in BIPF: what a classic message
-says of author, sequence, time and signature is tinySSB's own affair, or left out. So an item is smaller than
-in other layerings, and events tell its size here.
+A message of the workload is an entry whose content is the message's own, in BIPF: a classic message's author,
+sequence, time and signature are replaced by tinySSB's, or dropped. So items are smaller than in other
+layerings, and events have their size here.
 
-What a node has stored, it has after a restart: its store is its disk.
+The store survives a restart: it is the node's disk.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class TinyParameters(Parameters):
 
 
 def timing_of(parameters: Mapping[str, Any]) -> Timing:
-    """Return the times that parameters name."""
+    """Return the timing of the parameters."""
     names = ("round", "claims", "retry", "pause", "spread", "gap")
     return Timing(**{name: parameters[f"{name}_ms"] * MS for name in names})
 
@@ -66,7 +66,7 @@ def ports_of(context: Context) -> dict[int, Port]:
 
 
 def author_of(seed: int, feed: Feed) -> Identity:
-    """Return who writes a feed of the workload in tinySSB: the same for all who ask."""
+    """Return the author of a workload's feed in tinySSB, determined by the seed."""
     return Identity.from_seed(hashlib.sha256(f"tiny {seed} {feed.key}".encode()).digest())
 
 
@@ -80,7 +80,7 @@ def content_of(message: Message) -> bytes:
 
 
 class BaseTinyNode:
-    """What all nodes have that carry feeds by tinySSB: the part in the run, the store, the events.
+    """Common parts of nodes that carry feeds by tinySSB: the role in the run, the store, the events.
 
     Attributes: see Node.
     """
@@ -116,7 +116,7 @@ class BaseTinyNode:
         self._node.receive(port, payload, sender, now)
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint: a node does not know who hears it."""
+        """See Endpoint: a node does not know its receivers."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint."""
@@ -130,7 +130,7 @@ class BaseTinyNode:
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Join, publish and stop when it is time."""
+        """Join, publish and stop when due."""
         if self._joins_at is not None and now >= self._joins_at:
             self._joins_at = None
             self._tell_all(now, "joined")
@@ -149,13 +149,13 @@ class BaseTinyNode:
         self._node.wake(now)
 
     def _joined(self, now: int) -> None:
-        """Begin to hand over what is followed."""
+        """Begin to deliver followed feeds."""
 
     def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
         """Send an item of a feed."""
 
     def _deliver(self, feed: Feed, sequence: int, content: bytes, now: int) -> bool:
-        """Hand over an item; return whether it is the next one of a feed that is followed now."""
+        """Deliver an item; return whether it is the next one of a followed feed."""
         if self._joins_at is not None or feed.key not in self._role.follows:
             return False
         if sequence != self._delivered[feed.key] + 1:
@@ -184,18 +184,18 @@ class BaseTinyNode:
         return []
 
     def held(self) -> dict[str, Held]:
-        """Return what the node holds: feeds, and packets of those that are not its applications' own."""
+        """Return the node's state: feeds, and packets of feeds not its applications' own."""
         own = self._own_feeds()
         packets = (self._store.size() - self._store.size(own)) // PACKET
         feeds = len(self._store.feeds)
         return {"feeds": Held(feeds, FEED_BYTES * feeds), "packets": Held(packets, PACKET * packets)}
 
     def _own_feeds(self) -> Collection[bytes]:
-        """Return the feeds in the store that the node's applications publish or follow."""
+        """Return the stored feeds that the node's applications publish or follow."""
         return [key for key, feed in self._authors.items() if feed.key in self._role.own]
 
     def counters(self) -> dict[str, Any]:
-        """Return what was sent, by kind, what was dropped, and the bytes of all packets that are stored."""
+        """Return sent packets by kind, dropped ones, and the bytes of all stored packets."""
         node = self._node
         kinds = ("entry", "chunk", "want", "chunk vector", "novelty", "claim")
         return {
