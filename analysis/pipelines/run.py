@@ -50,7 +50,7 @@ from analysis.spark.batch_source import readings
 from analysis.spark.engine import ENGINE, QUICK_BYTES, SMALL_BYTES, EngineChoice, choose, frame, session
 from analysis.spark.parallel import in_parallel
 from analysis.spark.parquet import BY, read_parquet, settle, write_by_time
-from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, extract, side_table_path, side_tables
+from analysis.spark.to_parquet import STREAM_LAYERS_TABLE, extract, side_path, side_tables
 from analysis.tables import link_transits, protocol_messages
 from analysis.tables.events import run_events
 from analysis.tables.latency import SUBSCRIBED, carried, latency, quantiles
@@ -224,7 +224,7 @@ def _decoded(
     quick: bool,
 ) -> SparkSession:
     """Write `wire`, the table of packets, and the tables beside it; return the engine's session."""
-    for old in (wire, *(side_table_path(wire, name) for name in side_tables())):
+    for old in (wire, *(side_path(wire, name) for name in side_tables())):
         shutil.rmtree(old, ignore_errors=True)
     with ThreadPoolExecutor(1) as aside:
         # A small capture is decoded while Spark starts.
@@ -254,10 +254,8 @@ def _prepare_inputs(
     wire = tables / "packets.parquet"
     spark = _decoded(pieces, wire, chosen, progress, small=small, quick=size <= QUICK_BYTES)
     packets = read_parquet(spark, wire, PACKETS.spark)
-    streams = read_parquet(
-        spark, side_table_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS)
-    )
-    seen = protocol_messages.seen(spark, partial(side_table_path, wire))
+    streams = read_parquet(spark, side_path(wire, STREAM_LAYERS_TABLE), from_arrow_schema(STREAM_LAYERS))
+    seen = protocol_messages.seen(spark, partial(side_path, wire))
     others = known.runs, known.nodes, known.feeds, known.hops, known.timeline, events
     messages, (runs, nodes, feeds, hops, timeline, application_events) = in_parallel(
         lambda: _joined(packets, frame(spark, known.breaks), tables / _MESSAGES, here=small),
@@ -448,7 +446,7 @@ def _tiny(given: RunInputs) -> None:
 
 
 def _connections(given: RunInputs) -> DataFrame:
-    path = side_table_path(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
+    path = side_path(given.tables / f"{PACKETS.name}.parquet", CONNECTIONS.name)
     return read_parquet(given.packets.sparkSession, path, CONNECTIONS.spark)
 
 

@@ -91,7 +91,7 @@ def side_tables() -> dict[str, pa.Schema]:
     return {"connections": CONNECTIONS_TABLE, STREAM_LAYERS_TABLE: messages.STREAM_LAYERS, **of_protocols}
 
 
-def side_table_path(out: Path, name: str) -> Path:
+def side_path(out: Path, name: str) -> Path:
     """Return the directory of such a table; `out` is that of packets."""
     return out.with_name(name + out.suffix)
 
@@ -147,8 +147,8 @@ def extract(
             )
         names = list(dict.fromkeys(reading.run for reading in readings))
         for name, schema in side_tables().items():
-            if name not in PROTOCOLS or side_table_path(out, name).exists():
-                at_least_empty(side_table_path(out, name), schema, names, BY[:1])
+            if name not in PROTOCOLS or side_path(out, name).exists():
+                at_least_empty(side_path(out, name), schema, names, BY[:1])
     finally:
         shutil.rmtree(out / _ASIDE, ignore_errors=True)
     return list(reports.values())
@@ -298,7 +298,7 @@ def _write_streams(
         rows = kept.pop(name, [])
         if rows:
             table = pa.Table.from_pylist(rows, schema).drop_columns(list(BY[:1]))
-            place = side_table_path(out, name) / partition(BY[0], run) / f"part-{written[name]:05}.parquet"
+            place = side_path(out, name) / partition(BY[0], run) / f"part-{written[name]:05}.parquet"
             with WholeFile(place, table.schema) as file:
                 file.write(table)
             written[name] += 1

@@ -100,7 +100,7 @@ def users() -> dict[str, list[str]]:
 
 
 def looked_up(text: str) -> list[Entry]:
-    """Return the entries that match a reader's text: a key, all keys of a table, or keys by their last parts."""
+    """Return the entries that match a text: a key, all keys of a table, or keys by their last parts."""
     every = entries()
     if text in every and "table" not in every[text].kind:
         return [every[text]]

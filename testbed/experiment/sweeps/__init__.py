@@ -1,1 +1,1 @@
-"""Sweeps of scenarios: many runs that differ in parameters or seeds, and their directory."""
+"""Sweeps of scenarios: many runs that differ in parameters or seeds, their directory, and workers."""
