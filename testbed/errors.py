@@ -5,12 +5,12 @@ from difflib import get_close_matches
 
 from forwarder.toml_file import shown
 
-__all__ = ["UserError", "known", "shown"]
+__all__ = ["UserError", "shown", "suggestion"]
 
 _MOST_KNOWN = 24
 
 
-def known(name: str, names: Collection[str]) -> str:
+def suggestion(name: str, names: Collection[str]) -> str:
     """Return the error text for an unknown name: the likely one, and all known ones."""
     near = get_close_matches(name, names, n=1, cutoff=0.8)
     meant = f"did you mean {near[0]}? " if near else ""

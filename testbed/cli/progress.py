@@ -69,7 +69,7 @@ def staged(console: Console) -> Iterator[Stages]:
         TextColumn("{task.description}", markup=False),
         _Bar(),
         TimeElapsedColumn(),
-        _Left(),
+        _TimeLeft(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         shown = _Stages(console, progress)
@@ -124,7 +124,7 @@ class _Bar(ProgressColumn):
         return ProgressBar(total=1.0, completed=done or 0.0, width=24, pulse=done is None)
 
 
-class _Left(ProgressColumn):
+class _TimeLeft(ProgressColumn):
     """Shows a stage's remaining time, if known."""
 
     max_refresh = 0.5

@@ -23,7 +23,7 @@ from testbed.cli.usage import exclude, require
 from testbed.errors import UserError
 from testbed.verify.classic.family import CLASSIC
 from testbed.verify.kit.chart import draw
-from testbed.verify.kit.explore import Found, climb_all, explore_all
+from testbed.verify.kit.explore import SearchFindings, climb_all, explore_all
 from testbed.verify.kit.family import Family, from_text, to_text
 from testbed.verify.kit.outcome import Outcome
 from testbed.verify.kit.search import SearchResult, search
@@ -202,7 +202,7 @@ def _explore(family: Family[Any], options: _Options) -> bool:
     """Search for novelty, or for slow recovery; return whether an invariant failed."""
     climbs = options.explore is None
     stories = options.climb or options.explore or 0
-    result: Found[Any] = Found()
+    result: SearchFindings[Any] = SearchFindings()
     begun = time.monotonic()
     search_all = climb_all if climbs else explore_all
     with (

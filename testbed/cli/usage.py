@@ -14,17 +14,17 @@ def exclude(name: str, *others: str) -> None:
     for other in others:
         if is_typed(name) and is_typed(other):
             raise click.UsageError(
-                f"{_shown(other)} has no effect with {_shown(name)}; leave one of them out."
+                f"{_display_name(other)} has no effect with {_display_name(name)}; leave one of them out."
             )
 
 
 def require(name: str, other: str) -> None:
     """Raise click.UsageError if a parameter was given without the one that it refines."""
     if is_typed(name) and not is_typed(other):
-        raise click.UsageError(f"{_shown(name)} has no effect without {_shown(other)}.")
+        raise click.UsageError(f"{_display_name(name)} has no effect without {_display_name(other)}.")
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     """Return a parameter's display name: an option's longest name, or an argument as in the help."""
     context = click.get_current_context()
     (found,) = [each for each in context.command.params if each.name == name]

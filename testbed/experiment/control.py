@@ -25,7 +25,7 @@ from typing import Any, Self
 from analysis.files import partial_of
 from testbed.errors import UserError
 from testbed.experiment.live import LiveRun, State, state_of
-from testbed.hosts.surroundings import Surroundings
+from testbed.hosts.surroundings import ProgramEnvironment
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -222,7 +222,7 @@ def command_on(
     """Return the command line and the environment to run a program on a node of a run, by default in the
     node's home. Raises UserError.
     """
-    place = Surroundings(**client.ask("node", node=node))
+    place = ProgramEnvironment(**client.ask("node", node=node))
     command = entering(client.pid, place.netns, argv, directory or place.home)
     return command, place.all_environment()
 
@@ -236,7 +236,7 @@ def wait_for(directory: Path, is_running: Callable[[], bool]) -> ControlClient:
     raise RunEnded("the run has ended before its nodes ran")
 
 
-def find(run: Path) -> ControlClient:
+def connect_to_run(run: Path) -> ControlClient:
     """Connect with the current run of a directory, given by its final or partial name.
 
     Raises UserError, with one line, if there is none.

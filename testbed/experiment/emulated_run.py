@@ -17,7 +17,7 @@ from testbed.experiment.files import (
 )
 from testbed.experiment.live import LiveRun, Script, State, check_node, state_of
 from testbed.hosts.context import build
-from testbed.layerings.nodes.node import AppState, Choosing, Rerouted, report_of, sample
+from testbed.layerings.nodes.node import AppState, ReroutableNode, StrategyNode, report_of, sample
 from testbed.layerings.nodes.workload import Workload
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
@@ -91,7 +91,7 @@ class Emulation:
         self.happened: list[tuple[int, Change]] = []
         self._awaited = Awaited(self.timeline, load)
         for time in sample_times(scenario, self.timeline) if self._awaited else ():
-            self.network.observe(time, self._look_for_copies)
+            self.network.observe(time, self._apply_awaited)
         for routes in self.timeline.routes:
             self.network.change(routes.time, lambda routes=routes: self._reroute(routes))  # type: ignore[misc]
         self._stopped: dict[str, AppState] = {}
@@ -126,7 +126,7 @@ class Emulation:
         secrets, self._secrets = self._secrets, []
         return secrets
 
-    def _look_for_copies(self) -> None:
+    def _apply_awaited(self) -> None:
         if not self._awaited:
             return
         for node in [*self.nodes.values()]:
@@ -144,7 +144,7 @@ class Emulation:
             return
         if change.strategy is not None:
             for name, node in self.nodes.items():
-                if change.chooses(name) and isinstance(node, Choosing):
+                if change.chooses(name) and isinstance(node, StrategyNode):
                     for prefix, strategy in change.choice.items():
                         node.choose_strategy(prefix, strategy)
             return
@@ -173,7 +173,7 @@ class Emulation:
     def _reroute(self, routes: Routes) -> None:
         self.network.reroute(routes.network, routes.ip)
         for name, node in self.nodes.items():
-            if isinstance(node, Rerouted):
+            if isinstance(node, ReroutableNode):
                 node.reroute(routes.network, routes.ndn)
                 self.network.settle(name)
 

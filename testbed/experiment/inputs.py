@@ -32,7 +32,7 @@ def own_name(file: str) -> str:
     return copied[1] if copied else path.name
 
 
-def keep(table: dict[str, Any], directory: Path) -> None:
+def copy_inputs(table: dict[str, Any], directory: Path) -> None:
     """Copy the files named by a scenario's table into a run's directory; a feed is there anyway.
 
     Raises OSError.

@@ -48,7 +48,7 @@ from testbed.hosts import host_process
 from testbed.hosts.host_process import Report
 from testbed.hosts.packs import packs
 from testbed.hosts.parent import Line
-from testbed.hosts.surroundings import Surroundings, surroundings
+from testbed.hosts.surroundings import ProgramEnvironment, program_environment
 from testbed.hosts.user_programs import UserPrograms
 from testbed.layerings.nodes.node import AppState
 from testbed.layerings.nodes.workload import Workload
@@ -237,10 +237,10 @@ class _Nodes:
                     self._network.reroute(due.network, due.ip)
             self._wait(timeline.end, awaited)
             if self._is_held or self._is_over:
-                timeline = timeline.ended(self._hold(awaited))
+                timeline = timeline.ended(self._hold_open(awaited))
             self.programs = programs.end()
             for name in self._processes:
-                self._collect(name, self._left(timeline.end) + _GRACE_S)
+                self._collect(name, self._seconds_until(timeline.end) + _GRACE_S)
         finally:
             programs.end()
             for process, _ in self._processes.values():
@@ -250,15 +250,15 @@ class _Nodes:
         write_rows(output / COUNTERS, self._samples)
         return timeline
 
-    def _hold(self, awaited: Awaited) -> int:
+    def _hold_open(self, awaited: Awaited) -> int:
         """Continue until a request to end; return its time, ns."""
         with suppress(KeyboardInterrupt):
             self._wait(None, awaited)
         for name in self._processes:
-            self._tell(name, "end")
+            self._send(name, "end")
         return self._clock.now()
 
-    def _left(self, until: int) -> float:
+    def _seconds_until(self, until: int) -> float:
         """Return the machine's seconds until a time of the run, ns."""
         return self._clock.machine_s(max(until - self._clock.now(), 0))
 
@@ -267,12 +267,12 @@ class _Nodes:
         while not self._is_over and (until is None or until > self._clock.now()):
             names = {each.connection: name for name, each in self._processes.items()}
             quiet = [connection for connection, name in names.items() if name not in self._heard]
-            seconds = None if until is None else self._left(until)
+            seconds = None if until is None else self._seconds_until(until)
             for ready in wait([*quiet, *self._control.sockets], seconds):
                 if isinstance(ready, socket):
                     self._control.serve(ready, self._answer)
                 elif isinstance(ready, Connection) and names[ready] not in self._heard:
-                    self._hear(names[ready])
+                    self._receive(names[ready])
             for copies in self._copies:
                 for change in awaited.take(copies):
                     now = self._clock.now()
@@ -309,28 +309,28 @@ class _Nodes:
     def _state(self) -> dict[str, Any]:
         """Return the reports of all running nodes."""
         found: dict[str, Any] = {}
-        asked = [name for name in self._processes if name not in self._heard and self._tell(name, "state")]
+        asked = [name for name in self._processes if name not in self._heard and self._send(name, "state")]
         for name in asked:
             while name not in self._heard:
-                state = self._hear(name)
+                state = self._receive(name)
                 if state is not None:
                     found |= state
                     break
         return found
 
-    def _place(self, node: str) -> Surroundings:
+    def _place(self, node: str) -> ProgramEnvironment:
         """Return a node's surroundings for a program to be run there. Raises UserError."""
         if node not in self._scenario.network.nodes:
             known = ", ".join(self._scenario.network.nodes)
             raise UserError(f"{node}: there is no such node; there are {known}")
         network = self._scenario.network
-        return surroundings(network, node, self._network.netns(node), self._homes / node)
+        return program_environment(network, node, self._network.netns(node), self._homes / node)
 
     def _start(self, name: str) -> None:
         """Fork the process of a node or pack, which reports that it is ready and waits for a timeline."""
         here, there = self._fork.Pipe()
         pack, netns = self._packs[name], self._network.netns
-        target = host_process.one if pack is None else host_process.pack
+        target = host_process.run_node if pack is None else host_process.run_pack
         who = (name, self._load, netns(name)) if pack is None else (pack, self._load, netns)
         line = Line(there, self._is_held, self._clock)
         args = (self._scenario, self._layering, *who, self._homes / name, line)
@@ -357,14 +357,14 @@ class _Nodes:
             else:
                 self._network.set_link(link, change.link_up is not None)
                 if not is_planned and change.is_signalled:
-                    for first in {self._first(end) for end in change.ends} & self._processes.keys():
-                        self._tell(first, change)
+                    for first in {self._pack_head(end) for end in change.ends} & self._processes.keys():
+                        self._send(first, change)
             return
         if name not in self._packs or self._packs[name] is not None:
             return  # in a pack it happens by the timeline
         if change.ends_programs:
             if not is_planned:
-                self._tell(name, change)
+                self._send(name, change)
             self._kept[name] = self._collect(name, _GRACE_S)
             self._processes.pop(name).process.join()
         if not change.stop:
@@ -372,7 +372,7 @@ class _Nodes:
             self._expect(name, "ready", _START_S)
             self._processes[name].connection.send((self._timeline, self._kept.pop(name), at))
 
-    def _first(self, node: str) -> str:
+    def _pack_head(self, node: str) -> str:
         """Return the first node of a node's pack; of a node alone, itself."""
         packs = (first for first, pack in self._packs.items() if pack is not None and node in pack)
         return next(packs, node)
@@ -393,12 +393,12 @@ class _Nodes:
             left = max(until - time.monotonic(), 0)
             if not self._processes[name].connection.poll(left):
                 raise RunError(f"node {name}: nothing heard for {seconds:.0f} s")
-            self._hear(name)
+            self._receive(name)
         got, content = self._heard.pop(name)
         assert got == kind, (name, got)
         return content
 
-    def _tell(self, name: str, what: object) -> bool:
+    def _send(self, name: str, what: object) -> bool:
         """Send a message to a node; return whether it runs."""
         try:
             self._processes[name].connection.send(what)
@@ -406,7 +406,7 @@ class _Nodes:
             return False
         return True
 
-    def _hear(self, name: str) -> dict[str, Any] | None:
+    def _receive(self, name: str) -> dict[str, Any] | None:
         """Process a node's next message; return its content if it is a requested state."""
         try:
             kind, content = self._processes[name].connection.recv()

@@ -108,7 +108,7 @@ def _run(
 ) -> None:
     table = scenario.model_dump(mode="json", by_alias=True)
     write_json(partial / SCENARIO, table)
-    inputs.keep(table, partial)
+    inputs.copy_inputs(table, partial)
     write_load(partial / FEED, load)
     for layering in scenario.layerings:
         progress(layering)

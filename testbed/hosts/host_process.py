@@ -37,14 +37,14 @@ class Report(NamedTuple):
     secrets: list[Secret]
 
 
-def one(
+def run_node(
     scenario: Scenario, layering: str, name: str, load: Workload, netns: str, home: Path, line: Line
 ) -> None:
     """Run as the process of one node, until the end of the run or its next restart.
 
     A held run continues after its end, until the parent ends it.
     """
-    _leave_signals()
+    _reset_signals()
     try:
         with inside(netns), running(processes(scenario, layering, name), home) as beside:
             forwarder = managed(scenario, layering, name, load)
@@ -71,7 +71,7 @@ def one(
         line.connection.send(("error", f"{type(error).__name__}: {error}"))
 
 
-def pack(
+def run_pack(
     scenario: Scenario,
     layering: str,
     names: Sequence[str],
@@ -81,7 +81,7 @@ def pack(
     line: Line,
 ) -> None:
     """Run as the process of many nodes, until the end of the run."""
-    _leave_signals()
+    _reset_signals()
     cpu_before = 0
     report = Report([], [], 0, AppState(), [])
 
@@ -124,7 +124,7 @@ def _run(work: Coroutine[Any, Any, None], clock: Clock) -> None:
         runner.run(work)
 
 
-def _leave_signals() -> None:
+def _reset_signals() -> None:
     """Restore default signals: the parent's handlers do not apply, and a terminal's Ctrl-C is for the parent
     alone, which may collect reports first.
     """

@@ -13,7 +13,7 @@ from testbed.hosts.local_faces import LocalFaces
 from testbed.hosts.parent import Watch
 from testbed.hosts.processes import Running
 from testbed.layerings.nodes.ndn_node import NdnNode
-from testbed.layerings.nodes.node import Choosing, Node, Rerouted, sample
+from testbed.layerings.nodes.node import Node, ReroutableNode, StrategyNode, sample
 from testbed.scenario.conditions import Routes
 from testbed.scenario.model import Scenario
 from testbed.scenario.sections import Change
@@ -99,12 +99,12 @@ class LiveNode:
             if change.tells(name):
                 yield at, partial(self._set_link, change)
         for at, change in self._changes:
-            if change.chooses(name) and isinstance(node, Choosing):
+            if change.chooses(name) and isinstance(node, StrategyNode):
                 yield at, partial(self._choose, node, change)
         for at in sample_times(self._scenario, self._timeline):
             if self._since is None or at >= self._since:
                 yield at, self._observe
-        if isinstance(node, Rerouted):
+        if isinstance(node, ReroutableNode):
             for routes in self._timeline.routes:
                 if self._since is None or routes.time > self._since:
                     yield routes.time, partial(self._reroute, node, routes)
@@ -124,10 +124,10 @@ class LiveNode:
         peer = next(end for end in change.ends if end != self._node.name)
         self._sockets.set_link(peer, change.link_up is not None)
 
-    def _choose(self, node: Choosing, change: Change) -> None:
+    def _choose(self, node: StrategyNode, change: Change) -> None:
         for prefix, strategy in change.choice.items():
             node.choose_strategy(prefix, strategy)
 
-    def _reroute(self, node: Rerouted, routes: Routes) -> None:
+    def _reroute(self, node: ReroutableNode, routes: Routes) -> None:
         node.reroute(routes.network, routes.ndn)
         self._sockets.settle()

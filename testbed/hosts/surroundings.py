@@ -12,7 +12,7 @@ from testbed.hosts.processes import FIRST_PROCESS
 from topologies.model import Topology
 
 
-class Surroundings(NamedTuple):
+class ProgramEnvironment(NamedTuple):
     """Environment of a program on a node.
 
     Attributes:
@@ -33,7 +33,7 @@ class Surroundings(NamedTuple):
         return {**os.environ, "PATH": path, **self.environment}
 
 
-def surroundings(network: Topology, node: str, netns: str, home: Path) -> Surroundings:
+def program_environment(network: Topology, node: str, netns: str, home: Path) -> ProgramEnvironment:
     """Return the environment of programs on a node, and write their client configuration into its home.
 
     ndn-cxx and python-ndn read NDN_CLIENT_TRANSPORT, or ~/.ndn/client.conf; Scuttlebutt's programs read
@@ -54,7 +54,7 @@ def surroundings(network: Topology, node: str, netns: str, home: Path) -> Surrou
         "FEEDNET_NODE": node,
         NEIGHBOURS: " ".join(f"{address}={name}" for address, name in neighbours.items()),
     }
-    return Surroundings(netns, str(home), environment)
+    return ProgramEnvironment(netns, str(home), environment)
 
 
 def _make_identity(directory: Path, node: str) -> None:

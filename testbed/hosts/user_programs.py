@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from testbed.hosts.surroundings import Surroundings
+from testbed.hosts.surroundings import ProgramEnvironment
 from testbed.scenario.sections import ProgramSpec
 
 PROGRAMS = "programs"
@@ -28,7 +28,7 @@ class UserPrograms:
         self,
         specs: tuple[ProgramSpec, ...],
         directory: Path,
-        place: Callable[[str], Surroundings],
+        place: Callable[[str], ProgramEnvironment],
         start: Callable[..., "subprocess.Popen[Any]"],
     ) -> None:
         self._specs, self._place, self._start = specs, place, start

@@ -46,10 +46,10 @@ def _of_reader(follows: Follows, reader: int, random: np.random.Generator) -> It
     others = random.permutation(follows.people - 1)[:MOST]
     few = random.permutation(friends)
     choices = {
-        "random people": held(follows, others + (others >= reader), wanted),
-        "random friends": held(follows, few[:MOST], wanted),
+        "random people": replicated(follows, others + (others >= reader), wanted),
+        "random friends": replicated(follows, few[:MOST], wanted),
     }
-    choices["best friends"] = in_best_order(held(follows, few[:_CANDIDATES], wanted), MOST)
+    choices["best friends"] = in_best_order(replicated(follows, few[:_CANDIDATES], wanted), MOST)
     for choice, has in choices.items():
         together = np.logical_or.accumulate(has, axis=0)
         for peers in range(1, MOST + 1):
@@ -59,7 +59,7 @@ def _of_reader(follows: Follows, reader: int, random: np.random.Generator) -> It
                 yield (choice, f"{peers}", "beyond"), float(have[~is_friend].mean())
 
 
-def held(follows: Follows, peers: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
+def replicated(follows: Follows, peers: Numbers, wanted: Numbers) -> NDArray[np.bool_]:
     """Return, for each peer, a mask of the wanted people within two follows of it, itself included."""
     found = np.zeros((len(peers), len(wanted)), bool)
     for place, peer in enumerate(peers):

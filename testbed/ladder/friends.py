@@ -56,13 +56,13 @@ class Study(NamedTuple):
 
 
 Key = tuple[str, ...]
-Found = dict[Key, float]
+Findings = dict[Key, float]
 """("flood", hops, connections, network, cost), ("gossip", hops, network, share), ("size", hops), ("coverage",
 graph, choice, peers, whom) -> mean over the messages or readers of a network.
 """
 
 
-def study_network(study: Study, people: int, seed: int) -> Found:
+def study_network(study: Study, people: int, seed: int) -> Findings:
     """Return the results of one network."""
     follows = grown(people, study.graph, seed)
     random = np.random.default_rng([seed, people])

@@ -40,7 +40,7 @@ def run_trials(
     work: Callable[[Task], Found], tasks: Sequence[Task], jobs: int, master: str | None, progress: Progress
 ) -> dict[Task, Found]:
     """Return the results of `work` for each task, in order; see run_models()."""
-    told = partial(_told, work)
+    told = partial(_result_or_error, work)
     played = _on_spark(told, tasks, master) if master is not None else work_off(told, tasks, jobs)
     found: dict[Task, Found] = {}
     try:
@@ -58,7 +58,7 @@ def run_trials(
     return {task: found[task] for task in tasks}
 
 
-def _told(work: Callable[[Task], Found], task: Task) -> tuple[Task, Found | UserError]:
+def _result_or_error(work: Callable[[Task], Found], task: Task) -> tuple[Task, Found | UserError]:
     try:
         return task, work(task)
     except UserError as error:  # Spark would wrap it into a traceback

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from forwarder import strategies
 from forwarder.forwarder import Forwarder
 from forwarder.wire.name import from_uri
-from testbed.errors import known
+from testbed.errors import suggestion
 from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import Parameters
 from testbed.layerings.nodes.stock_peer import SSB_SERVER
@@ -131,7 +131,7 @@ class Scenario(Section):
     def _known_layerings(cls, layerings: tuple[str, ...]) -> tuple[str, ...]:
         for name in layerings:
             if name not in LAYERINGS:
-                raise ValueError(f"unknown layering {name!r}; {known(name, LAYERINGS)}")
+                raise ValueError(f"unknown layering {name!r}; {suggestion(name, LAYERINGS)}")
         if not layerings or len(set(layerings)) != len(layerings):
             raise ValueError("name at least one layering, each once")
         return layerings

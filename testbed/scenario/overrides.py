@@ -87,7 +87,7 @@ class ScenarioOptions:
             found.append(Override(path, value, f"--sweep {shown(short_key(key))}={shown(value)}"))
         for number, each in enumerate(found):
             for other in found[:number]:
-                if _meet(each.path, other.path):
+                if _overlap(each.path, other.path):
                     raise UserError(f"{each.text}, {other.text}: both say the same; leave one of them out")
         return found
 
@@ -134,10 +134,10 @@ def override_of(items: Sequence[Override], paths: Iterable[Key]) -> Override | N
     """Return the override of one of the keys, or of a parent; None if the file itself set them."""
     for path in paths:
         for each in items:
-            if _meet(each.path, path):
+            if _overlap(each.path, path):
                 return each
     return None
 
 
-def _meet(one: Key, other: Key) -> bool:
+def _overlap(one: Key, other: Key) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from forwarder.toml_file import parse_toml, problem_of
-from testbed.errors import UserError, known, shown
+from testbed.errors import UserError, shown, suggestion
 from testbed.scenario.model import Scenario
 from testbed.scenario.overrides import (
     SHORT_KEYS,
@@ -53,7 +53,7 @@ def read(name_or_path: str) -> tuple[dict[str, Any], Path]:
         text = path.read_bytes()
     except (OSError, ValueError) as error:
         raise UserError(
-            f"{shown(name_or_path)}: no such scenario; {known(shown(name_or_path), built_in)};"
+            f"{shown(name_or_path)}: no such scenario; {suggestion(shown(name_or_path), built_in)};"
             " or give a .toml file's path"
         ) from error
     try:
@@ -96,11 +96,11 @@ def check(said: Mapping[str, Any], path: Path, options: ScenarioOptions) -> Scen
         key, problem = problem_of(error)
         guilty = override_of(wanted, [key])
         if error.errors()[0]["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            problem += f"; {known(key[-1], _known_keys(key, swept=guilty is not None))}"
+            problem += f"; {suggestion(key[-1], _known_keys(key, swept=guilty is not None))}"
         raise UserError(f"{guilty.text if guilty else f'{path}: {_place(key)}'}: {problem}") from error
     if homeless:
         keys = _known_keys(homeless[0].path[:1], swept=True)
-        raise UserError(f"{homeless[0].text}: unknown key; {known(homeless[0].path[0], keys)}")
+        raise UserError(f"{homeless[0].text}: unknown key; {suggestion(homeless[0].path[0], keys)}")
     try:
         whole = complete(scenario, following, wanted)
     except TopologyError as error:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from forwarder.forwarder import Forwarder
 from forwarder.toml_file import problem_of
-from testbed.errors import UserError, known, shown
+from testbed.errors import UserError, shown, suggestion
 from testbed.layerings.kinds.link import candidates
 from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.stock_peer import SSB_SERVER
@@ -72,7 +72,7 @@ def complete(scenario: Scenario, following: str | int | None, wanted: Sequence[O
 def _check_nodes(what: str, names: Sequence[str], nodes: tuple[str, ...], key: Key) -> None:
     for name in names:
         if name not in nodes:
-            said = f"{what} {name!r} is not a node; {known(name, nodes)}"
+            said = f"{what} {name!r} is not a node; {suggestion(name, nodes)}"
             raise InvalidScenario(said, key, ("topology",))
         if names.count(name) > 1:
             raise InvalidScenario(f"{what} {name!r} is named twice; leave one out", key)
@@ -285,7 +285,7 @@ def _check_plans(scenario: Scenario) -> None:
     following = [*scenario.subscribers, *([scenario.archive.node] if scenario.archive else [])]
     for node in scenario.plans:
         if node not in following:
-            said = f"[plans.{node}]: not a subscriber; {known(node, following)}"
+            said = f"[plans.{node}]: not a subscriber; {suggestion(node, following)}"
             raise InvalidScenario(said, ("plans", node), ("subscribers",), ("publisher",), ("topology",))
 
 
@@ -320,7 +320,7 @@ def _check_features(scenario: Scenario) -> None:
 def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
     for layering in {**dict.fromkeys(scenario.layerings), **scenario.parameters}:
         if layering not in LAYERINGS:
-            said = f"[parameters.{layering}]: unknown layering; {known(layering, LAYERINGS)}"
+            said = f"[parameters.{layering}]: unknown layering; {suggestion(layering, LAYERINGS)}"
             raise InvalidScenario(said, ("parameters", layering))
         try:
             scenario.layering_parameters(layering)
@@ -329,7 +329,7 @@ def _check_parameters(scenario: Scenario, wanted: Sequence[Override]) -> None:
             place = ("parameters", layering, name)
             if name and name not in LAYERINGS[layering].parameters.model_fields:
                 there = LAYERINGS[layering].parameters.model_fields
-                problem = f"{layering} has no parameter {shown(name)}; {known(name, there)}"
+                problem = f"{layering} has no parameter {shown(name)}; {suggestion(name, there)}"
             said = problem if override_of(wanted, [place]) else f"[parameters.{layering}] {name}: {problem}"
             raise InvalidScenario(said, place) from error
     for each in wanted:

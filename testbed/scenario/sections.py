@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeGuard, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from forwarder.wire.name import from_uri
-from testbed.errors import known
+from testbed.errors import suggestion
 from testbed.layerings.nodes.node import USUAL, Limits
 from topologies import library
 from topologies.conf import read_conf
@@ -81,7 +81,7 @@ class Users(Section):
         for node in self.at:
             if node not in network.nodes:
                 raise TopologyError(
-                    f"[topology.users] at: {node!r} is not a node; {known(node, network.nodes)}"
+                    f"[topology.users] at: {node!r} is not a node; {suggestion(node, network.nodes)}"
                 )
         places = self.at or network.nodes
         names = [f"u{number}" for number in range(1, self.number + 1)]
@@ -141,7 +141,7 @@ class TopologySpec(Section):
     def _are_parameters(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
         for name in names or ():
             if name not in LINK_PARAMETERS:
-                raise ValueError(f"{name!r} is no parameter of links; {known(name, LINK_PARAMETERS)}")
+                raise ValueError(f"{name!r} is no parameter of links; {suggestion(name, LINK_PARAMETERS)}")
         return names
 
     @field_validator("radio", mode="before")

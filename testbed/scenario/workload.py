@@ -45,7 +45,7 @@ def load(scenario: Scenario) -> Workload:
     if scenario.workload.fetch is not None:
         replicated = follows if scenario.workload.graph is not None else {}
         requests = _requests(scenario, _by_popularity(feeds, replicated), scenario.workload.fetch)
-        follows = _asked_for(feeds, requests)
+        follows = _request_counts(feeds, requests)
     branch, common = None, 0
     if scenario.fork is not None:
         common = scenario.fork.after
@@ -107,7 +107,7 @@ def _requests(scenario: Scenario, feeds: Sequence[Feed], fetch: Fetch) -> dict[s
     return requests
 
 
-def _asked_for(
+def _request_counts(
     feeds: Sequence[Feed], requests: Mapping[str, Mapping[str, int]]
 ) -> dict[str, tuple[Feed, ...]]:
     by_key = {feed.key: feed for feed in feeds}

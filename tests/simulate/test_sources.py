@@ -8,7 +8,7 @@ import pytest
 from mutants.patches import mutated
 from mutants.sources import SOURCE_MUTANTS
 
-from testbed.verify.kit.explore import Found, climb_all
+from testbed.verify.kit.explore import SearchFindings, climb_all
 from testbed.verify.push.family import PUSH
 from testbed.verify.push.stories.make import make_story
 from testbed.verify.push.stories.networks import OUTAGES, NetworkMaker
@@ -81,7 +81,7 @@ def test_the_bound_is_short_where_nothing_special_takes_part() -> None:
 def test_a_climb_finds_slower_stories_than_it_begins_with() -> None:
     parts = list(climb_all(PUSH, 1, 60, 1))
     assert sum(part.stories for part in parts) == 60
-    found: Found[Story] = parts[-1]
+    found: SearchFindings[Story] = parts[-1]
     assert not found.failures
     times = [time for time, _ in found.slowest]
     assert times == sorted(times, reverse=True)

@@ -12,7 +12,7 @@ from base.units import MS, SECOND
 from ssb.generate import generate_feed
 from ssb.message import Message
 from ssb_over_ndn.naming import log_name
-from testbed.verify.kit.outcome import Wanted
+from testbed.verify.kit.outcome import OutcomeOptions
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.social.story import HOSTILE, LAYERINGS, Neighbourhood, identity_of, make_story
 from testbed.verify.social.world import SOCIAL, SocialWorld
@@ -106,7 +106,7 @@ def time_to_follow(layering: str, strangers: dict[str, str], items: int = 150) -
         logs=logs,
         steps=(),
     )
-    world = SocialWorld(story, Wanted(), rate=200)
+    world = SocialWorld(story, OutcomeOptions(), rate=200)
     while world.nodes["p1"].keeper.replicas.tip(log_name(writer.ref)) <= items:
         assert world.network.now < 60 * SECOND
         world.network.run(world.network.now + 10 * MS)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from test_scenario import BAD, GOOD
 
 from testbed.cli.main import feednet
-from testbed.errors import UserError, known
+from testbed.errors import UserError, suggestion
 
 CONF = "[nodes]\na: _\nb: _\nc: _\n[links]\na:b delay=10ms\nb:c delay=5ms\n"
 
@@ -106,6 +106,6 @@ def test_what_is_wrong_is_said_in_plain_words(empty: Path, content: bytes, messa
 
 def test_of_many_names_the_likely_one_and_some_are_told() -> None:
     names = [f"node{number}" for number in range(500)]
-    assert known("nod17", names).startswith("did you mean node17? there are node0, node1, ")
-    assert known("nod17", names).endswith("node23 and 476 more")
-    assert known("other", ["a", "b"]) == "there are a, b"
+    assert suggestion("nod17", names).startswith("did you mean node17? there are node0, node1, ")
+    assert suggestion("nod17", names).endswith("node23 and 476 more")
+    assert suggestion("other", ["a", "b"]) == "there are a, b"

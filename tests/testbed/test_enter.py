@@ -12,7 +12,7 @@ from processes import FEEDNET, Feednet, wait_for
 
 from analysis.run.manifest import Run
 from feednet import Experiment, UserError, delivered, everything_delivered
-from testbed.experiment.control import ControlServer, command_on, find
+from testbed.experiment.control import ControlServer, command_on, connect_to_run
 from topologies.generate import star
 from topologies.mininet import sandbox
 
@@ -95,7 +95,7 @@ def test_programs_find_the_forwarder_of_their_node_while_a_run_is_held(tmp_path:
         told = bare(tmp_path, "r1", "feednet", "status").stdout
         for address, name in ((1, "pub"), (6, "s1"), (10, "s2")):
             assert f"udp4://10.0.0.{address}:6363 ({name})" in told
-        with find(tmp_path / "run") as client:
+        with connect_to_run(tmp_path / "run") as client:
             with pytest.raises(UserError, match="zz: there is no such node; there are pub, r1, s1, s2"):
                 command_on(client, "zz", ["ls"])
             with pytest.raises(UserError, match="nobody knows"):
@@ -111,7 +111,7 @@ def test_programs_find_the_forwarder_of_their_node_while_a_run_is_held(tmp_path:
     turn = Run(tmp_path / "run").manifest.runs["lli"]
     assert [(each.node, each.status) for each in turn.programs] == [("s1", None), ("pub", 4)]
     with pytest.raises(UserError, match=f"{tmp_path}/run: the run has ended; "):
-        find(tmp_path / "run")
+        connect_to_run(tmp_path / "run")
 
 
 @pytest.mark.mininet
@@ -161,15 +161,15 @@ def test_a_script_that_fails_ends_the_run(tmp_path: Path) -> None:
 
 def test_who_has_ended_or_was_never_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"{tmp_path}/no: there is no such run"):
-        find(tmp_path / "no")
+        connect_to_run(tmp_path / "no")
     place = tmp_path / "run.partial" / "lli"
     place.mkdir(parents=True)
     with pytest.raises(UserError, match="run: no nodes can be entered: it has ended, is not up yet, or"):
-        find(tmp_path / "run")
+        connect_to_run(tmp_path / "run")
     if (child := os.fork()) == 0:
         ControlServer(place)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert (place / "control").exists()
     with pytest.raises(UserError, match="no nodes can be entered"):
-        find(tmp_path / "run.partial")
+        connect_to_run(tmp_path / "run.partial")

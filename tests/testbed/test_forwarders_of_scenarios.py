@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from feednet import Experiment, UserError, delivered
 from forwarder.wire.name import from_uri
 from testbed.cli.main import feednet
-from testbed.experiment.control import find
+from testbed.experiment.control import connect_to_run
 from testbed.experiment.emulated_run import Emulation
 from testbed.scenario import workload
 from testbed.scenario.reader import load
@@ -156,7 +156,7 @@ def test_nodes_in_mininet_change_their_strategies(tmp_path: Path) -> None:
         done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
         told = json.loads(done.stdout)["strategies"]
         seen.update({row["prefix"]: row["strategy"].split("/")[4] for row in told})
-        with find(tmp_path / "run") as client:
+        with connect_to_run(tmp_path / "run") as client:
             client.ask("end")
 
     experiment = Experiment(

@@ -19,7 +19,7 @@ from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak import real
 from testbed.verify.soak.applications import Client
 from testbed.verify.soak.measure import objects_of
-from testbed.verify.soak.real import Left, Report
+from testbed.verify.soak.real import DaemonState, Report
 from testbed.verify.soak.virtual import Soak
 
 pytestmark = pytest.mark.long
@@ -132,7 +132,7 @@ def test_objects_are_counted_once_and_however_they_are_held() -> None:
 
 
 def test_some_seconds_against_a_daemon() -> None:
-    seen: list[Left] = []
+    seen: list[DaemonState] = []
     lives: set[str] = set()
     schemes: set[str] = set()
     end = time.monotonic() + PATIENCE_S
@@ -148,7 +148,7 @@ def test_some_seconds_against_a_daemon() -> None:
         schemes |= {scheme for _, _, scheme in told}
 
 
-BEFORE = Left(faces=2, routes=1, pit=1, feeds=0, files=10, memory=50_000)
+BEFORE = DaemonState(faces=2, routes=1, pit=1, feeds=0, files=10, memory=50_000)
 
 
 @pytest.mark.parametrize("what", ["faces", "routes", "pit", "feeds", "files"])

@@ -16,7 +16,7 @@ from scipy import stats
 
 from testbed.cli.main import MENDABLE, complaint
 from testbed.cli.model import model
-from testbed.ladder.coverage import CHOICES, MOST, covered, held, in_best_order
+from testbed.ladder.coverage import CHOICES, MOST, covered, in_best_order, replicated
 from testbed.ladder.follows import Follows, at_random, grown
 from testbed.ladder.friends import first_round, friends_network, gossip_among_friends
 from testbed.ladder.networks import network_of_links
@@ -236,7 +236,7 @@ def test_peers_hold_what_two_follows_lead_to(follows: Follows, seed: int) -> Non
     graph, random = digraph(follows), Random(seed)
     peers = random.sample(range(follows.people), min(3, follows.people))
     wanted = random.sample(range(follows.people), min(9, follows.people))
-    for row, peer in zip(held(follows, np.array(peers), np.array(wanted)), peers, strict=True):
+    for row, peer in zip(replicated(follows, np.array(peers), np.array(wanted)), peers, strict=True):
         near = nx.single_source_shortest_path_length(graph, peer, cutoff=2)
         assert row.tolist() == [person in near for person in wanted]
 

@@ -13,7 +13,7 @@ from base.units import SECOND
 from ssb.tiny.feed import ForkedFeed
 from ssb.tiny.isp.terms import Terms
 from testbed.cli.simulate import simulate
-from testbed.verify.kit.outcome import Outcome, Wanted
+from testbed.verify.kit.outcome import Outcome, OutcomeOptions
 from testbed.verify.kit.outcome import played as played_in
 from testbed.verify.kit.search import play_seeds
 from testbed.verify.kit.story import Step
@@ -100,7 +100,7 @@ def test_a_replay_is_exact() -> None:
 
 
 def quick(story: Cell) -> Outcome:
-    return played_in(lambda: CellWorld(story, Wanted(), within=QUICK), Wanted())
+    return played_in(lambda: CellWorld(story, OutcomeOptions(), within=QUICK), OutcomeOptions())
 
 
 def dialogue(kill: Kill | None) -> Cell:

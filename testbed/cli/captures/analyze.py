@@ -118,10 +118,10 @@ def analyze(
             f"--local {shown(error.where)}={error.address}: no interface, node or file is called"
             f" {shown(error.where)}; there are {', '.join(map(shown, error.names))}"
         ) from error
-    _tell(analysis, out, place)
+    _print_analysis(analysis, out, place)
 
 
-def _tell(analysis: "Analysis", out: Path, place: Path) -> None:
+def _print_analysis(analysis: "Analysis", out: Path, place: Path) -> None:
     """Print the findings, and write the report into `place`, printed as `out`. Raises UserError."""
     from analysis.errors import AnalysisError
     from analysis.pipelines.captures import REPORT, show
@@ -203,7 +203,7 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
         if len({path.resolve() for path in paths}) < len(paths):
             raise UserError(f"{shown(run)}: a capture is given twice")
         keys = [(path.resolve().parent, stem(path.name)) for path in paths]
-        names = _called(run, set(keys))
+        names = _capture_names(run, set(keys))
         captures += [
             Capture(run, path, directory_name(names[key]), path in named_files)
             for path, key in zip(paths, keys, strict=True)
@@ -211,7 +211,7 @@ def _captures(texts: Sequence[str]) -> list["Capture"]:
     return captures
 
 
-def _called(run: str, keys: Set[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
+def _capture_names(run: str, keys: Set[tuple[Path, str]]) -> dict[tuple[Path, str], str]:
     """Name a run's files, each given as its directory and its stem.
 
     Hosts may have equally named files; then parent directories are added until names differ.

@@ -10,7 +10,7 @@ from testbed.cli.console import console
 from testbed.cli.model.friends_page import Estimates, concluded, write_page
 from testbed.cli.model.runs import Runs, follow_graph, made_directory, many_runs, progress, write_table
 from testbed.errors import shown
-from testbed.ladder.friends import CONNECTIONS, NETWORKS, Found, Study, study_network
+from testbed.ladder.friends import CONNECTIONS, NETWORKS, Findings, Study, study_network
 from testbed.scenario.sections import FollowGraph
 
 _SHORT = {"reached": "reached", "mean": "depth", "copies": "copies"}
@@ -67,7 +67,7 @@ def friends(
     console.print(f"report    {shown(str(directory / 'report.html'))}")
 
 
-def _study(study: Study, task: tuple[int, int]) -> Found:
+def _study(study: Study, task: tuple[int, int]) -> Findings:
     people, seed = task
     return study_network(study, people, seed)
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from testbed.cli.group import LazyGroup
-from testbed.cli.nodes.ssb_lines import called, message_line, reference_of, some
+from testbed.cli.nodes.ssb_lines import label, message_line, numbers_text, reference_of
 from testbed.cli.usage import exclude
 from testbed.errors import UserError
 
@@ -356,21 +356,21 @@ def status(settings: Settings, as_json: bool) -> None:
         click.echo(json.dumps(state))
         return
     names = state["names"]
-    click.echo(f"identity     {called(state['id'], names)}")
+    click.echo(f"identity     {label(state['id'], names)}")
     click.echo(f"peer         {'running' if state['running'] else 'not running'}")
     click.echo(f"messages     {state['messages']:,} of {state['feeds']:,} feeds, {state['own']:,} of its own")
     click.echo(f"replicates   {state['replicated']:,} feeds; blobs of {state['blobs']:,} bytes")
     if state["doubt"]:
         click.echo(f"in doubt     {state['doubt']}")
     for feed in state["forked"]:
-        click.echo(f"forked       {called(feed, names)}")
+        click.echo(f"forked       {label(feed, names)}")
     for feed, numbers in state["damaged"].items():
-        click.echo(f"damaged      {some(numbers)} of {called(feed, names)}; comes again from others")
+        click.echo(f"damaged      {numbers_text(numbers)} of {label(feed, names)}; comes again from others")
     for one in state.get("connections", []):
         direction = "called" if one["called"] else "called this peer"
         way = "EBT" if one["ebt"] else "history streams"
         click.echo(
-            f"connected    {called(one['peer'], names)}  {direction}, {one['seconds']} s, {way}, "
+            f"connected    {label(one['peer'], names)}  {direction}, {one['seconds']} s, {way}, "
             f"{one['new']} new messages"
         )
     if "gateway" in state:
@@ -390,12 +390,12 @@ def status(settings: Settings, as_json: bool) -> None:
             click.echo(f"trouble      {times} x {trouble}")
     for one in state.get("set_aside", []):
         click.echo(
-            f"set aside    {called(one['feed'], names)}, a message from {called(one['from'], names)}: "
+            f"set aside    {label(one['feed'], names)}, a message from {label(one['from'], names)}: "
             f"{one['reason']}"
         )
     for one in state.get("unreached", []):
         click.echo(
-            f"not reached  {called(one['peer'], names)} at {one['address']}, {one['times']} x {one['reason']}"
+            f"not reached  {label(one['peer'], names)} at {one['address']}, {one['times']} x {one['reason']}"
         )
     for reason, times in state.get("troubles", {}).items():
         click.echo(f"trouble      {times} x {reason}")

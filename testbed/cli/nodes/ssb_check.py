@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from testbed.cli.nodes.ssb import Settings
-from testbed.cli.nodes.ssb_lines import some
+from testbed.cli.nodes.ssb_lines import numbers_text
 from testbed.errors import UserError
 
 
@@ -41,7 +41,7 @@ def check(settings: Settings) -> None:
     if checked.kept is not None:
         click.echo(f"{store} was damaged and is written anew; the damaged file is {checked.kept}")
     for feed, numbers in sorted(checked.damaged.items()):
-        click.echo(f"damaged      {some(numbers)} of {feed}")
+        click.echo(f"damaged      {numbers_text(numbers)} of {feed}")
     damaged = sum(map(len, checked.damaged.values()))
     if damaged or blobs:
         found = [_counted(damaged, "message")] if damaged else []

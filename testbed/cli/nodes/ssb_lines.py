@@ -26,12 +26,12 @@ def reference_of(text: str, place: str = "") -> str:
     return feed
 
 
-def called(feed: str, names: Mapping[str, str | None]) -> str:
+def label(feed: str, names: Mapping[str, str | None]) -> str:
     """Return a feed as users see it, with its name if it has one."""
     return f"{feed}{shown(names.get(feed))}"
 
 
-def some(numbers: Sequence[int]) -> str:
+def numbers_text(numbers: Sequence[int]) -> str:
     """Return a list of messages in words: "message 7", or "messages 7, 9 and 12 more"."""
     first = ", ".join(map(str, numbers[:_MOST_SHOWN]))
     more = f" and {len(numbers) - _MOST_SHOWN:,} more" if len(numbers) > _MOST_SHOWN else ""
@@ -49,6 +49,6 @@ def message_line(value: dict[str, Any], said: dict[str, Any] | None, name: str |
     else:
         text = json.dumps(content, ensure_ascii=False)
     mark = "  (private)" if said is not None else ""
-    who = called(f"{value['author'][:9]}…", {f"{value['author'][:9]}…": name})
+    who = label(f"{value['author'][:9]}…", {f"{value['author'][:9]}…": name})
     one_line = text.replace("\n", " ")
     return f"{when}  {who} {value['sequence']:>5}{mark}  {one_line}"

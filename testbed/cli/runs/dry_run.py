@@ -35,19 +35,19 @@ two busy cores; an idle machine takes less.
 """
 
 
-def tell_run(
+def print_run(
     console: Console, scenario: Scenario, load: Workload, platform: Platform, directory: Path, analysed: bool
 ) -> None:
     """Print a run's description. Raises UserError if its directory exists already."""
     if os.path.lexists(directory):
         raise UserError(f"{directory}: exists already; choose another --out or remove it")
     _check_place(directory)
-    _tell_scenario(console, scenario, load)
+    _print_scenario(console, scenario, load)
     console.print(f"network   {platform.net} ({platform.reason})")
-    _tell_costs(console, *_of(scenario, load, platform), analysed, directory)
+    _print_costs(console, *_of(scenario, load, platform), analysed, directory)
 
 
-def tell_sweep(
+def print_sweep(
     console: Console,
     planned: Sequence[Job],
     platform: Platform,
@@ -65,7 +65,7 @@ def tell_sweep(
         load = workload.load(scenario)
         duration_s(scenario, load)
         if not found:
-            _tell_scenario(console, scenario, load)
+            _print_scenario(console, scenario, load)
         found.append(_of(scenario, load, platform))
     workers = 1 if platform.net == "mininet" else min(workers, len(planned), os.cpu_count() or 1)
     times = len(planned) / len(looked_at)
@@ -73,7 +73,7 @@ def tell_sweep(
     seconds = times * sum(each for _, each in found) / workers
     said = f"{workers} at a time" if workers > 1 else "one after the other"
     console.print(f"sweep     {count_of(len(planned), 'run')}, {said}, {platform.net}")
-    _tell_costs(console, costs, seconds, analysed, directory)
+    _print_costs(console, costs, seconds, analysed, directory)
 
 
 def _check_place(directory: Path) -> Path:
@@ -95,7 +95,7 @@ def _check_place(directory: Path) -> Path:
     return place
 
 
-def _tell_scenario(console: Console, scenario: Scenario, load: Workload) -> None:
+def _print_scenario(console: Console, scenario: Scenario, load: Workload) -> None:
     console.print(scenario.title, style="bold")
     network = scenario.network
     media = f", {len(network.media)} media" if network.media else ""
@@ -118,7 +118,7 @@ def _of(scenario: Scenario, load: Workload, platform: Platform) -> tuple[Outlook
     return expected, (platform.dilation * duration_s(scenario, load) + around) * len(scenario.layerings)
 
 
-def _tell_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:
+def _print_costs(console: Console, costs: Outlook, run_s: float, analysed: bool, directory: Path) -> None:
     free = shutil.disk_usage(_check_place(directory)).free
     written = costs.run_bytes + (costs.analysis_bytes if analysed else 0)
     analysis = f", its analysis {_seconds(costs.analysis_s)}" if analysed else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from testbed.errors import UserError
-from testbed.experiment.control import command_on, find
+from testbed.experiment.control import command_on, connect_to_run
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True})
@@ -37,7 +37,7 @@ def shell(run: Path, node: str) -> None:
 
 def _become(run: Path, node: str, argv: Sequence[str], directory: str | None) -> None:
     """Replace this process by the program: terminal, signals and exit status are its own."""
-    with find(run) as client:
+    with connect_to_run(run) as client:
         words, environment = command_on(client, node, argv, directory)
     environment.pop("PYTHONSAFEPATH", None)  # ours; see main()
     try:

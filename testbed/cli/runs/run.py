@@ -17,7 +17,7 @@ from testbed.cli import completion as completing
 from testbed.cli.console import console, result, timed
 from testbed.cli.options import MOST, Number, all_tables_option, engine_option, jobs_option
 from testbed.cli.progress import counted, staged
-from testbed.cli.runs.dry_run import tell_run, tell_sweep
+from testbed.cli.runs.dry_run import print_run, print_sweep
 from testbed.cli.runs.report import check_analysis, write_report
 from testbed.errors import UserError, shown
 from testbed.experiment import code
@@ -142,9 +142,9 @@ def _run_one(scenario: str, options: RunOptions) -> None:
         check_analysis(options.engine, options.master, "; or run with --no-report")
     directory = options.directory(chosen)
     if options.dry_run:
-        tell_run(console, chosen, load, platform, directory, not options.no_report)
+        print_run(console, chosen, load, platform, directory, not options.no_report)
         return
-    _tell_begin(chosen, load, options, platform, directory)
+    _print_begin(chosen, load, options, platform, directory)
     width = max(map(len, chosen.layerings))
     count = len(chosen.layerings)
     numbered = {name: f"{number} of {count}  " for number, name in enumerate(chosen.layerings, start=1)}
@@ -169,7 +169,7 @@ def _run_one(scenario: str, options: RunOptions) -> None:
         write_report(directory, options.master, options.engine, options.all_tables)
 
 
-def _tell_begin(
+def _print_begin(
     chosen: Scenario, load: Workload, options: RunOptions, platform: Platform, directory: Path
 ) -> None:
     console.print(chosen.title, style="bold")
@@ -198,7 +198,7 @@ def _run_many(scenario: str, options: RunOptions) -> None:
     chosen = planned[0].checked()
     directory = options.directory(chosen)
     if options.dry_run:
-        tell_sweep(console, planned, platform, options.workers, directory, not options.no_report)
+        print_sweep(console, planned, platform, options.workers, directory, not options.no_report)
         return
     if not options.trust:
         code.admit(*scenarios.read(scenario))

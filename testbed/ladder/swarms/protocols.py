@@ -15,7 +15,7 @@ from testbed.ladder.swarms.swarm import Swarm
 
 
 @cache
-def _news() -> Message:
+def _spread_message() -> Message:
     """Return the spreading message."""
     return generate_feed(Random(0), 1)[0]
 
@@ -24,7 +24,7 @@ def gossip(
     peers: int, random: np.random.Generator, at_once: bool = False, *, skips: bool = False
 ) -> list[int]:
     """See testbed.ladder.spread.gossip(); with request skipping if `skips`."""
-    news = _news()
+    news = _spread_message()
     rung = RUNGS["gossip-skip" if skips else "gossip"]
     swarm = Swarm(rung.protocols(peers), [news.author])
     swarm.publish(0, [news])
@@ -66,7 +66,7 @@ def _flooded(network: Network) -> tuple[Swarm, Numbers]:
 
     Peers that the network links twice have one connection.
     """
-    news = _news()
+    news = _spread_message()
     swarm = Swarm(RUNGS["flood"].protocols(network.peers), [news.author])
     for peer in range(network.peers):
         for other in network.neighbours[network.starts[peer] : network.starts[peer + 1]].tolist():

@@ -135,13 +135,13 @@ def _loads(axis: str) -> list[Load]:
     return [BASE._replace(**{axis: value}) for value in AXES[axis].values]
 
 
-def _said(function: Function, periods: Sequence[Period]) -> float:
+def _formula_mean(function: Function, periods: Sequence[Period]) -> float:
     """Return a formula's value, as the mean over the actual networks."""
     return float(np.mean([function(period.load) for period in periods]))
 
 
 def _point(axis: str, value: int, key: Key, periods: Sequence[Period]) -> Point:
-    paper, ours = (function and _said(function, periods) for function in FORMULAS[key])
+    paper, ours = (function and _formula_mean(function, periods) for function in FORMULAS[key])
     found = estimate([period.spent[key[1], key[2]] for period in periods])
     return Point(axis, value, *key, *found, paper, ours, max(period.missing for period in periods))
 
@@ -149,7 +149,8 @@ def _point(axis: str, value: int, key: Key, periods: Sequence[Period]) -> Point:
 def _slope(axis: str, key: Key, values: Sequence[int], played: Sequence[Sequence[Period]]) -> Slope:
     formula = FORMULAS[key]
     paper, ours = (
-        fit(values, [_said(each, periods) for periods in played]) if each else None for each in formula
+        fit(values, [_formula_mean(each, periods) for periods in played]) if each else None
+        for each in formula
     )
     measured = [[period.spent[key[1], key[2]] for period in periods] for periods in played]
     slopes = [fit(values, seed) for seed in zip(*measured, strict=True)]
@@ -157,7 +158,7 @@ def _slope(axis: str, key: Key, values: Sequence[int], played: Sequence[Sequence
     mean = error = factor = None
     if len(known) == len(slopes):
         mean, error = estimate(known)
-        best = [_said(formula.best, periods) for periods in played]
+        best = [_formula_mean(formula.best, periods) for periods in played]
         factor = math.exp(float(np.mean(np.log(np.mean(measured, axis=1)) - np.log(best))))
     return Slope(axis, *key, paper, ours, mean, error, factor, _worded(formula.paper), _worded(formula.ours))
 

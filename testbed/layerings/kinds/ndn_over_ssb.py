@@ -50,7 +50,7 @@ from testbed.layerings.nodes.authority import (
     producer_of,
 )
 from testbed.layerings.nodes.ndn_node import choose_strategies
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 
@@ -115,23 +115,7 @@ class NdnOverSsbNode:
         self._store = store = MemoryFeeds()
         store.append([Message.from_text(text) for text in self._founded()], EPOCH_MS)
         random = Random(f"{context.seed} {context.layering} {self.name} {context.since}")
-        most = 2 * len(context.network.nodes)
-        options = PeerOptions(
-            encrypts=context.parameters["encrypt"],
-            connections=most,
-            handshakes=most,
-            scheduler=SchedulerOptions(places=most, known=most),
-        )
-        self._peer = peer = Peer(
-            own, store, MemoryClocks(context.state.clocks), [], options, random, EPOCH_MS
-        )
-
-        def publish(content: Mapping[str, Any], time: int) -> Message:
-            message = store.publish(own, content, EPOCH_MS + time / 1e6)
-            context.state.log.append(message.encoded)
-            peer.appended(own.ref, time)
-            return message
-
+        self._peer = _peer(context, own, store, random)
         self._is_provider = self.name in self._providers
         parameters = context.parameters
         self._terms = Terms(
@@ -144,27 +128,45 @@ class NdnOverSsbNode:
         if self._is_provider and parameters["validate_data"]:
             self._trust = Trust(SCHEMA, anchor_of(context.seed).certificate, random, EPOCH_MS)
         self._journey = _Journey({_identity(context, node).ref: node for node in context.network.nodes})
-        self._participant = Participant(
-            ScuttlebuttSide(
-                identity=own, program=peer, peer=peer, feeds=store, publish=publish, epoch_ms=EPOCH_MS
-            ),
-            Policy(
-                root=_identity(context, self._providers[0]).ref,
-                offer=self._terms._replace(transit=True) if self._is_provider else None,
-            ),
-            _forwarder(context, random),
-            trust=self._trust,
-            now=(now := context.since or 0),
-            watch=self._journey.passed,
-            answer=self._answer,
-        )
+        self._participant = self._make_participant(random)
         self._held = (
             context.workload.within(self.name, parameters["hops"]) if context.workload.replicated else []
         )
         self._applications: list[_Repository | Subscriber] = []
+        now = context.since or 0
         self._attach(now)
-        self._meet(now)
+        self._contract_providers(now)
         self.programs = [Program(self._participant, {1: StreamPort(PORT)})]
+
+    def _make_participant(self, random: Random) -> Participant:
+        context = self._context
+        side = ScuttlebuttSide(
+            identity=self._own,
+            program=self._peer,
+            peer=self._peer,
+            feeds=self._store,
+            publish=self._append,
+            epoch_ms=EPOCH_MS,
+        )
+        policy = Policy(
+            root=_identity(context, self._providers[0]).ref,
+            offer=self._terms._replace(transit=True) if self._is_provider else None,
+        )
+        return Participant(
+            side,
+            policy,
+            _forwarder(context, random),
+            trust=self._trust,
+            now=context.since or 0,
+            watch=self._journey.passed,
+            answer=self._answer,
+        )
+
+    def _append(self, content: Mapping[str, Any], time: int) -> Message:
+        message = self._store.publish(self._own, content, EPOCH_MS + time / 1e6)
+        self._context.state.log.append(message.encoded)
+        self._peer.appended(self._own.ref, time)
+        return message
 
     def _founded(self) -> list[bytes]:
         """Return this node's log as kept, or its beginning."""
@@ -213,7 +215,7 @@ class NdnOverSsbNode:
             self._applications.append(subscriber)
             self._participant.attach(subscriber, now=now)
 
-    def _meet(self, now: int) -> None:
+    def _contract_providers(self, now: int) -> None:
         """Call the neighbouring providers, and sign contracts with them."""
         network = self._context.network
         neighbours = {hop.into.node for hop in network.hops if hop.out.node == self.name}
@@ -247,7 +249,7 @@ class NdnOverSsbNode:
     # The node
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
-        """See Choosing."""
+        """See StrategyNode."""
         choose_strategies(self._participant.host.forwarder, {prefix: strategy})
 
     def take_events(self) -> list[dict[str, Any]]:
@@ -260,10 +262,10 @@ class NdnOverSsbNode:
         """See Node: the keys of box streams."""
         return self._peer.connections.take_secrets()
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return the node's state: its PIT, connections, feeds on them, and others' messages."""
         forwarder = self._participant.host.forwarder
-        pit = Held(*forwarder.pit_held())
+        pit = StateSize(*forwarder.pit_held())
         published = {feed.key for feed in self._context.workload.feeds if feed.publisher == self.name}
         own = {self._own.ref} | published
         return {"pit": pit} | held_by(self._peer, self._store, own)
@@ -399,6 +401,17 @@ class _Journey:
         """Return the steps since the last call, as rows of events.jsonl."""
         rows, self._rows = self._rows, []
         return [row | {"node": node} for row in rows]
+
+
+def _peer(context: Context, own: Identity, store: MemoryFeeds, random: Random) -> Peer:
+    most = 2 * len(context.network.nodes)
+    options = PeerOptions(
+        encrypts=context.parameters["encrypt"],
+        connections=most,
+        handshakes=most,
+        scheduler=SchedulerOptions(places=most, known=most),
+    )
+    return Peer(own, store, MemoryClocks(context.state.clocks), [], options, random, EPOCH_MS)
 
 
 def _forwarder(context: Context, random: Random) -> Forwarder:

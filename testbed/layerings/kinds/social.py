@@ -116,7 +116,7 @@ class SocialNode(NdnNode):
         super().__init__(context, layering.ndn)
 
     def reroute(self, network: Topology, routing: Routing) -> None:
-        """See Rerouted: there are no routes."""
+        """See ReroutableNode: there are no routes."""
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters, and the keeper's state, by name."""

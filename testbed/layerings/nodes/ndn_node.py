@@ -26,7 +26,7 @@ from ssb_over_ndn.naming import SHA256, log_name, message_packet
 from ssb_over_ndn.serving.publisher import Publisher
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.nodes.authority import Authority, producer_of
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
 from topologies.routing import Routing, tree, ways
@@ -214,7 +214,7 @@ class NdnNode:
             self._to_idle[home] = faces
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
-        """See Choosing."""
+        """See StrategyNode."""
         choose_strategies(self.host.forwarder, {prefix: strategy})
 
     def _forwarder(self) -> Forwarder:
@@ -382,7 +382,7 @@ class NdnNode:
         return {to_uri(prefix): f"/localhost/nfd/strategy/{strategy.NAME}" for prefix, strategy in chosen}
 
     def routes(self) -> dict[str, dict[str, int]]:
-        """See Routed."""
+        """See RoutesNode."""
         peers = {face: peer for peer, face in self._face_toward.items()}
         found: dict[str, dict[str, int]] = {}
         for prefix, hops in self.host.forwarder.fib.items():
@@ -395,10 +395,10 @@ class NdnNode:
         """Return no secrets: nothing is encrypted."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return the forwarder's state by kind: its PIT."""
         forwarder = self.host.forwarder
-        return {"pit": Held(*forwarder.pit_held())}
+        return {"pit": StateSize(*forwarder.pit_held())}
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""

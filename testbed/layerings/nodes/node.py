@@ -173,7 +173,7 @@ class Context:
     limits: Limits = USUAL
 
 
-class Held(NamedTuple):
+class StateSize(NamedTuple):
     """State of one kind at a node: entries, and their bytes as counted by docs/architecture.md."""
 
     entries: int
@@ -203,7 +203,7 @@ class Node(Protocol):
         """
         ...
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return the state held for other nodes and for feeds, by kind: always the same kinds."""
         ...
 
@@ -213,7 +213,7 @@ class Node(Protocol):
 
 
 @runtime_checkable
-class Rerouted(Protocol):
+class ReroutableNode(Protocol):
     """A node with routes of its own, besides those of IP."""
 
     def reroute(self, network: Topology, routing: Routing) -> None:
@@ -222,7 +222,7 @@ class Rerouted(Protocol):
 
 
 @runtime_checkable
-class Choosing(Protocol):
+class StrategyNode(Protocol):
     """A node with forwarding strategies."""
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
@@ -231,7 +231,7 @@ class Choosing(Protocol):
 
 
 @runtime_checkable
-class Routed(Protocol):
+class RoutesNode(Protocol):
     """A node with a readable table of routes."""
 
     def routes(self) -> dict[str, dict[str, int]]:
@@ -252,7 +252,7 @@ def report_of(node: Node, now: int) -> dict[str, Any]:
         "published": dict(node.state.published),
         "delivered": dict(node.state.delivered),
         "held": row.pop("state"),
-        "routes": node.routes() if isinstance(node, Routed) else {},
+        "routes": node.routes() if isinstance(node, RoutesNode) else {},
         "counters": {name: value for name, value in row.items() if name not in ("time", "node")},
     }
 

@@ -21,7 +21,7 @@ from forwarder.tables.rib import Origin
 from forwarder.wire.name import from_uri
 from testbed.errors import UserError
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
-from testbed.layerings.nodes.node import AppState, Context, Held, Process
+from testbed.layerings.nodes.node import AppState, Context, Process, StateSize
 from topologies.model import Topology
 from topologies.routing import Routing
 
@@ -180,7 +180,7 @@ class ForwarderNode:
             self._set_routes()
 
     def choose_strategy(self, prefix: str, strategy: str) -> None:
-        """See Choosing. The program does not receive the parameters."""
+        """See StrategyNode. The program does not receive the parameters."""
         self._twin.choose_strategy(prefix, strategy)
         if self._client is not None:
             self._choose(prefix, self._twin.strategies()[prefix])
@@ -190,7 +190,7 @@ class ForwarderNode:
         self._command("strategy-choice/set", chosen, {_OK})
 
     def routes(self) -> dict[str, dict[str, int]]:
-        """See Routed: the configured routes."""
+        """See RoutesNode: the configured routes."""
         return self._routes
 
     def _set_routes(self) -> None:
@@ -245,7 +245,7 @@ class ForwarderNode:
         """Return no secrets: nothing is encrypted."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return nothing: the program's state is not sampled."""
         return {}
 

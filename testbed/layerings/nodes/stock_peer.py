@@ -37,7 +37,7 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError, SecureStream
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, EventRows, Held, Process
+from testbed.layerings.nodes.node import Context, EventRows, Process, StateSize
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from topologies.model import Topology
 
@@ -174,7 +174,7 @@ class StockNode:
         """Return no secrets: a stock peer does not export any."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return nothing: a stock peer's state is invisible."""
         return {}
 
@@ -253,9 +253,9 @@ class _Owner:
             except (ChannelError, ProtocolError, InvalidJson, InvalidMessage) as error:
                 self._troubles.append((now, str(error)))
                 self._actions.append(Close(event.stream, abort=True))
-                self._lost(now)
+                self._reconnect(now)
         elif isinstance(event, Closed | Ended):
-            self._lost(now)
+            self._reconnect(now)
         self._send()
         return messages
 
@@ -295,7 +295,7 @@ class _Owner:
         if output:
             self._actions.append(Send(self._stream, output))
 
-    def _lost(self, now: int) -> None:
+    def _reconnect(self, now: int) -> None:
         self._channel = self._log = None
         self._waiting.extendleft(reversed(self._unanswered.values()))
         self._unanswered.clear()

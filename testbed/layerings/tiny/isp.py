@@ -180,7 +180,7 @@ class ClientNode(BaseTinyNode):
         if self._client.contracts.current(self._isp) is None and not self._client.contracts:
             self._client.onboard(self._isp, now)
         self._again: Timers[bytes] = Timers()  # retry times of contacts
-        self._look_after(now)
+        self._serve_subscriptions(now)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -191,13 +191,13 @@ class ClientNode(BaseTinyNode):
         """See BaseTinyNode; repeat refused subscriptions."""
         super().wake(now)
         if self._again.expire(now):
-            self._look_after(now)
-        self._go_on(now)
+            self._serve_subscriptions(now)
+        self._on_events(now)
 
     def receive(self, port: int, payload: bytes, sender: Any, now: int) -> None:
         """See Endpoint."""
         super().receive(port, payload, sender, now)
-        self._go_on(now)
+        self._on_events(now)
 
     def counters(self) -> dict[str, Any]:
         """Return also standing contracts and subscriptions, and faults of the provider."""
@@ -227,7 +227,7 @@ class ClientNode(BaseTinyNode):
             if one.state == STANDS:
                 self._send_all(ref, now)
 
-    def _go_on(self, now: int) -> None:
+    def _on_events(self, now: int) -> None:
         """Handle events of the contract and the subscriptions."""
         events = self._client.take_events()
         for event in events:
@@ -236,9 +236,9 @@ class ClientNode(BaseTinyNode):
             elif event.kind == "refused":
                 self._again.set(event.peer, now + _REFUSED_AGAIN)
         if any(event.kind in ("onboarded", "requested", "subscribed") for event in events):
-            self._look_after(now)
+            self._serve_subscriptions(now)
 
-    def _look_after(self, now: int) -> None:
+    def _serve_subscriptions(self, now: int) -> None:
         """Request subscriptions, answer, send and read as far as due."""
         for ref, one in list(self._client.subscriptions.items()):
             if one.state == INVITED:

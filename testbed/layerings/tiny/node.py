@@ -28,7 +28,7 @@ from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.node import Node as TinySsb
 from ssb.tiny.store import TinyStore
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, EventRows, Held, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Parameters, StateSize
 from testbed.layerings.nodes.peer_role import Role
 from testbed.layerings.nodes.workload import Feed
 
@@ -183,12 +183,15 @@ class BaseTinyNode:
         """See Node: nothing is encrypted."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return the node's state: feeds, and packets of feeds not its applications' own."""
         own = self._own_feeds()
         packets = (self._store.size() - self._store.size(own)) // PACKET
         feeds = len(self._store.feeds)
-        return {"feeds": Held(feeds, FEED_BYTES * feeds), "packets": Held(packets, PACKET * packets)}
+        return {
+            "feeds": StateSize(feeds, FEED_BYTES * feeds),
+            "packets": StateSize(packets, PACKET * packets),
+        }
 
     def _own_feeds(self) -> Collection[bytes]:
         """Return the stored feeds that the node's applications publish or follow."""

@@ -41,7 +41,7 @@ from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.stories import feeds
 from testbed.verify.push.stories.story import MAX_ITEMS, Node, Story
 from testbed.verify.push.stories.story import Log as LogOfStory
-from testbed.verify.push.world.beside import Beside
+from testbed.verify.push.world.beside import ExtraTraffic
 from testbed.verify.push.world.frames import Frame
 from testbed.verify.push.world.invariants import Delivery
 from testbed.verify.push.world.links import Hops, routes
@@ -74,8 +74,8 @@ def messages(pool: str) -> tuple[Message, ...]:
     return tuple(made)
 
 
-class Classic(Beside):
-    """All of a world's classic applications; see Beside."""
+class Classic(ExtraTraffic):
+    """All of a world's classic applications; see ExtraTraffic."""
 
     is_there = True
     catch_up = CLASSIC_CATCH_UP_NS
@@ -189,7 +189,7 @@ class Classic(Beside):
         return found
 
     def start(self, node: Node, host: Host) -> None:
-        """See Beside; also add routes to the applications."""
+        """See ExtraTraffic; also add routes to the applications."""
         forwarder = host.forwarder
         strategy, parameters = parse(node.strategy)
         forwarder.choose_strategy(b"", strategy, parameters)
@@ -206,34 +206,34 @@ class Classic(Beside):
         }
 
     def route(self, node: str, forwarder: Forwarder, peer: str, face: int) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         for name, hops in self._hops[node]:
             for hop, cost in hops:
                 if hop == peer:
                     forwarder.fib.add(name, face, cost)
 
     def has(self, frame: Frame) -> bool:
-        """See Beside."""
+        """See ExtraTraffic."""
         return frame.feed not in self._pushed and frame.hello is None
 
     def sent(self, node: str, peer: str, frame: Frame) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         self._exchanges.sent(node, peer, frame, self._time.now)
 
     def arrived(self, node: str, peer: str, frame: Frame) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         self._exchanges.arrived(node, peer, frame, self._time.now)
 
     def settled(self, node: str) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         self._exchanges.check_settled(node, self._time.now)
 
     def forget(self, node: str, peer: str | None) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         self._exchanges.forget(node, peer)
 
     def ask(self, node: str, application: str, prefix: str, what: tuple[str | int, ...]) -> bool:
-        """See Beside."""
+        """See ExtraTraffic."""
         consumer, known = self._consumers.get((node, application)), self._prefixes.get(prefix)
         if consumer is None or known is None:
             return False
@@ -244,7 +244,7 @@ class Classic(Beside):
         return True
 
     def unsatisfied(self, connected: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-        """See Beside. With a PIT quota, nothing is required."""
+        """See ExtraTraffic. With a PIT quota, nothing is required."""
         if any(node.pending < _ENOUGH_PENDING for node in self._story.nodes):
             return []
         missing = [
@@ -273,14 +273,14 @@ class Classic(Beside):
         )
 
     def stop(self) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         for consumer in self._consumers.values():
             consumer.stop()
         for follower in self._followers:
             follower.stop(self._time.now)
 
     def longest(self, pushed: int) -> int:
-        """See Beside. A forwarder without push treats an LLI as an Interest."""
+        """See ExtraTraffic. A forwarder without push treats an LLI as an Interest."""
         steps = [step for step in self._story.steps if step.do == "ask" and len(step.what) > 5]
         lifetimes = [int(step.what[5]) for step in steps]
         lifetimes += [
@@ -292,7 +292,7 @@ class Classic(Beside):
         return own + announced + MEMORY_NS + NONCE_LIFETIME
 
     def check_empty(self, name: str, host: Host) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         forwarder = host.forwarder
         forwarder.dead_nonces.has(b"", 0, self._time.now)  # so that it drops expired nonces
         left = {
@@ -310,7 +310,7 @@ class Classic(Beside):
             raise Violation("state-zero", name, f"{partial} unfinished packets on a link")
 
     def check_over(self) -> None:
-        """See Beside."""
+        """See ExtraTraffic."""
         for consumer in self._consumers.values():
             if consumer.pending:
                 raise Violation("outcome", consumer.label, "has an Interest that has not ended")

@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 
 @dataclass
-class Held:
+class ExpectedStore:
     """Expected contents of a store.
 
     Attributes:
@@ -57,7 +57,7 @@ class Held:
         """Number of messages by feed."""
         return Counter(feed for feed, _ in self.log)
 
-    def after(self, change: Change) -> "Held":
+    def after(self, change: Change) -> "ExpectedStore":
         """Expected contents after a change."""
         log, forks, loose = list(self.log), set(self.forks), set(self.loose)
         tips = self.tips()
@@ -74,7 +74,7 @@ class Held:
                 forks.add(forker)
             case Change("loose", (number,)):
                 loose.add(number)
-        return Held(log, forks, loose)
+        return ExpectedStore(log, forks, loose)
 
 
 class Material:
@@ -127,7 +127,7 @@ class FeedsDrill(Drill):
 
     def begin(self) -> None:
         """See Drill."""
-        self._held = Held()
+        self._held = ExpectedStore()
 
     def write(self, rng: Random, say: Callable[[bytes], object]) -> None:
         """See Drill."""
@@ -155,7 +155,7 @@ class FeedsDrill(Drill):
             begun = change if state == "begin" else None
         self._shown = self._held.tips()[-1]
         if not (self.path / "feeds.db").exists():
-            _same("acknowledged changes without a file", self._held, Held())
+            _same("acknowledged changes without a file", self._held, ExpectedStore())
             return
         with SqliteFeeds(self.path / "feeds.db") as store:
             if begun is not None:
@@ -179,7 +179,7 @@ class FeedsDrill(Drill):
             own = OwnFeed(store, self._material.writer, self.path / "mark")
             _same("doubts of the own feed", own.doubt, "")
 
-    def _matches(self, store: SqliteFeeds, held: Held) -> bool:
+    def _matches(self, store: SqliteFeeds, held: ExpectedStore) -> bool:
         return (
             [stored.text for stored in store.log(0, sys.maxsize >> 1)]
             == [self._material.get(*entry).encoded for entry in held.log]
@@ -213,7 +213,7 @@ def _same(what: str, found: object, expected: object) -> None:
         raise Fault(f"{what}: found {sizes[0]}, expected {sizes[1]}, or not the same ones")
 
 
-def _next_change(held: Held, rng: Random) -> Change:
+def _next_change(held: ExpectedStore, rng: Random) -> Change:
     tips = held.tips()
     what = rng.choices(["publish", "append", "fork", "loose"], [6, 6, 0.4, 0.4])[0]
     if what == "publish":
@@ -231,7 +231,7 @@ def _next_change(held: Held, rng: Random) -> Change:
     return Change("append", tuple(min(_LENGTH, tips[feed] + rng.randint(0, most)) for feed in range(_FEEDS)))
 
 
-def _apply(store: SqliteFeeds, own: OwnFeed, material: Material, held: Held, change: Change) -> None:
+def _apply(store: SqliteFeeds, own: OwnFeed, material: Material, held: ExpectedStore, change: Change) -> None:
     tips = held.tips()
     match change:
         case Change("publish", (sequence,)):

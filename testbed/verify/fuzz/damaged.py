@@ -34,7 +34,7 @@ _ENDS = bytes(6), bytes(6), "10.0.0.1", "10.0.0.2"
 _console = Console(highlight=False, soft_wrap=True)
 
 
-class Told(NamedTuple):
+class CommandResult(NamedTuple):
     """The command's result for a capture.
 
     Attributes:
@@ -48,7 +48,7 @@ class Told(NamedTuple):
     seconds: float
 
 
-def tell(data: bytes) -> Told:
+def run_command(data: bytes) -> CommandResult:
     """Analyse a capture, and judge the command's result."""
     from testbed.cli.main import MENDABLE, feednet
 
@@ -71,7 +71,7 @@ def tell(data: bytes) -> Told:
         fault = f"{done.exception!r}"
     if not fault and seconds > LONGEST_S:
         fault = f"it took {seconds:.1f} s"
-    return Told(fault, outcome, seconds)
+    return CommandResult(fault, outcome, seconds)
 
 
 def draw(rng: Random) -> bytes:
@@ -122,7 +122,7 @@ def _pcapng(rng: Random, count: int) -> list[bytearray]:
     return units
 
 
-def _lengths(rng: Random, units: list[bytearray]) -> None:
+def _corrupt_lengths(rng: Random, units: list[bytearray]) -> None:
     """Corrupt length fields at regular intervals."""
     step, place = rng.randint(1, 9), rng.choice((4, 8, -4))
     wrong = struct.pack("<I", rng.choice((0, 3, 12, 77, 1 << 20, 0xFFFFFFFF)))
@@ -131,14 +131,14 @@ def _lengths(rng: Random, units: list[bytearray]) -> None:
         each[begin : begin + 4] = wrong[: len(each) - begin]
 
 
-def _octets(rng: Random, units: list[bytearray]) -> None:
+def _replace_octets(rng: Random, units: list[bytearray]) -> None:
     """Replace random bytes."""
     for each in units[rng.randint(0, 2) :]:
         if rng.random() < 0.3:
             each[rng.randrange(len(each))] = rng.randrange(256)
 
 
-def _lost(rng: Random, units: list[bytearray]) -> None:
+def _drop_parts(rng: Random, units: list[bytearray]) -> None:
     """Drop parts from the middle of units."""
     for each in units[2 :: rng.randint(2, 50)]:
         begin = rng.randrange(len(each))
@@ -147,33 +147,33 @@ def _lost(rng: Random, units: list[bytearray]) -> None:
             each.append(0)
 
 
-def _zeroed(rng: Random, units: list[bytearray]) -> None:
+def _zero_units(rng: Random, units: list[bytearray]) -> None:
     """Zero a run of units, as after a power cut."""
     begin = rng.randrange(len(units))
     for number in range(begin, min(len(units), begin + rng.randint(1, 500))):
         units[number] = bytearray(len(units[number]))
 
 
-def _cut_off(rng: Random, units: list[bytearray]) -> None:
+def _truncate(rng: Random, units: list[bytearray]) -> None:
     """Truncate the end."""
     del units[rng.randint(1, len(units)) :]
     last = units[-1]
     del last[rng.randint(1, len(last)) :]
 
 
-def _noise(rng: Random, units: list[bytearray]) -> None:
+def _insert_noise(rng: Random, units: list[bytearray]) -> None:
     """Insert noise between units."""
     for _ in range(rng.randint(1, 30)):
         units.insert(rng.randint(1, len(units)), bytearray(rng.randbytes(rng.randint(1, 300))))
 
 
 _DAMAGES: Final[tuple[Callable[[Random, list[bytearray]], None], ...]] = (
-    _lengths,
-    _octets,
-    _lost,
-    _zeroed,
-    _cut_off,
-    _noise,
+    _corrupt_lengths,
+    _replace_octets,
+    _drop_parts,
+    _zero_units,
+    _truncate,
+    _insert_noise,
 )
 
 
@@ -186,9 +186,9 @@ def main(count: int, seed: int | None) -> None:
     """Analyse damaged captures, and print the results."""
     first = time.time_ns() // 1_000 if seed is None else seed
     outcomes: Counter[str] = Counter()
-    slowest = Told("", "", 0.0)
+    slowest = CommandResult("", "", 0.0)
     for number in range(count):
-        told = tell(draw(Random(first + number)))
+        told = run_command(draw(Random(first + number)))
         outcomes[told.outcome] += 1
         if number:  # the first one loads the modules
             slowest = max(slowest, told, key=lambda each: each.seconds)

@@ -98,7 +98,7 @@ class Material:
         self.messages = {stored.id: stored.message for stored in read_log(account.feeds, 0)}
         self.single = {message.id: message for message in (*branches, *alone)}
         self.texts = [message.encoded for message in self.messages.values()]
-        self.known = seen(account)
+        self.known = social_view(account)
         account.views.save()
         account.close()
 
@@ -116,7 +116,7 @@ def _feed(author: Identity, others: list[Identity], own: Identity, rng: Random) 
     return messages
 
 
-def seen(account: Account) -> tuple[Any, ...]:
+def social_view(account: Account) -> tuple[Any, ...]:
     """Return an account's follows, blocks and names."""
     namer = account.views.namer()
     return (
@@ -169,15 +169,15 @@ class Drill:
     def _try(self, place: str) -> Flip:
         outcomes = {name: command(self._copy, *words) for name, words in COMMANDS.items()}
         self._compare(command(self._copy, "log", "--all", "--json").printed)
-        self._look_at_what_is_served()
+        self._check_served()
         outcomes["check"] = command(self._copy, "check")
-        lost = self._look_at_what_is_served()
+        lost = self._check_served()
         if lost is None:
-            lost = self._take_the_way_out(outcomes["check"].error)
-        self._fetch_anew()
+            lost = self._follow_advice(outcomes["check"].error)
+        self._refetch()
         return Flip(place, outcomes, lost)
 
-    def _take_the_way_out(self, said: str) -> int:
+    def _follow_advice(self, said: str) -> int:
         """Follow a check's advice for an unreadable store; return the number of messages lost."""
         if "move it away" not in said:
             raise Fault(f"not opened after the check: {said}")
@@ -195,7 +195,7 @@ class Drill:
             if message is None or message.text != text:
                 raise Fault(f"shown: {text!r}")
 
-    def _look_at_what_is_served(self) -> int | None:
+    def _check_served(self) -> int | None:
         """Check the messages served to peers; return the number of damaged ones, None if the store cannot be
         opened.
         """
@@ -225,7 +225,7 @@ class Drill:
         if message.author != material.own or (message.sequence, message.previous) != (9, last.id):
             raise Fault(f"served, or published: {message.text!r}")
 
-    def _fetch_anew(self) -> None:
+    def _refetch(self) -> None:
         """Receive all messages again as from peers, and compare the account with its former state."""
         account = Account(self._copy)
         try:
@@ -236,7 +236,7 @@ class Drill:
                 if account.feeds.get(message.id) != message:
                     raise Fault(f"did not come anew: {message.sequence} of {message.author}")
             check_chains(account.feeds)
-            if seen(account) != self.material.known:
+            if social_view(account) != self.material.known:
                 raise Fault("follows, blocks or names are not what they were")
         except StoreError as error:
             raise Fault(f"after the check: {error}") from None

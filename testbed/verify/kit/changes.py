@@ -14,12 +14,12 @@ _BAD: tuple[dict[str, float], ...] = (
 )
 
 
-def luck(story: S, rng: Random) -> S:
+def change_luck(story: S, rng: Random) -> S:
     """Change the frames' random fates."""
     return replace(story, seed=rng.getrandbits(48))
 
 
-def times(story: S, rng: Random) -> S:
+def move_step(story: S, rng: Random) -> S:
     """Move a step: slightly, to another step's time, or anywhere."""
     if not story.steps:
         return story
@@ -32,7 +32,7 @@ def times(story: S, rng: Random) -> S:
     return replace(story, steps=(*story.steps[:index], moved, *story.steps[index + 1 :]))
 
 
-def fewer(story: S, rng: Random) -> S:
+def remove_step(story: S, rng: Random) -> S:
     """Remove a step."""
     if len(story.steps) < 3:
         return story
@@ -40,7 +40,7 @@ def fewer(story: S, rng: Random) -> S:
     return replace(story, steps=story.steps[:index] + story.steps[index + 1 :])
 
 
-def again(story: S, rng: Random) -> S:
+def repeat_step(story: S, rng: Random) -> S:
     """Repeat a step at another time."""
     if not story.steps:
         return story
@@ -48,7 +48,7 @@ def again(story: S, rng: Random) -> S:
     return replace(story, steps=(*story.steps, step._replace(at=rng.randrange(story.span))))
 
 
-def links(story: Any, rng: Random) -> Any:
+def change_link_quality(story: Any, rng: Random) -> Any:
     """Improve or degrade a link of an emulated network."""
     index = rng.randrange(len(story.links))
     a, b = story.links[index]["a"], story.links[index]["b"]
@@ -56,5 +56,5 @@ def links(story: Any, rng: Random) -> Any:
     return replace(story, links=(*story.links[:index], link, *story.links[index + 1 :]))
 
 
-CHANGES = (luck, times, times, fewer, again, links)
+CHANGES = (change_luck, move_step, move_step, remove_step, repeat_step, change_link_quality)
 """For stories of emulated networks."""

@@ -36,7 +36,7 @@ _PART_OF_CLIMB = 300
 
 
 @dataclass
-class Found(Generic[S]):
+class SearchFindings(Generic[S]):
     """Results of a search.
 
     Attributes:
@@ -63,7 +63,7 @@ class Found(Generic[S]):
         if all(time != other for other, _ in self.slowest):
             self.slowest = sorted([*self.slowest, (time, story)], key=lambda each: -each[0])[:_SLOWEST]
 
-    def add(self, other: "Found[S]") -> None:
+    def add(self, other: "SearchFindings[S]") -> None:
         """Merge another search's results."""
         self.stories += other.stories
         self.features |= other.features
@@ -84,10 +84,10 @@ class Found(Generic[S]):
         return news
 
 
-def explore(seed: int, family: Family[S], stories: int) -> Found[S]:
+def explore(seed: int, family: Family[S], stories: int) -> SearchFindings[S]:
     """Play `stories` stories to find new features; the search is determined by the seed."""
     rng = Random(seed)
-    found: Found[S] = Found()
+    found: SearchFindings[S] = SearchFindings()
     kept: list[S] = []
     for _ in range(stories):
         draw = rng.random()
@@ -105,7 +105,9 @@ def explore(seed: int, family: Family[S], stories: int) -> Found[S]:
     return found
 
 
-def explore_all(family: Family[S], seed: int, stories: int, jobs: int) -> Generator[Found[S], None, None]:
+def explore_all(
+    family: Family[S], seed: int, stories: int, jobs: int
+) -> Generator[SearchFindings[S], None, None]:
     """Search in `jobs` independent processes; yield the results of each in rounds."""
     part = min(stories, _PART)
     rounds = [seed * 1_000_003 + number for number in range(-(-stories // part))]
@@ -121,10 +123,10 @@ class Task(Generic[S]):
     begin: tuple[tuple[int, S], ...] = ()
 
 
-def climb(task: Task[S], family: Family[S]) -> Found[S]:
+def climb(task: Task[S], family: Family[S]) -> SearchFindings[S]:
     """Play stories to find slow ones; the climb is determined by the task."""
     rng = Random(task.seed)
-    found = Found(slowest=list(task.begin))
+    found = SearchFindings(slowest=list(task.begin))
     while found.stories < task.stories:
         is_early = not found.slowest or len(found.slowest) + found.stories < _FIRST
         if is_early or rng.random() < _NEW_TO_CLIMB:
@@ -136,9 +138,11 @@ def climb(task: Task[S], family: Family[S]) -> Found[S]:
     return found
 
 
-def climb_all(family: Family[S], seed: int, stories: int, jobs: int) -> Generator[Found[S], None, None]:
+def climb_all(
+    family: Family[S], seed: int, stories: int, jobs: int
+) -> Generator[SearchFindings[S], None, None]:
     """Climb in `jobs` processes, in rounds that begin with the slowest so far; yield the results of each."""
-    best: Found[S] = Found()
+    best: SearchFindings[S] = SearchFindings()
     at = 0
     while at < stories:
         tasks: list[Task[S]] = []

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
-from testbed.verify.kit.outcome import Outcome, Playable, Wanted, played
+from testbed.verify.kit.outcome import Outcome, OutcomeOptions, Playable, played
 from testbed.verify.kit.story import Story
 
 S = TypeVar("S", bound=Story)
@@ -45,7 +45,7 @@ class Family(Generic[S]):
     name: str
     story: type[S]
     make: Callable[[int], S]
-    world: Callable[[S, Wanted], Playable]
+    world: Callable[[S, OutcomeOptions], Playable]
     allowed: int
     passes: tuple[Pass[S], ...]
     changes: tuple[Change[S], ...]
@@ -54,7 +54,7 @@ class Family(Generic[S]):
 
     def play(self, story: S, *, record: bool = False, watch: bool = False) -> Outcome:
         """Play a story; `record` keeps the rows of a chart, `watch` the features."""
-        wanted = Wanted(record, watch)
+        wanted = OutcomeOptions(record, watch)
         return played(lambda: self.world(story, wanted), wanted)
 
     def play_seed(self, seed: int) -> Outcome:

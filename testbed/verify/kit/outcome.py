@@ -65,7 +65,7 @@ class Outcome:
     caught_up: int | None = None
 
 
-class Wanted(NamedTuple):
+class OutcomeOptions(NamedTuple):
     """Requested contents of an outcome: the rows of a chart, distinguishing features."""
 
     record: bool = False
@@ -93,7 +93,7 @@ class Playable(Protocol):
         """Return the hash of everything that nodes have seen."""
 
 
-def played(make: Callable[[], Playable], wanted: Wanted) -> Outcome:
+def played(make: Callable[[], Playable], wanted: OutcomeOptions) -> Outcome:
     """Make a world, and play its story to the end or to the first violation.
 
     Any exception counts as a violation, CRASH. Features are those of the world, or by default the events'

@@ -46,7 +46,7 @@ def shrink(family: Family[S], story: S, *, plays: int = 600) -> S:
     return story
 
 
-def fewer_of(name: str) -> Callable[[Any, Fails[Any]], Any]:
+def drop_elements_of(name: str) -> Callable[[Any, Fails[Any]], Any]:
     """Return a pass that removes elements of the named collection: of a tuple, or a dictionary's keys."""
     return partial(_leave_out, name=name)
 
@@ -60,20 +60,22 @@ def _leave_out(story: Any, fails: Fails[Any], name: str) -> Any:
     def with_only(kept: tuple[Any, ...]) -> Any:
         return replace(story, **{name: dict(kept) if is_dict else kept})
 
-    return with_only(fewer(tuple(parts.items()) if is_dict else parts, lambda kept: fails(with_only(kept))))
+    return with_only(
+        minimal_part(tuple(parts.items()) if is_dict else parts, lambda kept: fails(with_only(kept)))
+    )
 
 
-steps = fewer_of("steps")
+steps = drop_elements_of("steps")
 
 
-def nodes(story: S, fails: Fails[S]) -> S:
+def drop_nodes(story: S, fails: Fails[S]) -> S:
     """Remove nodes, with all references to them."""
     for name in story.columns:
-        story = first((without(story, name),), fails) or story
+        story = first_failing((without(story, name),), fails) or story
     return story
 
 
-def plain(story: Any, fails: Fails[Any]) -> Any:
+def reset_records(story: Any, fails: Fails[Any]) -> Any:
     """Reset special values of records to their defaults: all of a record, then one at a time."""
     for name in hints_of(type(story)):
         parts = getattr(story, name)
@@ -81,18 +83,20 @@ def plain(story: Any, fails: Fails[Any]) -> Any:
             usual = usual_of(type(part)) if is_record(type(part)) else {}
             for change in (usual, *({each: value} for each, value in usual.items())) if usual else ():
                 changed = changed_record(getattr(story, name)[index], change)
-                candidate = replace(story, **{name: put(getattr(story, name), index, changed)})
+                candidate = replace(story, **{name: replaced(getattr(story, name), index, changed)})
                 if candidate != story and fails(candidate):
                     story = candidate
     return story
 
 
-def plain_links(story: Any, fails: Fails[Any]) -> Any:
+def reset_links(story: Any, fails: Fails[Any]) -> Any:
     """Remove loss and reordering from the links of an emulated network."""
     for index, link in enumerate(story.links):
         plain = {"a": link["a"], "b": link["b"], "delay_ms": 5.0}
         if link != plain:
-            story = first((replace(story, links=put(story.links, index, plain)),), fails) or story
+            story = (
+                first_failing((replace(story, links=replaced(story.links, index, plain)),), fails) or story
+            )
     return story
 
 
@@ -107,20 +111,20 @@ def round_times(story: S, fails: Fails[S]) -> S:
 
 def emulated(*collections: str) -> tuple[Callable[[Any, Fails[Any]], Any], ...]:
     """Return the passes for stories of emulated networks, which have `links` and these collections."""
-    return (steps, nodes, *map(fewer_of, collections), plain, plain_links, round_times)
+    return (steps, drop_nodes, *map(drop_elements_of, collections), reset_records, reset_links, round_times)
 
 
-def first(stories: Iterable[S], fails: Fails[S]) -> S | None:
+def first_failing(stories: Iterable[S], fails: Fails[S]) -> S | None:
     """Return the first of the stories that still fails; None if none does."""
     return next((story for story in stories if fails(story)), None)
 
 
-def put(parts: tuple[T, ...], index: int, part: T) -> tuple[T, ...]:
+def replaced(parts: tuple[T, ...], index: int, part: T) -> tuple[T, ...]:
     """Return `parts` with one element replaced."""
     return (*parts[:index], part, *parts[index + 1 :])
 
 
-def fewer(parts: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
+def minimal_part(parts: tuple[T, ...], fails: Callable[[tuple[T, ...]], bool]) -> tuple[T, ...]:
     """Return a failing subset of `parts`, in order: drop halves, then quarters, then each."""
     size = max(len(parts) // 2, 1)
     while parts:

@@ -8,7 +8,7 @@ from typing import Generic
 
 from base.units import SECOND
 from testbed.verify.kit.family import S
-from testbed.verify.kit.outcome import Outcome, Row, Violation, Wanted
+from testbed.verify.kit.outcome import Outcome, OutcomeOptions, Row, Violation
 from testbed.verify.kit.story import Step
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Topology
@@ -36,7 +36,7 @@ class World(Generic[S]):
     network: EmulatedNetwork
     topology: Topology
 
-    def __init__(self, story: S, wanted: Wanted) -> None:
+    def __init__(self, story: S, wanted: OutcomeOptions) -> None:
         self.story = story
         self.running = "the network"
         self.outcome = Outcome()
@@ -59,12 +59,12 @@ class World(Generic[S]):
         """Perform a step."""
         raise NotImplementedError
 
-    def look(self) -> None:
+    def check_nodes(self) -> None:
         """Check the nodes; raise Violation."""
 
     # Records
 
-    def say(self, text: str) -> None:
+    def record(self, text: str) -> None:
         """Add an observation of a node to the digest."""
         self._hasher.update(f"{self._joint}{text}".encode())
         self._joint = self.JOINT
@@ -74,7 +74,7 @@ class World(Generic[S]):
         if self._keeps_rows:
             self.outcome.rows.append(Row(self.now, node, other, text))
 
-    def tell(self, node: str, author: str, sequence: int) -> None:
+    def deliver(self, node: str, author: str, sequence: int) -> None:
         """Check that an application receives each message of an author once, in order."""
         self.told[node, author] += 1
         self.note(node, f"gets {author[:6]} {sequence}")
@@ -94,15 +94,15 @@ class World(Generic[S]):
     def schedule(self) -> None:
         """Schedule the story's steps, each before all else at its instant."""
         for step in self.story.steps:
-            self.network.change(step.at, partial(self.happen, step))
+            self.network.change(step.at, partial(self.perform, step))
 
-    def walk(self, begin: int = 0) -> None:
+    def run_steps(self, begin: int = 0) -> None:
         """Perform the steps at their times after `begin`, ns, each after all else at its instant."""
         for step in self.story.steps:
             self.run(begin + step.at - self.now)
-            self.happen(step)
+            self.perform(step)
 
-    def happen(self, step: Step) -> None:
+    def perform(self, step: Step) -> None:
         """Perform a step, and add it to the chart."""
         self.coverage[step.do] += 1
         nodes = [part for part in step.what if part in self.story.columns]
@@ -114,7 +114,7 @@ class World(Generic[S]):
         until = self.now + time
         while self.now < until:
             self.network.run(min(until, self.now + self.PACE))
-            self.look()
+            self.check_nodes()
 
     def set_link(self, a: str, b: str, *, up: bool, signalled: bool = False) -> None:
         """Cut or heal the link of two nodes; if `signalled`, its ends notice."""

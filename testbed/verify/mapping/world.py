@@ -30,7 +30,7 @@ from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.kit.changes import CHANGES
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World
@@ -57,7 +57,7 @@ def _messages(seed: bytes, count: int) -> tuple[Message, ...]:
 class _World(World[Region]):
     JOINT = "\n"
 
-    def __init__(self, story: Region, wanted: Wanted) -> None:
+    def __init__(self, story: Region, wanted: OutcomeOptions) -> None:
         super().__init__(story, wanted)
         self.topology = TopologySpec(links=tuple(dict(link) for link in story.links)).build()
         self._feeds: dict[str, Feed] = {}
@@ -89,7 +89,7 @@ class _World(World[Region]):
 
     def play(self) -> None:
         """See World."""
-        self.walk()
+        self.run_steps()
         self.run(self._calm - self.now)
         self._calm_down()
         self.catch_up(self.now, self._missing, CATCH_UP_NS)
@@ -195,7 +195,7 @@ class _World(World[Region]):
 
     # Invariants
 
-    def look(self) -> None:
+    def check_nodes(self) -> None:
         """See World."""
         for name, node in self._nodes.items():
             self._take_events(name)
@@ -236,8 +236,8 @@ class _World(World[Region]):
                 continue
             feed, seq = self._by_key[row["feed"]], row["seq"]
             self.coverage["delivered"] += 1
-            self.say(f"{row['time']} {name} {feed.publisher} {seq}")
-            self.tell(name, feed.key, seq)
+            self.record(f"{row['time']} {name} {feed.publisher} {seq}")
+            self.deliver(name, feed.key, seq)
             if row["bytes"] != len(feed.messages[seq - 1].encoded):
                 raise Violation("authentic", name, f"gets another item {seq} of {feed.publisher}")
 

@@ -246,17 +246,17 @@ class ProviderNetwork:
         """Return the ends of the Interests for a name."""
         return self.consumers[name].ends.get(uri, [])
 
-    def say(self, name: str, do: str, **parts: Any) -> str:
+    def publish_statement(self, name: str, do: str, **parts: Any) -> str:
         """Publish a participant's statement about the name space; return its id."""
         message: Message = self.do(name, lambda node: node.publish(statement(do, **parts), self.now))
         return message.id
 
     def allocate(self, prefix: str, holder: str, repositories: Sequence[str] = ()) -> str:
         """Allocate a prefix by the root, with repositories named by its holder; return the allocation."""
-        given = self.say("root", "allocate", prefix=from_uri(prefix), to=identity(holder).ref)
+        given = self.publish_statement("root", "allocate", prefix=from_uri(prefix), to=identity(holder).ref)
         if repositories:
             refs = [identity(each).ref for each in repositories]
-            self.say(holder, "repository", title=given, repositories=refs)
+            self.publish_statement(holder, "repository", title=given, repositories=refs)
         return given
 
     def request(self, customer: str, provider: str, terms: Terms | None = None) -> str:

@@ -16,7 +16,7 @@ from ndn_over_ssb.line import QUEUE
 from ndn_over_ssb.participant import Participant
 from testbed.verify.kit.changes import CHANGES
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
@@ -89,7 +89,7 @@ _KINDS: dict[str, type[Participant]] = {
 class _World(World[Network]):
     JOINT = "\n"
 
-    def __init__(self, story: Network, wanted: Wanted) -> None:
+    def __init__(self, story: Network, wanted: OutcomeOptions) -> None:
         super().__init__(story, wanted)
         calls = [(customer, provider) for customer, provider, _ in story.contracts]
         calls += [("root", story.providers[0])]
@@ -113,16 +113,16 @@ class _World(World[Network]):
         """See World."""
         net, story = self.net, self.story
         for prefix, repository in story.prefixes.items():
-            self._give(prefix, repository)
+            self._transfer_prefix(prefix, repository)
         if story.delegates:
             (prefix, holder), *_ = story.prefixes.items()
             title, self._delegated = self._allocations[prefix], f"{prefix}/delegated"
             parts = {"prefix": from_uri(self._delegated), "to": identity("root").ref}
-            net.say(holder, "delegate", title=title, **parts)
+            net.publish_statement(holder, "delegate", title=title, **parts)
         for customer, provider, terms in story.contracts:
             self._contracts[customer, provider] = net.request(customer, provider, terms)
         self.run(_BEGIN_NS)
-        self.walk(_BEGIN_NS)
+        self.run_steps(_BEGIN_NS)
         end = net.now
         self.run(6 * SECOND)  # longer than any Interest lives
         self._deliver_all(end)
@@ -154,25 +154,25 @@ class _World(World[Network]):
             self._contracts[step.what] = net.request(customer, provider, terms)
         elif step.do == "revoke":
             (prefix,) = step.what
-            net.say("root", "revoke", allocation=self._allocations.pop(prefix))
+            net.publish_statement("root", "revoke", allocation=self._allocations.pop(prefix))
             del self._holders[prefix]
             if self._delegated is not None and self._delegated.startswith(f"{prefix}/"):
                 self._delegated = None
         elif step.do == "give":
             prefix, repository = step.what
             self._holders[prefix] = repository
-            self._give(prefix, repository)
+            self._transfer_prefix(prefix, repository)
 
-    def _give(self, prefix: str, repository: str) -> None:
+    def _transfer_prefix(self, prefix: str, repository: str) -> None:
         """Give a holder a prefix, and announce its repository: its title is the allocation."""
         ref = identity(repository).ref
-        title = self.net.say("root", "allocate", prefix=from_uri(prefix), to=ref)
+        title = self.net.publish_statement("root", "allocate", prefix=from_uri(prefix), to=ref)
         self._allocations[prefix] = title
-        self.net.say(repository, "repository", title=title, repositories=[ref])
+        self.net.publish_statement(repository, "repository", title=title, repositories=[ref])
 
     # Invariants
 
-    def look(self) -> None:
+    def check_nodes(self) -> None:
         """See World."""
         for name in self.story.columns:
             self._check_node(name)
@@ -213,7 +213,7 @@ class _World(World[Network]):
     def _check_end(self, name: str, uri: str, end: End, time: int) -> None:
         what = _kind(end)
         self.coverage[what] += 1
-        self.say(f"{time} {name} {uri} {what}")
+        self.record(f"{time} {name} {uri} {what}")
         self.note(name, f"{uri}: {what}")
         if isinstance(end, bytes):
             data = parse_data(end)

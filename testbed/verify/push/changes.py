@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from testbed.verify.kit.changes import again, fewer, luck, times
+from testbed.verify.kit.changes import change_luck, move_step, remove_step, repeat_step
 from testbed.verify.kit.story import Step
 from testbed.verify.push.stories.story import MS, Link, Node, Story, Subscriber
 
@@ -65,7 +65,7 @@ def _subscriber(story: Story, rng: Random) -> Story:
     return replace(story, subscribers=(*rest[:index], wanted, *rest[index + 1 :]))
 
 
-CHANGES = (luck, times, times, fewer, _more, _link, _node, _subscriber)
+CHANGES = (change_luck, move_step, move_step, remove_step, _more, _link, _node, _subscriber)
 """Of stories of controlled push."""
-CLASSIC_CHANGES = (luck, times, times, fewer, again, _link, _node)
+CLASSIC_CHANGES = (change_luck, move_step, move_step, remove_step, repeat_step, _link, _node)
 """Of stories of classic NDN."""

@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from testbed.verify.kit.outcome import Outcome
-from testbed.verify.kit.shrink import fewer, fewer_of, first, plain, put, round_times, steps
+from testbed.verify.kit.shrink import (
+    drop_elements_of,
+    first_failing,
+    minimal_part,
+    replaced,
+    reset_records,
+    round_times,
+    steps,
+)
 from testbed.verify.kit.story import Step
 from testbed.verify.push.stories.story import Node, Story, Subscriber
 
@@ -18,7 +26,7 @@ def _subscribers(story: Story, fails: Fails) -> Story:
             story, subscribers=kept, steps=tuple(step for step in story.steps if step.what[0] not in gone)
         )
 
-    return with_only(fewer(story.subscribers, lambda kept: fails(with_only(kept))))
+    return with_only(minimal_part(story.subscribers, lambda kept: fails(with_only(kept))))
 
 
 def _feeds(story: Story, fails: Fails) -> Story:
@@ -45,8 +53,8 @@ def _plainer_feeds(story: Story, fails: Fails) -> Story:
     for index, feed in enumerate(story.feeds):
         for change in ({"format": "native", "pool": index}, {"devices": feed.devices[:1], "fork": None}):
             plainer = replace(story.feeds[index], **change)
-            candidate = replace(story, feeds=put(story.feeds, index, plainer))
-            story = first((candidate,) if candidate != story else (), fails) or story
+            candidate = replace(story, feeds=replaced(story.feeds, index, plainer))
+            story = first_failing((candidate,) if candidate != story else (), fails) or story
     return story
 
 
@@ -61,7 +69,7 @@ def _logs(story: Story, fails: Fails) -> Story:
     """Remove unfollowed logs, and all items but one of the others."""
     followed = {wanted.log for wanted in story.follows}
     needed = replace(story, logs=tuple(log for log in story.logs if log.name in followed))
-    story = first((needed,) if needed != story else (), fails) or story
+    story = first_failing((needed,) if needed != story else (), fails) or story
     for index in range(len(story.logs)):
         story = _fewer_items(story, index, fails)
     return story
@@ -71,9 +79,9 @@ def _fewer_items(story: Story, index: int, fails: Fails) -> Story:
     log = story.logs[index]
 
     def with_times(times: tuple[int, ...]) -> Story:
-        return replace(story, logs=put(story.logs, index, replace(log, times=times)))
+        return replace(story, logs=replaced(story.logs, index, replace(log, times=times)))
 
-    return with_times(fewer(log.times, lambda times: bool(times) and fails(with_times(times))))
+    return with_times(minimal_part(log.times, lambda times: bool(times) and fails(with_times(times))))
 
 
 def _nodes(story: Story, fails: Fails) -> Story:
@@ -85,7 +93,7 @@ def _nodes(story: Story, fails: Fails) -> Story:
         homes |= {log.node for log in story.logs}
         if node.name in homes:
             continue
-        story = first(_without(story, node), fails) or story
+        story = first_failing(_without(story, node), fails) or story
     return story
 
 
@@ -111,11 +119,13 @@ def _numbers(story: Story, fails: Fails) -> Story:
         if step.do == "publish" and isinstance(step.what[2], int) and step.what[2] > 1:
             fewer_items = (1, step.what[2] // 2, step.what[2] - 1)
             stories = (
-                replace(story, steps=put(story.steps, index, step._replace(what=(*step.what[:2], items))))
+                replace(
+                    story, steps=replaced(story.steps, index, step._replace(what=(*step.what[:2], items)))
+                )
                 for items in fewer_items
                 if items < step.what[2]
             )
-            story = first(stories, fails) or story
+            story = first_failing(stories, fails) or story
     return round_times(story, fails)
 
 
@@ -123,14 +133,14 @@ PASSES = (
     steps,
     _subscribers,
     _feeds,
-    fewer_of("follows"),
-    fewer_of("prefixes"),
+    drop_elements_of("follows"),
+    drop_elements_of("prefixes"),
     _logs,
-    fewer_of("fates"),
+    drop_elements_of("fates"),
     _nodes,
-    fewer_of("links"),
+    drop_elements_of("links"),
     _plainer_feeds,
-    plain,
+    reset_records,
     _numbers,
 )
 """For failing stories of forwarders."""

@@ -40,13 +40,13 @@ def main(hours: float, real_minutes: float | None, service_minutes: float | None
 def _really(minutes: float, seed: int) -> None:
     began = time.monotonic()
 
-    def progress(held: real.Left, counts: Counter[str]) -> None:
+    def progress(held: real.DaemonState, counts: Counter[str]) -> None:
         lives = sum(count for what, count in list(counts.items()) if " over " in what)
-        _console.print(f"{time.monotonic() - began:5.0f} s  {lives:6,} lives  {_held(held)}")
+        _console.print(f"{time.monotonic() - began:5.0f} s  {lives:6,} lives  {_state_text(held)}")
 
     report = real.soak(minutes, seed, progress)
     for when in ("before", "third", "after"):
-        _console.print(f"{when}: {_held(getattr(report, when))}")
+        _console.print(f"{when}: {_state_text(getattr(report, when))}")
     _console.print("memory, kB a life: " + " ".join(f"{growth:.2f}" for growth in report.growth))
     _console.print(", ".join(f"{what} {count:,}" for what, count in sorted(report.counts.items())))
 
@@ -58,13 +58,13 @@ def _as_service(minutes: float, seed: int) -> None:
         nonlocal said
         if time.monotonic() >= said + 10:
             said = time.monotonic()
-            _console.print(f"{said - began:5.0f} s  {_told(drill)}")
+            _console.print(f"{said - began:5.0f} s  {_counts_text(drill)}")
         return time.monotonic() >= began + minutes * 60
 
-    _console.print(f"done: {_told(service.soak(is_over, seed))}")
+    _console.print(f"done: {_counts_text(service.soak(is_over, seed))}")
 
 
-def _told(drill: service.Drill) -> str:
+def _counts_text(drill: service.Drill) -> str:
     counts = {
         **drill.happened,
         **{f"Interests over {scheme}": n for scheme, n in drill.clients.asked.items()},
@@ -73,7 +73,7 @@ def _told(drill: service.Drill) -> str:
     return f"{said}; at most {drill.most_kb:,} kB"
 
 
-def _held(held: real.Left) -> str:
+def _state_text(held: real.DaemonState) -> str:
     return "  ".join(f"{what} {size:,}" for what, size in held._asdict().items())
 
 

@@ -189,7 +189,7 @@ class Client:
     def wake(self, now: int) -> None:
         """Request, and repeat requests."""
         for request in [request for request in self._requests.values() if request.due <= now]:
-            self._again(request, now)
+            self._retry_later(request, now)
         if self._next is not None and self._next <= now:
             self._next = now + round(self._rng.expovariate(1 / self._pause))
             self._ask(now)
@@ -222,7 +222,7 @@ class Client:
         request = self._requests[name] = _Request(kind, name, hint, 0, 0)
         self._send(request, now)
 
-    def _again(self, request: _Request, now: int) -> None:
+    def _retry_later(self, request: _Request, now: int) -> None:
         if request.kind in _ANSWERED:
             self._send(request, now)
         else:

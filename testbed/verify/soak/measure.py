@@ -56,7 +56,7 @@ def tables_of(host: Host) -> dict[str, int]:
         "feeds": 0 if feeds is None else len(feeds),
         "ranges": 0 if feeds is None else sum(len(list(entry.ranges.items())) for entry in feeds),
         "feed timers": 0 if feeds is None else len(feeds._timers),
-        "estimates": 0 if feeds is None else sum(map(len, _known_of_faces(feeds).values())),
+        "estimates": 0 if feeds is None else sum(map(len, _tables_by_face(feeds).values())),
         "partial packets": sum(len(link.reassembler) for link in links),
         "unacknowledged": sum(
             len(link.reliability._unacked) for link in links if link.reliability is not None
@@ -64,7 +64,7 @@ def tables_of(host: Host) -> dict[str, int]:
     }
 
 
-def _known_of_faces(feeds: FeedTable) -> dict[str, dict[int, Any]]:
+def _tables_by_face(feeds: FeedTable) -> dict[str, dict[int, Any]]:
     """Return the tables keyed by face."""
     return {"neighbours": feeds._neighbours._neighbours}
 
@@ -76,7 +76,7 @@ def strangers(forwarder: Forwarder) -> list[str]:
         return []
     return [
         f"{what}: face {face}"
-        for what, table in _known_of_faces(feeds).items()
+        for what, table in _tables_by_face(feeds).items()
         for face in table
         if face not in forwarder.faces
     ]

@@ -72,7 +72,7 @@ _PUBLISHING_NS = 200_000_000
 _PAUSE_S = 0.02
 
 
-class Left(NamedTuple):
+class DaemonState(NamedTuple):
     """A daemon's state: sizes of its tables, open files, resident memory (kB)."""
 
     faces: int
@@ -119,7 +119,7 @@ class Daemon:
         sock.connect(("127.0.0.1", self._ports[scheme]))
         return sock
 
-    def left(self) -> Left:
+    def left(self) -> DaemonState:
         """Return its state, including the querying face and its file."""
         process = Path(f"/proc/{self._process.pid}")
         with closing(Client(self.path)) as client:
@@ -127,7 +127,7 @@ class Daemon:
             files = len(list((process / "fd").iterdir()))
         own = now["feednet"]
         pages = int((process / "statm").read_text(encoding="ascii").split()[1])
-        return Left(
+        return DaemonState(
             len(now["faces"]),
             len(now["fib"]),
             now["general"]["pit_entries"],
@@ -166,7 +166,7 @@ def _running() -> Iterator[Daemon]:
             daemon.kill()
 
 
-class Reached(Protocol):
+class ConnectableForwarder(Protocol):
     """A forwarder that accepts client connections."""
 
     def connect(self, scheme: str) -> socket.socket:
@@ -177,7 +177,7 @@ class Reached(Protocol):
 class Connection:
     """The client's end of a face."""
 
-    def __init__(self, daemon: Reached, scheme: str) -> None:
+    def __init__(self, daemon: ConnectableForwarder, scheme: str) -> None:
         self.scheme = scheme
         self.sock = daemon.connect(scheme)
         self.signer = Signer()
@@ -418,16 +418,16 @@ class Traffic:
 class Report(NamedTuple):
     """The daemon's state before the traffic, after a third of the time and at the end; counts of events."""
 
-    before: Left
-    third: Left
-    after: Left
+    before: DaemonState
+    third: DaemonState
+    after: DaemonState
     counts: Counter[str]
     growth: tuple[float, ...] = ()
     """Growth of memory in each interval after the first third, kB a life."""
 
 
 def soak(
-    minutes: float, seed: int, progress: Callable[[Left, Counter[str]], None] = lambda *_: None
+    minutes: float, seed: int, progress: Callable[[DaemonState, Counter[str]], None] = lambda *_: None
 ) -> Report:
     """Run real traffic for `minutes`; raise Violation if state is left, or nobody was answered."""
     with _running() as daemon:
@@ -463,7 +463,7 @@ def soak(
         return report
 
 
-def _settled(daemon: Daemon, before: Left) -> Left:
+def _settled(daemon: Daemon, before: DaemonState) -> DaemonState:
     """Return the state after idle faces and lifetimes have ended."""
     until = time.monotonic() + _PATIENCE_S
     while True:

@@ -311,7 +311,7 @@ class Drill:
             (event,) = self._rng.choices(names, weights)
             doing[event]()
             self.happened[event] += 1
-            self._look()
+            self._check_service()
             time.sleep(self._rng.random() * _PAUSE_S)
         self.clients.stop()
         if self.clients.problems:
@@ -419,7 +419,7 @@ class Drill:
 
     # Checks.
 
-    def _look(self) -> None:
+    def _check_service(self) -> None:
         if self.service.process.poll() is not None:
             raise Violation("service", "the process", f"status {self.service.process.returncode}")
         told = self.service.counters()

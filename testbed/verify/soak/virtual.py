@@ -208,9 +208,9 @@ class Soak:
     def _detach(self, node: str, application: Application) -> None:
         self._attached[node] = [pair for pair in self._attached[node] if pair[1] is not application]
         self.hosts[node].remove_face(self._faces.pop(id(application)), self.network.now)
-        self._poke(node)
+        self._wake_network(node)
 
-    def _poke(self, node: str) -> None:
+    def _wake_network(self, node: str) -> None:
         """Let the network process a manual change to a node."""
         self.network.replace(node, self._programs()[node])
 
@@ -256,7 +256,7 @@ class Soak:
             elif isinstance(application, Follower):
                 application.restart(now)
         self.hosts[node] = self._make(node, now)
-        self._poke(node)
+        self._wake_network(node)
 
     def _change_strategy(self) -> None:
         site = self._rng.choice(SITES)
@@ -282,7 +282,7 @@ class Soak:
         self._detach(site, old)
         publisher = self._publishers[site] = self._make_publisher(site)
         self._attach(self.hosts[site], publisher.feed, publisher)
-        self._poke(site)
+        self._wake_network(site)
 
     def _follow(self) -> None:
         """Let a follower come, go, or vanish."""
@@ -296,7 +296,7 @@ class Soak:
         self._followers.append((node, follower))
         self._attached[node].append((None, follower))
         self._attach(self.hosts[node], None, follower)
-        self._poke(node)
+        self._wake_network(node)
 
     def _leave(self, node: str, follower: Follower) -> None:
         if self._rng.random() < 0.5:
@@ -322,7 +322,7 @@ class Soak:
             self._visitors.append(visitor)
             servers = [from_uri(f"/site/{site}") for site in SITES]
             visitor.speak(servers, [each.feed for each in self._publishers.values()], now)
-        self._poke(next(name for name, host in self.hosts.items() if host is visitor.node))
+        self._wake_network(next(name for name, host in self.hosts.items() if host is visitor.node))
 
     # Measurements.
 
@@ -401,7 +401,7 @@ class Soak:
         for visitor in self._visitors:
             visitor.leave(self.network.now)
         for node in _WORKING:
-            self._poke(node)
+            self._wake_network(node)
 
     def _check_delivered(self) -> None:
         for client in self._clients:

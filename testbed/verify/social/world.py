@@ -19,9 +19,9 @@ from testbed.layerings.kinds.social import SOCIAL_LAYERINGS, SocialNode
 from testbed.layerings.nodes.node import AppState, Context
 from testbed.layerings.nodes.workload import Feed, Workload
 from testbed.scenario.sections import TopologySpec
-from testbed.verify.kit.changes import CHANGES, luck
+from testbed.verify.kit.changes import CHANGES, change_luck
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
@@ -51,7 +51,7 @@ class SocialWorld(World[Neighbourhood]):
         received: node and author -> the author's messages received there.
     """
 
-    def __init__(self, story: Neighbourhood, wanted: Wanted, rate: int = 20) -> None:
+    def __init__(self, story: Neighbourhood, wanted: OutcomeOptions, rate: int = 20) -> None:
         super().__init__(story, wanted)
         self.received: Counter[tuple[str, str]] = Counter()
         self.topology = TopologySpec(links=story.links).build()
@@ -156,7 +156,7 @@ class SocialWorld(World[Neighbourhood]):
 
     # Invariants
 
-    def look(self) -> None:
+    def check_nodes(self) -> None:
         """See World."""
         for name in self.nodes:
             self._collect(name)
@@ -175,7 +175,7 @@ class SocialWorld(World[Neighbourhood]):
             return  # a stranger's, which can be sent anywhere
         self.coverage["items"] += 1
         self.received[name, author] += 1
-        self.say(f"{self.now} {name} {author} {seq}")
+        self.record(f"{self.now} {name} {author} {seq}")
         if author not in self._ever[name] or (self._final and author not in self._final[name]):
             if self.story.layering == "social-routing" and name in self.story.routers:
                 self.coverage["leaks to relays"] += 1
@@ -187,8 +187,8 @@ class SocialWorld(World[Neighbourhood]):
         for row in self.nodes[name].take_events():
             self.coverage[row["event"]] += 1
             if row["event"] == "delivered":
-                self.say(f"{row['time']} {name} {row['feed']} {row['seq']}")
-                self.tell(name, row["feed"], row["seq"])
+                self.record(f"{row['time']} {name} {row['feed']} {row['seq']}")
+                self.deliver(name, row["feed"], row["seq"])
 
     def _missing(self) -> Violation | None:
         """Return missing messages: neighbours have the same of logs on their graphs."""
@@ -354,7 +354,7 @@ def _any(feed: bytes) -> Interest:
     return parse_interest(make_interest(feed, nonce=0, can_be_prefix=True))
 
 
-_CHANGES = tuple(change for change in CHANGES if change is not luck)  # keys follow from the seed
+_CHANGES = tuple(change for change in CHANGES if change is not change_luck)  # keys follow from the seed
 
 _PASSES = emulated("logs", "strangers", "away")
 

@@ -21,7 +21,7 @@ from testbed.scenario.workload import load
 from testbed.verify.kit.changes import CHANGES
 from testbed.verify.kit.draw import Link
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step, Story
 from testbed.verify.kit.world import World
@@ -151,7 +151,7 @@ def _steps(rng: Random, nodes: list[str], links: list[tuple[str, str]]) -> Itera
 
 
 class _World(World[Climb]):
-    def __init__(self, story: Climb, wanted: Wanted) -> None:
+    def __init__(self, story: Climb, wanted: OutcomeOptions) -> None:
         super().__init__(story, wanted)
         scenario = story.scenario()
         self._load = load(scenario)
@@ -168,7 +168,7 @@ class _World(World[Climb]):
         self.catch_up(last, self._missing, RUNGS_CATCH_UP_NS - SECOND)
         self._check_stores()
 
-    def look(self) -> None:
+    def check_nodes(self) -> None:
         """See World."""
         self._take_events()
         self._check_state()
@@ -186,11 +186,11 @@ class _World(World[Climb]):
     def _take_events(self) -> None:
         for event in self._emulation.take_events():
             self.coverage[event["event"]] += 1
-            self.say(repr(sorted(event.items())))
+            self.record(repr(sorted(event.items())))
             if event["event"] == "error":
                 raise Violation("error", event["node"], event["detail"])
             if event["event"] == "delivered":
-                self.tell(event["node"], event["feed"], event["seq"])
+                self.deliver(event["node"], event["feed"], event["seq"])
 
     def _check_state(self) -> None:
         for name, node in self._emulation.nodes.items():

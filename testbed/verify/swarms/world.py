@@ -18,7 +18,7 @@ from ssb.store.memory import MemoryFeeds
 from testbed.scenario.sections import TopologySpec
 from testbed.verify.kit.changes import CHANGES
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.shrink import emulated
 from testbed.verify.kit.story import Step
 from testbed.verify.kit.world import World, reached
@@ -43,14 +43,14 @@ class _Watched(Member):
 
     def __init__(self, peer: Peer, look: Callable[[int], None]) -> None:
         super().__init__(peer)
-        self._look = look
+        self._check_peer = look
 
     def watch(self, now: int) -> None:
-        self._look(now)
+        self._check_peer(now)
 
 
 class _World(World[Swarm]):
-    def __init__(self, swarm: Swarm, wanted: Wanted) -> None:
+    def __init__(self, swarm: Swarm, wanted: OutcomeOptions) -> None:
         super().__init__(swarm, wanted)
         self.topology = TopologySpec(links=swarm.links).build()
         self._stores: dict[str, MemoryFeeds] = {
@@ -114,7 +114,7 @@ class _World(World[Swarm]):
                 address = (self.topology.address(called), PORT)
                 peer.add(self._identity(called).ref, address, now, is_kept=True)
         if kind is None:
-            return _Watched(peer, lambda time: self._look(name, time))
+            return _Watched(peer, lambda time: self._check_peer(name, time))
         return {"takes nothing": Deaf, "replays": Replayer, "lies": Liar}.get(kind, Member)(peer)
 
     # Steps
@@ -168,16 +168,16 @@ class _World(World[Swarm]):
 
     # Invariants
 
-    def _look(self, name: str, now: int) -> None:
+    def _check_peer(self, name: str, now: int) -> None:
         """Check an honest peer's announcements and store."""
         member = self._members[name]
         for event in member.peer.take_events():
             self.coverage[event.event] += 1
-            self.say(f"{now} {name} {event.event} {event.detail}")
+            self.record(f"{now} {name} {event.event} {event.detail}")
             message: Message | None = event.message
             if message is None:
                 continue
-            self.tell(name, message.author, message.sequence)
+            self.deliver(name, message.author, message.sequence)
             if message.author not in self._ever[name]:
                 raise Violation("wanted", name, f"stores {message.author[:5]}, which it has never wanted")
             if not any(

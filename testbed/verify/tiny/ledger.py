@@ -10,7 +10,7 @@ from ssb.tiny.isp.messages import NOT_FOUND
 from ssb.tiny.isp.party import BaseParty
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.store import MOST_AHEAD, TinyStore
-from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.kit.world import World
 from testbed.verify.tiny.members import Member
 from testbed.verify.tiny.story import ASKING, Cell
@@ -32,7 +32,7 @@ class Ledger(World[Cell]):
         wanted: see World.
     """
 
-    def __init__(self, story: Cell, stores: dict[str, TinyStore], wanted: Wanted) -> None:
+    def __init__(self, story: Cell, stores: dict[str, TinyStore], wanted: OutcomeOptions) -> None:
         super().__init__(story, wanted)
         self.running = "the cell"
         self._stores = stores
@@ -75,13 +75,13 @@ class Ledger(World[Cell]):
 
     # Continuous checks
 
-    def _look(self, name: str) -> None:
+    def _check_node(self, name: str) -> None:
         """Process a node's events, and check it."""
         party = self._party(name)
         for event in party.take_events():
             self.coverage[event.kind] += 1
             self.note(name, event.kind)
-            self.say(f"{self.now} {name} {event.kind} {event.ref.hex()} {event.detail}")
+            self.record(f"{self.now} {name} {event.kind} {event.ref.hex()} {event.detail}")
             if event.kind == "refused" and event.detail == NOT_FOUND:
                 self._ask_again(event.ref)
             if event.kind == "over" and self.story.terms.term is not None and name in self._wants:

@@ -15,10 +15,10 @@ from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.store import TinyStore
 from testbed.layerings.tiny.hostile_client import HostileClient
-from testbed.verify.kit.changes import again, fewer, luck, times
+from testbed.verify.kit.changes import change_luck, move_step, remove_step, repeat_step
 from testbed.verify.kit.family import Family
-from testbed.verify.kit.outcome import Wanted
-from testbed.verify.kit.shrink import fewer_of, nodes, round_times, steps
+from testbed.verify.kit.outcome import OutcomeOptions
+from testbed.verify.kit.shrink import drop_elements_of, drop_nodes, round_times, steps
 from testbed.verify.kit.story import Step
 from testbed.verify.tiny.hostile import HostileProvider
 from testbed.verify.tiny.ledger import Ledger
@@ -36,7 +36,7 @@ class CellWorld(Ledger):
 
     PACE = 500 * MS
 
-    def __init__(self, story: Cell, wanted: Wanted, within: int = CATCH_UP_NS) -> None:
+    def __init__(self, story: Cell, wanted: OutcomeOptions, within: int = CATCH_UP_NS) -> None:
         stores = {name: TinyStore() for name in (*story.isps, *story.clients)}
         super().__init__(story, stores, wanted)
         self._within = within
@@ -124,7 +124,7 @@ class CellWorld(Ledger):
         """See World."""
         for name in self._stores:
             if self._is_up(name):
-                self._look(name)
+                self._check_node(name)
         self._send_waiting()
 
     # Steps
@@ -261,7 +261,7 @@ class CellWorld(Ledger):
         return self._identities[name].public_key
 
 
-_PASSES = (steps, nodes, *map(fewer_of, ("kills", "peers", "hostile")), round_times)
-_CHANGES = (luck, times, times, fewer, again)
+_PASSES = (steps, drop_nodes, *map(drop_elements_of, ("kills", "peers", "hostile")), round_times)
+_CHANGES = (change_luck, move_step, move_step, remove_step, repeat_step)
 
 TINY = Family("tiny", Cell, make_story, CellWorld, CATCH_UP_NS, _PASSES, _CHANGES)

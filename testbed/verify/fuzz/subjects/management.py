@@ -96,7 +96,7 @@ class _Faces:
     def add(self, uri: str, *, local: bool, now: int) -> Face:
         face = self._host.add_face(local=local)
         face.uri, face.local_uri, face.persistency = uri, "unix:///nfd.sock", Persistency.ON_DEMAND
-        self._tell(FaceEvent.CREATED, face, now)
+        self._log_event(FaceEvent.CREATED, face, now)
         return face
 
     def create(self, wanted: FaceParameters, now: int, reply: Callable[[Outcome], None]) -> None:
@@ -122,7 +122,7 @@ class _Faces:
         record = self._host.forwarder.faces.get(face)
         if record is not None:
             self._host.remove_face(face, now)
-            self._tell(FaceEvent.DESTROYED, record, now)
+            self._log_event(FaceEvent.DESTROYED, record, now)
 
     def channels(self) -> list[str]:
         """See FaceSystem."""
@@ -132,7 +132,7 @@ class _Faces:
         """See FaceSystem."""
         self._listeners.append(listener)
 
-    def _tell(self, event: FaceEvent, face: Face, now: int) -> None:
+    def _log_event(self, event: FaceEvent, face: Face, now: int) -> None:
         for listener in self._listeners:
             listener(event, face, now)
 

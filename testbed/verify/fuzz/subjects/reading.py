@@ -103,7 +103,7 @@ def read_interest(wire: bytes) -> Fields:
         "lifetime_ms": number(known[12]) if 12 in known else 4000,
         "hop_limit": _exactly(1, known[34]) if 34 in known else None,
         "send_credit": _credit(found[0][1], granted),
-        "known": _known(found[1:]) if _credit(found[0][1], granted) is not None else None,
+        "known": _first_evidence(found[1:]) if _credit(found[0][1], granted) is not None else None,
         "forwarding_hint": tuple(value for kind, value in hint if kind == 7 and value),
     }
 
@@ -125,7 +125,7 @@ def _credit(name: bytes, granted: list[bytes]) -> int | None:
     return number(granted[0]) if is_item else None
 
 
-def _known(found: list[tuple[int, bytes]]) -> tuple[int, int, bytes] | None:
+def _first_evidence(found: list[tuple[int, bytes]]) -> tuple[int, int, bytes] | None:
     """The first well-formed evidence after SendCredit."""
     kinds = [kind for kind, _ in found]
     for kind, value in found[kinds.index(240) :]:

@@ -86,9 +86,9 @@ class _World:
             number = -number if kind == ANSWER or which >= 16 else number
             self._packet(number, content, is_stream=which & 8 == 0, is_end=kind == END)
         elif kind == HANDSHAKE:
-            _shake(content, is_client=bool(which & 1))
+            _fuzz_handshake(content, is_client=bool(which & 1))
         elif kind == BOXES:
-            _unbox(content)
+            _fuzz_box_stream(content)
         else:
             self._pause(_PAUSES[which % len(_PAUSES)])
         self._check()
@@ -138,7 +138,7 @@ class _World:
         expect("more is wanted than one may ask for", holds=len(self.blobs.wanted) <= 1_000)
 
 
-def _shake(data: bytes, *, is_client: bool) -> None:
+def _fuzz_handshake(data: bytes, *, is_client: bool) -> None:
     side = (
         ClientHandshake(PEER, OTHER.public_key, MAIN_NETWORK, b"c" * 32)
         if is_client
@@ -151,7 +151,7 @@ def _shake(data: bytes, *, is_client: bool) -> None:
     expect("a handshake is done with nobody", holds=side.keys is None)
 
 
-def _unbox(data: bytes) -> None:
+def _fuzz_box_stream(data: bytes) -> None:
     try:
         content = Unboxer(bytes(32), bytes(24)).receive(data)
     except BoxError:

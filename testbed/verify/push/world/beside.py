@@ -10,7 +10,7 @@ from testbed.verify.push.world.log import Log
 from topologies.emulator.virtual_time import VirtualTime
 
 
-class Beside:
+class ExtraTraffic:
     """No applications, and no observers. Classic NDN derives some, see testbed.verify.classic.
 
     Args:

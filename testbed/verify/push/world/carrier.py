@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from base.units import US
 from testbed.verify.kit.outcome import Violation
-from testbed.verify.push.world.beside import Beside
+from testbed.verify.push.world.beside import ExtraTraffic
 from testbed.verify.push.world.frames import Frame, describe
 from testbed.verify.push.world.invariants import Grants
 from testbed.verify.push.world.links import Wire
@@ -43,7 +43,7 @@ class Carrier:
         network: Network,
         time: VirtualTime,
         log: Log,
-        observers: tuple[Grants, Sources, Beside],
+        observers: tuple[Grants, Sources, ExtraTraffic],
         deliver: Callable[[Wire, bytes, str], None],
     ) -> None:
         story = network.story
@@ -77,14 +77,14 @@ class Carrier:
         if len(log.outcome.sent) < MOST_SENT:
             log.outcome.sent.append((wire.a, wire.b, n))
         if not cable.up:
-            self._lose(wire, text, "cut")
+            self._drop_frame(wire, text, "cut")
             return
         departure = wire.departure(now, len(payload))
         if cable.link.marks and cable.link.rate_kbit is not None:
             place = self._network.places[wire.a]
             place.host.link(place.faces[wire.b]).set_queue(len(wire.departures) * len(payload), now)
         if departure is None:
-            self._lose(wire, text, "queue full")
+            self._drop_frame(wire, text, "queue full")
             return
         fate = wire.fate(n) if now < self._calm else None
         arrival = departure + cable.link.delay * US
@@ -92,7 +92,7 @@ class Carrier:
             log.count(f"frame {fate.kind}")
             log.outcome.fates.append(fate)
             if fate.kind == "lost":
-                self._lose(wire, text, "lost")
+                self._drop_frame(wire, text, "lost")
                 return
             if fate.kind == "late":
                 arrival += fate.by * US
@@ -128,7 +128,7 @@ class Carrier:
         if frame.mark:
             count("congestion mark")
 
-    def _lose(self, wire: Wire, text: str, why: str) -> None:
+    def _drop_frame(self, wire: Wire, text: str, why: str) -> None:
         if why != "lost":
             self._log.count(f"frame lost: {why}")
         self._log.note(wire.a, wire.b, f"{text} ({why})", lost=True)
@@ -142,7 +142,7 @@ class Carrier:
         def arrive() -> None:
             del self.under_way[number]
             if wire.cable.epoch != epoch:
-                self._lose(wire, text, "cut")
+                self._drop_frame(wire, text, "cut")
             else:
                 self._log.note(wire.a, wire.b, text)
                 self._sources.heard(wire.b, wire.a, frame, beginnings)

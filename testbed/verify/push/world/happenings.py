@@ -6,17 +6,17 @@ from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.stories.feeds import items_of
 from testbed.verify.push.stories.story import MISCHIEF
 from testbed.verify.push.world.actors import Reader, Target, inject
-from testbed.verify.push.world.beside import Beside
+from testbed.verify.push.world.beside import ExtraTraffic
 from testbed.verify.push.world.frames import Reader as FrameReader
 from testbed.verify.push.world.invariants import Grants, digest
 from testbed.verify.push.world.links import Wire
 from testbed.verify.push.world.log import Log
-from testbed.verify.push.world.network import Network, Place
+from testbed.verify.push.world.network import Network, NodePlace
 from testbed.verify.push.world.sources import Sources
 from topologies.emulator.virtual_time import VirtualTime
 
 
-class Happenings:
+class StepRunner:
     """Performs steps on a network.
 
     Args:
@@ -33,8 +33,8 @@ class Happenings:
         network: Network,
         time: VirtualTime,
         log: Log,
-        observers: tuple[Grants, Sources, Beside],
-        prod: Callable[[Place], None],
+        observers: tuple[Grants, Sources, ExtraTraffic],
+        prod: Callable[[NodePlace], None],
         deliver: Callable[[Wire, bytes, str], None],
     ) -> None:
         self._network = network
@@ -117,12 +117,12 @@ class Happenings:
 
     def _link_changed(self, a: str, b: str, *, signalled: bool, up: bool) -> None:
         if signalled:
-            self._tell(a, b, up=up)
-            self._tell(b, a, up=up)
+            self._notify(a, b, up=up)
+            self._notify(b, a, up=up)
         self._sources.changed(self._time.now)
         self._network.reroute_later(self._prod)
 
-    def _tell(self, node: str, peer: str, *, up: bool) -> None:
+    def _notify(self, node: str, peer: str, *, up: bool) -> None:
         """Notify a node of its link to a neighbour going up or down."""
         place = self._network.places[node]
         if not up:
@@ -136,7 +136,7 @@ class Happenings:
         self._grants.forget(node, peer)
         self._beside.forget(node, peer)
 
-    def _renew(self, place: Place, peer: str) -> None:
+    def _renew(self, place: NodePlace, peer: str) -> None:
         """Replace a node's face to a neighbour, without notifying the neighbour."""
         self._log.count("face made anew")
         self._log.note(place.name, None, f"makes a new face to {peer}")
@@ -147,7 +147,7 @@ class Happenings:
         self._network.add_face(place, self._network.wires[place.name, peer])
         self._prod(place)
 
-    def _restart(self, place: Place, signalled: bool) -> None:
+    def _restart(self, place: NodePlace, signalled: bool) -> None:
         self._log.count("restart")
         self._log.note(place.name, None, "restarts")
         peers = [peer for peer in place.faces if self._network.wires[place.name, peer].cable.up]
@@ -163,7 +163,7 @@ class Happenings:
         if signalled:
             for up in (False, True):
                 for peer in peers:
-                    self._tell(peer, place.name, up=up)
+                    self._notify(peer, place.name, up=up)
 
     def _inject(self, wire: Wire, kind: str, salt: int) -> None:
         """Deliver an attacker's frame; an invalid one must change nothing but counters."""

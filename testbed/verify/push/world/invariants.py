@@ -254,11 +254,11 @@ def digest(host: Host | Forwarder) -> bytes:
     It walks the whole tree of objects, private ones too: a forged packet must not touch any of them.
     """
     hasher = hashlib.blake2b(digest_size=16)
-    _walk(host, hasher.update, {})
+    _hash_object(host, hasher.update, {})
     return hasher.digest()
 
 
-def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int, Any]]) -> None:
+def _hash_object(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int, Any]]) -> None:
     if value is None or isinstance(value, (bool, int, float, str)):
         update(f"{value!r};".encode())
         return
@@ -275,19 +275,19 @@ def _walk(value: Any, update: Callable[[bytes], None], seen: dict[int, tuple[int
     update(type(value).__name__.encode())
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            _walk(key, update, seen)
-            _walk(inner, update, seen)
+            _hash_object(key, update, seen)
+            _hash_object(inner, update, seen)
     elif isinstance(value, (list, tuple, deque)):
         for inner in value:
-            _walk(inner, update, seen)
+            _hash_object(inner, update, seen)
     elif isinstance(value, (set, frozenset)):
         for inner in sorted(value):
-            _walk(inner, update, seen)
+            _hash_object(inner, update, seen)
     else:
         for name in _attributes(value):
             if name not in _NO_STATE:
                 update(name.encode())
-                _walk(getattr(value, name, None), update, seen)
+                _hash_object(getattr(value, name, None), update, seen)
 
 
 def _attributes(value: object) -> list[str]:

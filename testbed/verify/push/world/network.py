@@ -11,7 +11,7 @@ from forwarder.lli.upstream import Recovery
 from testbed.verify.push.stories.feeds import items_of, name_of, signer_of
 from testbed.verify.push.stories.story import Story, Subscriber
 from testbed.verify.push.world.actors import Device, Reader
-from testbed.verify.push.world.beside import Beside
+from testbed.verify.push.world.beside import ExtraTraffic
 from testbed.verify.push.world.frames import Reader as FrameReader
 from testbed.verify.push.world.invariants import Delivery
 from testbed.verify.push.world.links import Cable, Wire, routes
@@ -23,7 +23,7 @@ _MARKING_BYTES = 3000
 """Queue threshold on a link whose ends mark congestion."""
 
 
-class Place:
+class NodePlace:
     """A node.
 
     Attributes:
@@ -64,13 +64,13 @@ class Network:
         routes: next hops of each node for each feed.
     """
 
-    def __init__(self, story: Story, time: VirtualTime, log: Log, beside: Beside) -> None:
+    def __init__(self, story: Story, time: VirtualTime, log: Log, beside: ExtraTraffic) -> None:
         self.story = story
         self._time = time
         self._log = log
         self._beside = beside
         self.specs = {node.name: node for node in story.nodes}
-        self.places = {node.name: Place(node.name) for node in story.nodes}
+        self.places = {node.name: NodePlace(node.name) for node in story.nodes}
         self.cables = {frozenset((link.a, link.b)): Cable(link) for link in story.links}
         self.wires: dict[tuple[str, str], Wire] = {}
         self.cables_at: dict[str, dict[str, Cable]] = {node.name: {} for node in story.nodes}
@@ -126,7 +126,7 @@ class Network:
             report,
         )
 
-    def start(self, place: Place) -> None:
+    def start(self, place: NodePlace) -> None:
         """Create a node's host, without state."""
         spec, story = self.specs[place.name], self.story
         store = FeedStore(max_feeds=spec.cache_feeds, max_items=spec.cache_items)
@@ -153,7 +153,7 @@ class Network:
             host.attach(reader)
         self._beside.start(spec, host)
 
-    def add_face(self, place: Place, wire: Wire) -> None:
+    def add_face(self, place: NodePlace, wire: Wire) -> None:
         """Create a node's face to the far end of a wire."""
         host, link = place.host, wire.cable.link
         rate = link.rate_kbit
@@ -184,13 +184,13 @@ class Network:
             sending.sender_began()
             receiving.receiver_began()
 
-    def reroute_later(self, changed: Callable[[Place], None]) -> None:
+    def reroute_later(self, changed: Callable[[NodePlace], None]) -> None:
         """Update routes after link changes, with a delay; `changed` is called with each node then."""
         if self.story.converge is not None:
             at = self._time.now + self.story.converge * US
             self._time.at(at, OBSERVER, lambda: self._reroute(changed))
 
-    def _reroute(self, changed: Callable[[Place], None]) -> None:
+    def _reroute(self, changed: Callable[[NodePlace], None]) -> None:
         down = {pair for pair, cable in self.cables.items() if not cable.up}
         before, self.routes = self.routes, routes(self.story, self._origins, down)
         self._log.note("", None, "routes converge")

@@ -23,7 +23,7 @@ from forwarder.wire.hello import reference
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.frames import Frame
 from testbed.verify.push.world.links import Cable
-from testbed.verify.push.world.network import Place
+from testbed.verify.push.world.network import NodePlace
 
 STALE_NS = 2 * HELLO + (MAX_TRIES + 1) * MAX_TIMEOUT
 """Maximum time that a node counts as fed without a source: detection of silence, all tries at a dead
@@ -50,7 +50,7 @@ class Sources:
 
     def __init__(
         self,
-        places: Mapping[str, Place],
+        places: Mapping[str, NodePlace],
         cables: Mapping[frozenset[str], Cable],
         count: Callable[[str], None],
     ) -> None:
@@ -94,7 +94,7 @@ class Sources:
             state = entry.face if entry.is_fed and wants else None, entry.is_fed
             if seen.get(entry.feed) != state or (node, entry.reference) in self._renewed:
                 seen[entry.feed] = state
-                self._look(node, entry, self._ways.setdefault(entry.feed, {}), now)
+                self._update_upstream(node, entry, self._ways.setdefault(entry.feed, {}), now)
         for feed in seen.keys() - live:
             del seen[feed]
             self._end(node, feed, now)
@@ -148,7 +148,7 @@ class Sources:
             for _ in range(counters[name]):
                 self._count(name)
 
-    def _look(self, node: str, entry: FeedEntry, ways: Ways, now: int) -> None:
+    def _update_upstream(self, node: str, entry: FeedEntry, ways: Ways, now: int) -> None:
         """Compare a node's upstream of one feed with the record."""
         if not entry.is_fed or entry.face is None or entry.upstream.next > entry.upstream.limit:
             if node in ways:
@@ -157,7 +157,7 @@ class Sources:
                 self._trace(entry.feed, now)
             if not entry.is_fed and entry.has_been_fed and (node, entry.feed) not in self._unfed:
                 self._unfed[node, entry.feed] = now
-                self._look_around(node, entry)
+                self._count_unfed_relays(node, entry)
             return
         self._unfed.pop((node, entry.feed), None)
         peer = self._places[node].peers.get(entry.face)
@@ -170,7 +170,7 @@ class Sources:
         self._follow(node, entry.feed, ways)
         self._trace(entry.feed, now)
 
-    def _look_around(self, node: str, entry: FeedEntry) -> None:
+    def _count_unfed_relays(self, node: str, entry: FeedEntry) -> None:
         """Count relays without a source that could ask each other."""
         for peer in self._hops(node, entry.feed):
             if (peer, entry.feed) in self._unfed and node in self._hops(peer, entry.feed):

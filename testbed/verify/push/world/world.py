@@ -12,16 +12,16 @@ the longest lifetime (or earlier, see LONG_NS) no state may be left anywhere.
 from collections import Counter
 
 from base.units import SECOND, US
-from testbed.verify.kit.outcome import Violation, Wanted
+from testbed.verify.kit.outcome import OutcomeOptions, Violation
 from testbed.verify.push.stories.promise import QUOTA_NS, promise
 from testbed.verify.push.stories.story import Story
-from testbed.verify.push.world.beside import Beside
+from testbed.verify.push.world.beside import ExtraTraffic
 from testbed.verify.push.world.carrier import Carrier
-from testbed.verify.push.world.happenings import Happenings
+from testbed.verify.push.world.happenings import StepRunner
 from testbed.verify.push.world.invariants import Grants, check_ended, check_quiet
 from testbed.verify.push.world.links import Wire
 from testbed.verify.push.world.log import Log
-from testbed.verify.push.world.network import Network, Place
+from testbed.verify.push.world.network import Network, NodePlace
 from testbed.verify.push.world.reach import Reach
 from testbed.verify.push.world.sources import Sources
 from topologies.emulator.virtual_time import OBSERVER, Alarm, VirtualTime
@@ -41,7 +41,9 @@ class World(VirtualTime):
     frames in flight. `beside`: the part besides controlled push.
     """
 
-    def __init__(self, story: Story, wanted: Wanted, beside: type[Beside] = Beside) -> None:
+    def __init__(
+        self, story: Story, wanted: OutcomeOptions, beside: type[ExtraTraffic] = ExtraTraffic
+    ) -> None:
         super().__init__()
         self.story = story
         self.running = ""
@@ -58,7 +60,7 @@ class World(VirtualTime):
         self._sources = Sources(network.places, network.cables, log.count)
         observers = (Grants(node.name for node in story.nodes if not node.push), self._sources, self._beside)
         self._carrier = Carrier(network, self, log, observers, self._deliver)
-        self._do = Happenings(network, self, log, observers, self._prod, self._deliver).do
+        self._do = StepRunner(network, self, log, observers, self._process_node, self._deliver).do
         for place in network.places.values():
             network.start(place)
 
@@ -88,7 +90,7 @@ class World(VirtualTime):
         if self._beside.is_there:
             self._beside.stop()
             for place in places:
-                self._prod(place)
+                self._process_node(place)
             lifetime = self._beside.longest(lifetime)
         self.run(self.now + lifetime + LINGER_NS)
         self._check_ended()
@@ -96,16 +98,16 @@ class World(VirtualTime):
     def _catch_up(self, last: int) -> None:
         """Continue until nobody misses anything."""
         within = self._beside.catch_up if self._beside.is_there else promise(self.story).within
-        self._go_on(last + within)
+        self._run_until(last + within)
         unsatisfied = self._unsatisfied() if self.story.dead else []
         if unsatisfied and all(self._reach.is_shut_out(name) for name, _ in unsatisfied):
             # Around a dead link nodes ask each other in turn, each until its hop was silent for all tries.
-            self._go_on(last + QUOTA_NS * len(self.story.nodes))
+            self._run_until(last + QUOTA_NS * len(self.story.nodes))
         for name, state in self._unsatisfied():
             raise Violation("catch-up", name, f"{state}, {(self.now - last) // SECOND} s after all is well")
         self.outcome.caught_up = self.now - last
 
-    def _go_on(self, until: int) -> None:
+    def _run_until(self, until: int) -> None:
         while (time := self.next_time()) is not None and time <= until:
             self.step()
             if self._is_well and not self._is_anyone_unsatisfied():
@@ -172,7 +174,7 @@ class World(VirtualTime):
             self._connected = {node: self._reach.nodes(node) for node in self._network.places}
         self._reach.find_all()
 
-    def _settle(self, place: Place) -> None:
+    def _settle(self, place: NodePlace) -> None:
         """Send a host's output, and set its alarm."""
         outputs = place.host.take_outputs()  # ends deferred work
         self._sources.acted(place.name, self.now)
@@ -182,13 +184,13 @@ class World(VirtualTime):
         self._beside.settled(place.name)
         place.alarm.set(place.host.next_deadline())
 
-    def _make_alarm(self, place: Place) -> Alarm:
+    def _make_alarm(self, place: NodePlace) -> Alarm:
         def stuck() -> None:
             raise Violation("spin", place.name, f"wants to be woken again and again at {self.now} ns")
 
-        return Alarm(self, lambda: self._prod(place), MAX_WAKES, stuck)
+        return Alarm(self, lambda: self._process_node(place), MAX_WAKES, stuck)
 
-    def _prod(self, place: Place) -> None:
+    def _process_node(self, place: NodePlace) -> None:
         self.running = place.name
         before = self._holders(place)
         place.host.wake(self.now)
@@ -203,7 +205,7 @@ class World(VirtualTime):
         self._note_feature(place, before, kind)
         self._settle(place)
 
-    def _holders(self, place: Place) -> tuple[str, ...]:
+    def _holders(self, place: NodePlace) -> tuple[str, ...]:
         """Describe the holders of a node's feeds, if features are requested."""
         feeds = place.host.forwarder.feeds
         if not self._is_watching or feeds is None:
@@ -215,7 +217,7 @@ class World(VirtualTime):
             for entry in feeds
         )
 
-    def _note_feature(self, place: Place, before: tuple[str, ...], event: str) -> None:
+    def _note_feature(self, place: NodePlace, before: tuple[str, ...], event: str) -> None:
         if self._is_watching:
             under_way = frozenset(kind for _, _, kind in self._carrier.under_way.values())
             self.outcome.features.add((before, event, self._holders(place), under_way))
