@@ -240,7 +240,7 @@ class _Framed:
             if chunk.at > read.end:
                 yield from read.mark_unread()
                 read.at = chunk.at
-                self._framer.lose(way)
+                self._framer.on_gap(way)
             read.end = chunk.at + len(chunk.data)
             if read.is_readable and chunk.data:
                 try:

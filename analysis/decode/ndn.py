@@ -278,24 +278,24 @@ def _decode_interests(
         (SEND_CREDIT, NNI),
     ):
         seen.require(good, kind, *sizes)
-    is_lli = seen.there(SEND_CREDIT)
-    is_known = seen.there(KNOWN) & (seen.length(KNOWN) > 0)
+    is_lli = seen.is_present(SEND_CREDIT)
+    is_known = seen.is_present(KNOWN) & (seen.length(KNOWN) > 0)
     if is_known.any():
         start, length = seen.start(KNOWN), seen.length(KNOWN)
         good &= ~is_known | _decode_evidence(octets, rows, good & is_known & is_lli, start, length, columns)
-    hinted = np.flatnonzero(good & seen.there(_HINT))
+    hinted = np.flatnonzero(good & seen.is_present(_HINT))
     if len(hinted):  # a single Name is plain
         start = seen.start(_HINT)[hinted]
         inside = headers(octets, start)
         whole = inside.start + inside.length == start + seen.length(_HINT)[hinted]
         good[hinted] = inside.good & (inside.kind == NAME) & whole
     slow[rows[~good]] = True
-    columns.put("can_be_prefix", rows, seen.there(_CAN_BE_PREFIX))
-    columns.put("must_be_fresh", rows, seen.there(_MUST_BE_FRESH))
-    columns.put("is_persistent", rows, seen.there(PERSISTENT) & (seen.length(PERSISTENT) == 0))
-    columns.put_where("nonce", rows, seen.there(_NONCE), seen.number(octets, _NONCE))
+    columns.put("can_be_prefix", rows, seen.is_present(_CAN_BE_PREFIX))
+    columns.put("must_be_fresh", rows, seen.is_present(_MUST_BE_FRESH))
+    columns.put("is_persistent", rows, seen.is_present(PERSISTENT) & (seen.length(PERSISTENT) == 0))
+    columns.put_where("nonce", rows, seen.is_present(_NONCE), seen.number(octets, _NONCE))
     columns.put("lifetime_ns", rows, seen.number(octets, _LIFETIME, DEFAULT_LIFETIME_MS * MS, MS))
-    columns.put_where("hop_limit", rows, seen.there(_HOP_LIMIT), seen.number(octets, _HOP_LIMIT))
+    columns.put_where("hop_limit", rows, seen.is_present(_HOP_LIMIT), seen.number(octets, _HOP_LIMIT))
     columns.put_where("send_credit", rows, is_lli, seen.number(octets, SEND_CREDIT))
     columns.put_texts("kind", rows, is_lli.astype(np.int64), [KINDS[PLAIN], KINDS[LLI]])
     names[rows[good]], lengths[rows[good]] = seen.start(NAME)[good], seen.length(NAME)[good]
@@ -314,13 +314,13 @@ def _decode_data(
 ) -> None:
     seen = _DATA.walk(octets, at, end)
     good = seen.good
-    good &= (seen.length(NAME) > 0) & seen.there(_SIGNATURE_INFO) & seen.there(_SIGNATURE_VALUE)
+    good &= (seen.length(NAME) > 0) & seen.is_present(_SIGNATURE_INFO) & seen.is_present(_SIGNATURE_VALUE)
     # Offsets of malformed packets may point anywhere.
     info = _SIGNATURE.walk(octets, *_bounds(seen.start(_SIGNATURE_INFO), seen.length(_SIGNATURE_INFO), good))
-    good &= info.good & info.there(_SIGNATURE_TYPE)
+    good &= info.good & info.is_present(_SIGNATURE_TYPE)
     info.require(good, _SIGNATURE_TYPE, *NNI)
     columns.put("signature_type", rows, info.number(octets, _SIGNATURE_TYPE))
-    if seen.there(_META).any():
+    if seen.is_present(_META).any():
         meta = _META_INFO.walk(octets, *_bounds(seen.start(_META), seen.length(_META), good))
         good &= meta.good
         meta.require(good, _CONTENT_TYPE, *NNI)

@@ -96,13 +96,13 @@ class Reading(NamedTuple):
     local: tuple[tuple[str, str], ...] = ()
 
     @property
-    def called(self) -> str:
+    def file_name(self) -> str:
         """Name of the file."""
         return self.file or stem(self.piece.path)
 
     def name_of(self, interface: Interface) -> str:
         """Return the name of an interface."""
-        return directory_name(interface.name) if interface.name else self.called
+        return directory_name(interface.name) if interface.name else self.file_name
 
 
 @dataclass
@@ -287,7 +287,7 @@ def _own(reading: Reading, interface: Interface) -> Iterator[str]:
     if interface.ipv4:
         yield interface.ipv4.partition("/")[0]
     name = reading.name_of(interface)
-    of = ("", name, node_of(name), reading.called, node_of(reading.called))
+    of = ("", name, node_of(name), reading.file_name, node_of(reading.file_name))
     yield from (address for where, address in reading.local if where in of)
 
 
@@ -327,7 +327,7 @@ def _nodes(
     direction: Ints,
     columns: dict[str, pa.Array],
 ) -> pa.DictionaryArray:
-    file = node_of(reading.called)
+    file = node_of(reading.file_name)
     if reading.rule == "address":
         src, dst, kind = (columns[name].dictionary_decode() for name in ("src", "dst", "kind"))
         nodes = pc.if_else(pa.array(direction == Direction.IN), dst, src)

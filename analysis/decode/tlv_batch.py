@@ -117,7 +117,7 @@ class Walked(NamedTuple):
         row: Ints = self.lengths[self.slots[kind]]
         return row
 
-    def there(self, kind: int) -> Flags:
+    def is_present(self, kind: int) -> Flags:
         """Return a mask of the packets with the element."""
         return self.start(kind) > 0
 
@@ -127,7 +127,7 @@ class Walked(NamedTuple):
         fits = length == lengths[0]
         for each in lengths[1:]:
             fits |= length == each
-        good &= fits | ~self.there(kind)
+        good &= fits | ~self.is_present(kind)
 
     def number(self, octets: Octets, kind: int, default: int = 0, unit: int = 1) -> Ints:
         """Return NonNegativeIntegers of a type times `unit`, at most LARGEST."""

@@ -54,7 +54,7 @@ class Progress:
         self.missing = 0
         self._gaps: list[tuple[int, int]] = []
 
-    def see(self, seq: int) -> None:
+    def add(self, seq: int) -> None:
         """Add an item."""
         if seq > self.newest:
             if seq > self.newest + 1:
@@ -84,14 +84,14 @@ class Slices:
         if not self.known:
             self.origin, self.known = time // SLICE_NS * SLICE_NS, True
 
-    def place(self, time: int) -> int:
+    def slice_of(self, time: int) -> int:
         """Return the slice of a time, possibly out of range; 0 before the origin."""
         return max(0, time - self.origin) // self.width
 
-    def reach(self, time: int) -> bool:
+    def widen_to(self, time: int) -> bool:
         """Widen slices until a time fits; return whether the width changed."""
         before = self.width
-        while self.place(time) >= MOST_SLICES:
+        while self.slice_of(time) >= MOST_SLICES:
             self.width *= 2
         return self.width != before
 
@@ -140,11 +140,11 @@ class LiveCapture:
         first, last = min(row["first"] for row in rows), max(row["last"] for row in rows)
         self.first = first if self.first is None else min(first, self.first)
         self.last = last if self.last is None else max(last, self.last)
-        self._reach(first, last)
+        self._extend(first, last)
         for row in rows:
             self.frames += row["frames"]
             self.bytes += row["bytes"]
-            place = self.slices.place(row["slice"] * SLICE_NS)
+            place = self.slices.slice_of(row["slice"] * SLICE_NS)
             key = row["interface"], row["direction"], row["kind"], place
             frames, size = self.loads.get(key, (0, 0))
             self.loads[key] = frames + row["frames"], size + row["bytes"]
@@ -153,7 +153,7 @@ class LiveCapture:
         """Follow rows of messages(), in the order of time and frame."""
         if not rows:
             return
-        self._reach(rows[0]["time"], rows[-1]["time"])
+        self._extend(rows[0]["time"], rows[-1]["time"])
         for part in rows:
             row = part if part["frag_count"] == 1 else self._join(part)
             if row is None:
@@ -167,7 +167,7 @@ class LiveCapture:
             else:
                 self.left_out += 1
             if row["kind"] == "data" and row["feed"] is not None and row["seq"] is not None:
-                self._see(row["node"], row["feed"], row["seq"], now)
+                self._add_item(row["node"], row["feed"], row["seq"], now)
         self._settle(rows[-1]["time"])
 
     def finish(self) -> None:
@@ -186,15 +186,15 @@ class LiveCapture:
             message = Message(happened.time, happened.interface, "", happened.event, "", 0)
             self._model(happened.node).receive(message)
 
-    def _see(self, node: str, feed: str, seq: int, now: int) -> None:
+    def _add_item(self, node: str, feed: str, seq: int, now: int) -> None:
         known = self.progress.get((node, feed))
         if known is None:
             if len(self.progress) >= MOST_PAIRS:
                 return
             known = self.progress[node, feed] = Progress(seq)
             self.newest[node, feed] = {}
-        known.see(seq)
-        self.newest[node, feed][self.slices.place(now)] = known.newest
+        known.add(seq)
+        self.newest[node, feed][self.slices.slice_of(now)] = known.newest
 
     def _join(self, row: Row) -> Row | None:
         """Add a fragment; return its message if complete, as analysis.tables.reassembly builds it."""
@@ -225,7 +225,7 @@ class LiveCapture:
             for name in (node, ALL):
                 before = self._state.get(name, NOTHING)
                 # A slice begins with the state before it.
-                self.pit.setdefault(name, {}).setdefault(self.slices.place(time), (before, before))
+                self.pit.setdefault(name, {}).setdefault(self.slices.slice_of(time), (before, before))
                 self._state[name] = State(*map(add, before, change))
                 changed.add(name)
         self._note(at, changed)
@@ -233,17 +233,17 @@ class LiveCapture:
     def _note(self, time: int, changed: set[str]) -> None:
         """Record the state after all changes of one time."""
         for name in changed:
-            place = self.slices.place(time)
+            place = self.slices.slice_of(time)
             state = self._state[name]
             most, _ = self.pit[name][place]
             self.pit[name][place] = _most(most, state), state
             self.peaks[name] = _most(self.peaks.get(name, NOTHING), state)
         changed.clear()
 
-    def _reach(self, first: int, last: int) -> None:
+    def _extend(self, first: int, last: int) -> None:
         self.slices.begin(first)
         before = self.slices.width
-        if not self.slices.reach(last):
+        if not self.slices.widen_to(last):
             return
         wider = self.slices.width // before
         loads: dict[tuple[str, str | None, str, int], tuple[int, int]] = defaultdict(lambda: (0, 0))

@@ -53,7 +53,7 @@ class FileGrowth:
         self._before: list[float] = []
         self._last: float | None = None
 
-    def look(self, now: float, size: int) -> None:
+    def record_size(self, now: float, size: int) -> None:
         """Record the size."""
         if size > self.size:
             self._sizes.append(size)
@@ -132,12 +132,12 @@ class LiveQuery:
             self._ends = sizes, ends
         return all(self.places[name] >= end for name, end in self._ends[1].items())
 
-    def look(self, now: float) -> None:
+    def poll(self, now: float) -> None:
         """Poll the captures' sizes and the query; raise AnalysisError if the query has ended."""
         for name, paths in self._captures.items():
             for path in paths:
                 try:
-                    self._growth[name].look(now, os.stat(path).st_size)
+                    self._growth[name].record_size(now, os.stat(path).st_size)
                 except OSError:
                     continue
                 break
@@ -147,7 +147,7 @@ class LiveQuery:
         if self._reported + 1 < self.batches:
             self._read_progress()
 
-    def shown(self, batches: int, now: float) -> None:
+    def on_shown(self, batches: int, now: float) -> None:
         """Record the number of batches shown."""
         for number in range(max(self._shown, default=-1) + 1, batches):
             self._shown[number] = now
@@ -157,7 +157,7 @@ class LiveQuery:
         try:
             self._query.stop()
         except (PySparkException, Py4JError):
-            pass  # already ended, as look() reports, or interrupted
+            pass  # already ended, as poll() reports, or interrupted
         finally:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
@@ -204,7 +204,7 @@ def warm_up(spark: SparkSession) -> None:
         query = LiveQuery(spark, {"none": [path]}, {}, "interface", 0)
         try:
             while not query.batches:
-                query.look(time.monotonic())
+                query.poll(time.monotonic())
                 time.sleep(TRIGGER_S)
         finally:
             query.stop()

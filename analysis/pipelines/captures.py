@@ -165,7 +165,7 @@ def _check_places(own: Sequence[tuple[str, str]], readings: Sequence[Reading], p
     file.
     """
     found = (directories(path).get("interface") for path in packets.rglob("*.parquet"))
-    names = {reading.called for reading in readings} | {name for name in found if name}
+    names = {reading.file_name for reading in readings} | {name for name in found if name}
     for where, address in own:
         if where and where not in names | {node_of(name) for name in names}:
             raise UnknownPlace(where, address, sorted(names))

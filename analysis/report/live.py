@@ -93,7 +93,7 @@ def _seconds(capture: LiveCapture, place: int) -> float:
 
 def _end(capture: LiveCapture) -> int:
     """Return the last non-empty slice."""
-    return 0 if capture.last is None else capture.slices.place(capture.last)
+    return 0 if capture.last is None else capture.slices.slice_of(capture.last)
 
 
 def _time_axis(capture: LiveCapture) -> Spec:

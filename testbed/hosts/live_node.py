@@ -118,7 +118,7 @@ class LiveNode:
     def _observe(self) -> None:
         self._beside.check()
         self.samples.append(sample(self._node, self._watch.clock.now()))
-        self._watch.look()
+        self._watch.report_deliveries()
 
     def _set_link(self, change: Change) -> None:
         peer = next(end for end in change.ends if end != self._node.name)

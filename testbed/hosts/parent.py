@@ -29,7 +29,7 @@ class Line:
         self.clock = clock
         self.watches: dict[str, Watch] = {}
 
-    def hear(self) -> None:
+    def receive(self) -> None:
         """Process the parent's messages: changes, requests, and the end."""
         said = self.connection.recv()
         if said == "state":
@@ -76,13 +76,13 @@ class Watch:
         """Start notifying the node of changes of its links outside the timeline."""
         self.listener = listener
         self._line.watches[self._node.name] = self
-        asyncio.get_running_loop().add_reader(self._line.connection, self._line.hear)
+        asyncio.get_running_loop().add_reader(self._line.connection, self._line.receive)
 
     def end(self) -> None:
         """Stop notifying the node."""
         self._line.watches.pop(self._node.name, None)
 
-    def look(self) -> None:
+    def report_deliveries(self) -> None:
         """Process new deliveries."""
         if self._awaited:
             self.events += self._node.take_events()

@@ -32,13 +32,13 @@ def follow(
     while True:
         now = time.monotonic()
         is_complete = target.is_complete  # before reading the sizes: they are final then
-        query.look(now)
+        query.poll(now)
         if query.batches != page.batches or now - written >= 1:
             if query.batches != page.batches:
                 progressed = now
             written = now
             page.write_news()
-            query.shown(page.batches, time.monotonic())
+            query.on_shown(page.batches, time.monotonic())
             status(page.headline)
         quiet = now - max(progressed, query.changed or 0)
         if (is_complete or (idle is not None and quiet >= idle)) and query.is_read():

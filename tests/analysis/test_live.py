@@ -159,7 +159,7 @@ def test_messages_that_a_model_cannot_follow_are_counted():
 def test_progress_counts_what_lies_between(seqs):
     progress = Progress(seqs[0])
     for seq in seqs:
-        progress.see(seq)
+        progress.add(seq)
     seen = {seq for seq in seqs if seq >= seqs[0]}
     assert progress.newest == max(seen)
     assert progress.missing == max(seen) - seqs[0] + 1 - len(seen)
@@ -167,7 +167,7 @@ def test_progress_counts_what_lies_between(seqs):
 
 def test_a_number_out_of_all_proportion_costs_nothing():
     progress = Progress(1)
-    progress.see(1 << 62)
+    progress.add(1 << 62)
     assert progress.missing == (1 << 62) - 2
 
 
@@ -187,7 +187,7 @@ def test_slices_double_and_keep_their_sums(times, origin):
     assert all(place < MOST_SLICES for *_, place in capture.loads)
     places = Counter()
     for time in times:
-        places[capture.slices.place((origin + time) // SLICE_NS * SLICE_NS)] += 1
+        places[capture.slices.slice_of((origin + time) // SLICE_NS * SLICE_NS)] += 1
     assert {key[-1]: frames for key, (frames, _) in capture.loads.items()} == dict(places)
 
 

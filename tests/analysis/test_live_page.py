@@ -95,7 +95,7 @@ def test_a_capture_without_frames_has_plots_too():
 def test_when_a_byte_was_written():
     growth = FileGrowth()
     for now, size in ((1.0, 0), (2.0, 100), (3.0, 100), (4.0, 250)):
-        growth.look(now, size)
+        growth.record_size(now, size)
     assert [growth.written_after(at) for at in (0, 99, 100, 249, 250)] == [1.0, 1.0, 3.0, 3.0, None]
     assert (growth.size, growth.changed) == (250, 4.0)
 

@@ -64,7 +64,7 @@ class Framer(Protocol):
         """Process the next bytes of a direction; return completed messages."""
         ...
 
-    def lose(self, from_opener: bool) -> None:
+    def on_gap(self, from_opener: bool) -> None:
         """Handle a gap: incomplete messages become UNREAD."""
         ...
 

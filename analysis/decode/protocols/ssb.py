@@ -129,7 +129,7 @@ class _Framer:
         else:
             yield from self._read_boxes(from_opener, way, raw)
 
-    def lose(self, from_opener: bool) -> None:
+    def on_gap(self, from_opener: bool) -> None:
         """Stop parsing a direction after a gap: the position and number of the next box are unknown.
         Directions without a key are not parsed anyway.
         """

@@ -118,7 +118,7 @@ def _rows(capture: Path, filter_text: str | None, secrets: Secrets) -> "Iterator
         with suppress(CaptureError):  # reported by the reader
             secrets |= secrets_in(capture)
         streams = StreamLines(secrets)
-        for row in map(streams.tell, read_rows(capture)):
+        for row in map(streams.describe, read_rows(capture)):
             interfaces.add(row.interface)
             if wanted is None or wanted(row.fields):
                 yield row

@@ -36,7 +36,7 @@ class StreamLines:
         self._ends: dict[tuple[Connection, str, bool], int] = {}
         self._unreadable: set[tuple[Connection, str, bool]] = set()
 
-    def tell(self, row: "Dissected") -> "Dissected":
+    def describe(self, row: "Dissected") -> "Dissected":
         """Return a row with a line about its frame's messages, for known protocols."""
         segment = _segment(row)
         if segment is None or segment.protocol not in PROTOCOLS:
@@ -63,7 +63,7 @@ class StreamLines:
         for chunk in stream.receive(segment.segment(segment.payload)):
             try:
                 if chunk.at != self._ends.get(key, 0):
-                    framer.lose(way)
+                    framer.on_gap(way)
                 self._ends[key] = chunk.at + len(chunk.data)
                 found += framer.receive(way, chunk.data)
             except ValueError:

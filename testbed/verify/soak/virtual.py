@@ -34,7 +34,6 @@ from topologies.routing import next_hops
 HOUR = 3600 * SECOND
 SITES = ("a", "b", "r3")
 LINKS = (("a", "r1"), ("b", "r2"), ("r1", "r2"), ("r2", "r3"), ("r1", "r3"), ("m", "r3"))
-_LINK = {"bw_mbit": 20, "delay_ms": 5, "loss_percent": 0.5, "jitter_ms": 1, "duplicate_percent": 0.2}
 TOPOLOGY = Topology(
     ("a", "b", "r1", "r2", "r3", "m"),
     tuple(
