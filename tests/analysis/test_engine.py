@@ -68,7 +68,7 @@ print(os.environ["SAIL_SPARK__SESSION_TIMEOUT_SECS"], spark.range(3).count())
 
 
 def test_a_session_outlives_a_long_silence():
-    """Sail would end it after a quarter of an hour: a notebook that is left alone would have to begin anew."""
+    """Sail would end it after a quarter of an hour: a notebook that is left alone would lose it."""
     run = partial(
         subprocess.run, [sys.executable, "-c", SILENCE], capture_output=True, text=True, check=False
     )
