@@ -628,14 +628,16 @@ class Upstream:
         return self._pull_one(self.next, now)
 
     def _pull_again(self, now: int) -> list[Lli]:
-        ended = sorted(seq for seq, expiry in self._pulled.items() if expiry <= now)
+        """Repeat the pull of the next item alone: the others wait until want() finds that it has come."""
+        ended = [seq for seq, expiry in self._pulled.items() if expiry <= now]
         llis = []
         if ended:
             self._time_out(now)
-            self._repeated = (ended[0], now)
-            llis = self._pull_one(ended[0], now)
-            for seq in ended[1:]:
-                del self._pulled[seq]  # until want() finds that an item has come
+            for seq in ended:
+                del self._pulled[seq]
+            if self.next not in self._pulled:
+                self._repeated = (self.next, now)
+                llis = self._pull_one(self.next, now)
         self._schedule()
         return llis
 
