@@ -43,7 +43,7 @@ class Anchor(NamedTuple):
 
 
 class ParticipantProgram:
-    """What runs around an account's peer; see ssb.daemon.service.Surroundings.
+    """A program around an account's peer; see ssb.daemon.service.Surroundings.
 
     Args:
         account: see Account.

@@ -14,7 +14,7 @@ from ssb.tiny.vectors import CREDIT
 
 
 class Timing(NamedTuple):
-    """How often a node speaks; all in ns. A slow medium needs longer times.
+    """Intervals between a node's packets, ns. A slow medium needs longer ones.
 
     Attributes:
         round: between two vectors while nothing is known to be missing.
@@ -59,7 +59,7 @@ class UnderWay:
 
     @property
     def time(self) -> int:
-        """How long an answer may take, ns."""
+        """Time-out of an answer, ns."""
         return self._rtt.timeout()
 
     def until(self, waiting: Waiting) -> int:

@@ -44,7 +44,7 @@ CHECKSUM: Final = 4
 
 
 class Program(Protocol):
-    """What runs on a node: it is told of feeds that have new whole entries, inside the transaction."""
+    """A program on a node; new whole entries are announced to it inside their transaction."""
 
     def take(self, feed: bytes, now: int) -> None:
         """Take in new whole entries of a feed."""

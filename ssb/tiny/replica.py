@@ -1,4 +1,4 @@
-"""What a node knows of a set that it replicates."""
+"""State of a set that a node replicates."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,7 +13,7 @@ from ssb.tiny.vectors import CREDIT
 
 
 class Heard(NamedTuple):
-    """What the latest want vectors of others have said about a set; nobody has signed it.
+    """Contents of the latest want vectors from others; unsigned.
 
     Attributes:
         time: when the last one came, ns.
@@ -25,7 +25,7 @@ class Heard(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What is taken of the feeds of a set: so many entries a feed, and so many bytes of content an entry."""
+    """Limits of the feeds of a set: entries a feed, and bytes of content an entry."""
 
     entries: int
     content: int = MAX_CONTENT

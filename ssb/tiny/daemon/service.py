@@ -1,4 +1,4 @@
-"""What runs a tinySSB program: sockets to a multicast group, the clock, and lines that are typed."""
+"""Driver of a tinySSB program: sockets of a multicast group, the clock, and lines from the terminal."""
 
 import asyncio
 import threading
