@@ -25,7 +25,7 @@ from analysis.errors import AnalysisError, reason
 from analysis.live.batch import counts, messages
 from analysis.live.capture import NEEDED, Break, LiveCapture
 from analysis.spark.stream_source import Offset, follow_captures
-from captures.formats.growing import START, Growing
+from captures.formats.growing import START, GrowingCapture
 from captures.formats.pcapng import CaptureError, Direction, Interface, Writer
 
 BATCH_BYTES = 8 << 20
@@ -123,7 +123,9 @@ class LiveQuery:
         sizes = {name: growth.size for name, growth in self._growth.items()}
         if self._ends is None or self._ends[0] != sizes:
             try:
-                ends = {name: Growing(paths).pieces(START)[1].at for name, paths in self._captures.items()}
+                ends = {
+                    name: GrowingCapture(paths).pieces(START)[1].at for name, paths in self._captures.items()
+                }
             except CaptureError as error:
                 raise AnalysisError(str(error)) from error
             self._ends = sizes, ends

@@ -4,7 +4,7 @@
     packets.writeStream.format("parquet").option("checkpointLocation", ...).start(...)
 
 The offset of a stream is, for each capture, the end of its last whole record
-(captures.formats.growing.Place), never the file's size. A batch is what lies between two offsets, cut into
+(captures.formats.growing.Position), never the file's size. A batch is what lies between two offsets, cut into
 the pieces that the batch source has too, and decoded by the same code (analysis.spark.batch_source); so a
 stream gives the rows that a batch would, whenever it looks, and after a restart from its checkpoint goes on
 with the next one.
@@ -32,10 +32,10 @@ from pyspark.sql.types import StructType
 from analysis.decode.reader import Findings, NodeRule, Reading, plain, read_packets, strictly
 from analysis.packet_schema import PACKETS
 from captures.formats.files import Piece
-from captures.formats.growing import START, Growing, Place, open_any
+from captures.formats.growing import START, GrowingCapture, Position, open_any
 
 Offset = dict[str, dict[str, int]]
-"""The fields of a Place by the capture's name."""
+"""The fields of a Position by the capture's name."""
 
 
 def follow_captures(
@@ -115,7 +115,7 @@ class GrowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._every = every
         self._clock = clock
         self._due = clock()
-        self._growing = {name: Growing(paths) for name, paths in captures.items()}
+        self._growing = {name: GrowingCapture(paths) for name, paths in captures.items()}
         self._ends: dict[str, int] = {}
         self._pieces: dict[str, list[Piece]] = {}
 
@@ -201,9 +201,9 @@ def _size(paths: Sequence[str]) -> int:
         return 0
 
 
-def _offset(places: Mapping[str, Place]) -> Offset:
+def _offset(places: Mapping[str, Position]) -> Offset:
     return {name: place._asdict() for name, place in places.items()}
 
 
-def _places(offset: Mapping[str, Mapping[str, int]], names: Mapping[str, Any]) -> dict[str, Place]:
-    return {name: Place(**offset[name]) if name in offset else START for name in names}
+def _places(offset: Mapping[str, Mapping[str, int]], names: Mapping[str, Any]) -> dict[str, Position]:
+    return {name: Position(**offset[name]) if name in offset else START for name in names}

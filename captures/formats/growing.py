@@ -1,10 +1,10 @@
 """A capture that is still being written: what has been added to it, in pieces that end with a whole record.
 
 Theory of operation. The size of a growing file says nothing: it ends wherever its writer's buffer happened
-to, and whoever goes on from there has lost the record in between, and all after it. So a Place is where a
-record ends, and only the bytes before it are handed out. A Place also holds the number of frames so far and
-a checksum of the bytes before it, which tells a file that went on from one that was begun anew. What a
-reader needs besides, such as pcapng's interfaces, stands in the file itself: to go on from a Place that
+to, and whoever goes on from there has lost the record in between, and all after it. So a Position is where a
+record ends, and only the bytes before it are handed out. A Position also holds the number of frames and a
+checksum of the bytes before it, which tells a file that went on from one that was begun anew. What a
+reader needs besides, such as pcapng's interfaces, stands in the file itself: to go on from a Position that
 another process has come to, the file is walked once more from its beginning.
 
 A capture may be renamed while it grows, with the directory that it is in; so it has several paths, the
@@ -27,7 +27,7 @@ _MARKED = 1024
 _LEAST_STEP = 4096  # a reader wants the head of a file whole
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """A byte of a capture where a record ends: `frames` stand before it; mark: a checksum of what does."""
 
     at: int
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     mark: int
 
 
-START = Place(0, 0, 0)
+START = Position(0, 0, 0)
 """The beginning of a capture, whether there is one yet or not."""
 
 
@@ -50,7 +50,7 @@ def open_any(paths: Sequence[str]) -> BinaryIO:
     return open(paths[-1], "rb")
 
 
-class Growing:
+class GrowingCapture:
     """A capture that grows, at one of some paths."""
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -60,13 +60,13 @@ class Growing:
 
     def pieces(
         self,
-        start: Place,
+        start: Position,
         end: int | None = None,
         most: int | None = None,
         *,
         size: int = PIECE_BYTES,
         frames: int = PIECE_FRAMES,
-    ) -> tuple[list[Piece], Place]:
+    ) -> tuple[list[Piece], Position]:
         """Return what has been added since `start`, in pieces, and where the last whole record ends.
 
         Nothing from byte `end` on is looked at; `most` bytes, or a quarter more, are enough. A piece has as
@@ -134,10 +134,10 @@ class Growing:
                 break
         if at > begin:
             found.append(Piece(file.name, begin, at, context, first + 1))
-        self._place = Place(at, number, 0)
+        self._place = Position(at, number, 0)
         return found
 
-    def _check(self, file: BinaryIO, place: Place) -> None:
+    def _check(self, file: BinaryIO, place: Position) -> None:
         """Raise CaptureError if the file is not the one that had a place."""
         if os.fstat(file.fileno()).st_size < place.at:
             raise self._error(place.at, "has become shorter than what was read of it")

@@ -6,9 +6,9 @@ from random import Random
 from typing import NamedTuple
 
 from base.token_bucket import TokenBucket
-from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
 from ssb.tiny.goset import GrowOnlySet
+from ssb.tiny.requests import OutstandingChunks, RequestTimer, Timing
 from ssb.tiny.vectors import CREDIT
 
 
@@ -106,9 +106,9 @@ class Replica:
         self.limit = limit
         self.repeats = repeats
         self.priority = priority
-        self.wants = Asking(timing, now, random, partial(changed, self))
-        self.chunks = Asking(timing, None, random, partial(changed, self))
-        self.under_way = UnderWay(timing)
+        self.wants = RequestTimer(timing, now, random, partial(changed, self))
+        self.chunks = RequestTimer(timing, None, random, partial(changed, self))
+        self.under_way = OutstandingChunks(timing)
         self.beacon_at: int | None = None if keys.is_fixed else now
         self.offset = 0
         self.heard = Heard(now, {})

@@ -60,12 +60,12 @@ class Target:
 
     def check(self) -> None:
         """Raise UserError if what is there to be read is no capture."""
-        from captures.formats.growing import START, Growing
+        from captures.formats.growing import START, GrowingCapture
         from captures.formats.pcapng import CaptureError
 
         for paths in self.captures.values():
             try:
-                Growing(paths).pieces(START, most=1)
+                GrowingCapture(paths).pieces(START, most=1)
             except CaptureError as error:
                 raise UserError(str(error)) from error
 

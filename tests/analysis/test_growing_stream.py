@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from analysis.decode.reader import Findings, Reading, plain, read_packets
 from analysis.spark.stream_source import GrowingReader, follow_captures
 from captures.formats.files import cut
-from captures.formats.growing import START, Growing, Place
+from captures.formats.growing import START, GrowingCapture, Position
 from captures.formats.pcapng import CaptureError, Direction, Interface, Writer
 
 pytestmark = pytest.mark.long
@@ -121,7 +121,7 @@ def test_every_row_comes_once_in_whatever_steps_a_capture_grows(
 def test_pieces_are_those_of_the_batch(tmp_path):
     path = tmp_path / "a.pcapng"
     path.write_bytes(pcapng(2000))
-    pieces, place = Growing([str(path)]).pieces(START, size=10_000)
+    pieces, place = GrowingCapture([str(path)]).pieces(START, size=10_000)
     assert pieces == list(cut(path, 10_000))
     assert (place.at, place.frames) == (path.stat().st_size, 2000)
 
@@ -181,7 +181,7 @@ def test_batches_keep_their_distance_unless_more_is_waiting(tmp_path):
 
 def test_what_is_not_there_yet_is_waited_for(tmp_path):
     path = tmp_path / "a.pcapng"
-    growing = Growing([str(path)])
+    growing = GrowingCapture([str(path)])
     assert growing.pieces(START) == ([], START)
     content = pcapng(1)
     for size in (0, 4, 23, 27):
@@ -223,7 +223,7 @@ def test_stopping_at_what_there_is_now(tmp_path):
 
 def refused(path, start):
     with pytest.raises(CaptureError) as error:
-        Growing([str(path)]).pieces(start)
+        GrowingCapture([str(path)]).pieces(start)
     assert str(error.value).startswith(f"{path}: byte ")
     return error.value.reason
 
@@ -233,7 +233,7 @@ def test_what_is_not_what_it_was_is_refused(tmp_path):
 
     path = tmp_path / "c"
     path.write_bytes(pcapng(40))
-    _, place = Growing([str(path)]).pieces(START)
+    _, place = GrowingCapture([str(path)]).pieces(START)
     path.write_bytes(pcapng(20))
     assert refused(path, place) == "has become shorter than what was read of it"
     path.write_bytes(pcapng(60, "test2"))
@@ -255,8 +255,8 @@ def test_a_place_in_the_middle_of_a_record_is_none(tmp_path):
     path = tmp_path / "c"
     content = pcapng(40)
     path.write_bytes(content)
-    growing = Growing([str(path)])
-    middle = Place(1002, 10, growing._mark(path.open("rb"), 1002))
+    growing = GrowingCapture([str(path)])
+    middle = Position(1002, 10, growing._mark(path.open("rb"), 1002))
     with pytest.raises(CaptureError, match="has been replaced"):
         growing.pieces(middle)
 

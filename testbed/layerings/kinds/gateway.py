@@ -25,7 +25,7 @@ from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.kinds.ssb import SsbNode, SsbParameters, held_by
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
-from testbed.layerings.nodes.node import Context, Held, Node
+from testbed.layerings.nodes.node import Context, Node, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.stock_peer import StockNode
 from testbed.layerings.nodes.workload import Feed, Workload
@@ -115,7 +115,7 @@ class GatewayNode(NdnNode):
         """See Node: the keys of box streams."""
         return self._peer.connections.take_secrets()
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the node holds: its PIT, connections, and feeds, which are all others'."""
         return super().held() | held_by(self._peer, self._store, set())
 

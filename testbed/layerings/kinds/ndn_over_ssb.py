@@ -50,7 +50,7 @@ from testbed.layerings.nodes.authority import (
     producer_of,
 )
 from testbed.layerings.nodes.ndn_node import choose_strategies
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 
@@ -260,10 +260,10 @@ class NdnOverSsbNode:
         """See Node: the keys of box streams."""
         return self._peer.connections.take_secrets()
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the node holds: its PIT, connections, feeds on them, and others' messages."""
         forwarder = self._participant.host.forwarder
-        pit = Held(*forwarder.pit_held())
+        pit = StateSize(*forwarder.pit_held())
         published = {feed.key for feed in self._context.workload.feeds if feed.publisher == self.name}
         own = {self._own.ref} | published
         return {"pit": pit} | held_by(self._peer, self._store, own)

@@ -20,7 +20,7 @@ from ssb.replication.replication import Replication
 from ssb.replication.session import DEFAULT_LIMITS, Limits
 from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from testbed.layerings.nodes.workload import Feature
 from topologies.model import Hop, Topology
@@ -190,7 +190,7 @@ class SsbNode:
         """See Node: the keys of box streams."""
         return self._peer.connections.take_secrets()
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the node holds: connections, feeds on them, and messages for other nodes."""
         return held_by(self._peer, self._store, self._role.own)
 
@@ -247,16 +247,16 @@ def _limits(parameters: Mapping[str, Any]) -> Limits:
     return Limits(patience=parameters["patience_ms"] * MS, note_delay=parameters["note_delay_ms"] * MS)
 
 
-def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, Held]:
+def held_by(peer: Peer, store: MemoryFeeds, own: Set[str]) -> dict[str, StateSize]:
     """Return what a peer holds by kind; messages of the feeds in `own` are not held for others."""
     connections = len(peer.connections)
     exchanges = peer.protocol.exchanges()
     tips = store.tips()
     others = [(tips[key], store.bytes(key)) for key in tips if key not in own]
     return {
-        "connections": Held(connections, CONNECTION_BYTES * connections),
-        "exchanges": Held(exchanges, EXCHANGE_BYTES * exchanges),
-        "messages": Held(sum(tip for tip, _ in others), sum(size for _, size in others)),
+        "connections": StateSize(connections, CONNECTION_BYTES * connections),
+        "exchanges": StateSize(exchanges, EXCHANGE_BYTES * exchanges),
+        "messages": StateSize(sum(tip for tip, _ in others), sum(size for _, size in others)),
     }
 
 

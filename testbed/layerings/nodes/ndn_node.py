@@ -26,7 +26,7 @@ from ssb_over_ndn.naming import SHA256, log_name, message_packet
 from ssb_over_ndn.serving.publisher import Publisher
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.nodes.authority import Authority, producer_of
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.workload import Feature, Feed
 from topologies.model import Topology
 from topologies.routing import Routing, tree, ways
@@ -395,10 +395,10 @@ class NdnNode:
         """Return no secrets: nothing is encrypted."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the forwarder holds, by kind: its PIT."""
         forwarder = self.host.forwarder
-        return {"pit": Held(*forwarder.pit_held())}
+        return {"pit": StateSize(*forwarder.pit_held())}
 
     def counters(self) -> dict[str, Any]:
         """Return the forwarder's counters by name."""

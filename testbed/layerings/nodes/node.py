@@ -173,7 +173,7 @@ class Context:
     limits: Limits = USUAL
 
 
-class Held(NamedTuple):
+class StateSize(NamedTuple):
     """State of one kind: the entries that a node holds, and their bytes by docs/architecture.md."""
 
     entries: int
@@ -202,7 +202,7 @@ class Node(Protocol):
         go into the capture and the key log of the run."""
         ...
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the node holds for other nodes and for feeds, by kind: always the same kinds."""
         ...
 

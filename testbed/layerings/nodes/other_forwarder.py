@@ -21,7 +21,7 @@ from forwarder.tables.rib import Origin
 from forwarder.wire.name import from_uri
 from testbed.errors import UserError
 from testbed.layerings.nodes.ndn_node import NdnLayering, NdnNode
-from testbed.layerings.nodes.node import AppState, Context, Held, Process
+from testbed.layerings.nodes.node import AppState, Context, Process, StateSize
 from topologies.model import Topology
 from topologies.routing import Routing
 
@@ -245,7 +245,7 @@ class ForwarderNode:
         """Return no secrets: nothing is encrypted."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return nothing: what the program holds is not sampled."""
         return {}
 

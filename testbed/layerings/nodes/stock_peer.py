@@ -37,7 +37,7 @@ from ssb.transport.handshake import MAIN_NETWORK, ClientHandshake
 from ssb.transport.muxrpc import ProtocolError
 from ssb.transport.secure_stream import ChannelError, SecureStream
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, EventRows, Held, Process
+from testbed.layerings.nodes.node import Context, EventRows, Process, StateSize
 from testbed.layerings.nodes.peer_role import Role, peer_identity
 from topologies.model import Topology
 
@@ -174,7 +174,7 @@ class StockNode:
         """Return no secrets: a stock peer tells nobody."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return nothing: nobody sees what a stock peer holds."""
         return {}
 

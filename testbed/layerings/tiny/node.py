@@ -22,13 +22,13 @@ from ssb.application import Event
 from ssb.bipf import encode
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.node import Node as TinySsb
+from ssb.tiny.requests import Timing
 from ssb.tiny.store import TinyStore
 from testbed.errors import UserError
-from testbed.layerings.nodes.node import Context, EventRows, Held, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Parameters, StateSize
 from testbed.layerings.nodes.peer_role import Role
 from testbed.layerings.nodes.workload import Feed
 
@@ -183,12 +183,15 @@ class BaseTinyNode:
         """See Node: nothing is encrypted."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the node holds: feeds, and packets of those that are not its applications' own."""
         own = self._own_feeds()
         packets = (self._store.size() - self._store.size(own)) // PACKET
         feeds = len(self._store.feeds)
-        return {"feeds": Held(feeds, FEED_BYTES * feeds), "packets": Held(packets, PACKET * packets)}
+        return {
+            "feeds": StateSize(feeds, FEED_BYTES * feeds),
+            "packets": StateSize(packets, PACKET * packets),
+        }
 
     def _own_feeds(self) -> Collection[bytes]:
         """Return the feeds in the store that the node's applications publish or follow."""

@@ -35,7 +35,7 @@ _ENDS = bytes(6), bytes(6), "10.0.0.1", "10.0.0.2"
 _console = Console(highlight=False, soft_wrap=True)
 
 
-class Told(NamedTuple):
+class Report(NamedTuple):
     """What the command made of a capture.
 
     Attributes:
@@ -49,7 +49,7 @@ class Told(NamedTuple):
     seconds: float
 
 
-def tell(data: bytes) -> Told:
+def report_of(data: bytes) -> Report:
     """Have a capture analysed, and judge what the command says."""
     from testbed.cli.main import MENDABLE, feednet
 
@@ -72,7 +72,7 @@ def tell(data: bytes) -> Told:
         fault = f"{done.exception!r}"
     if not fault and seconds > LONGEST_S:
         fault = f"it took {seconds:.1f} s"
-    return Told(fault, outcome, seconds)
+    return Report(fault, outcome, seconds)
 
 
 def draw(rng: Random) -> bytes:
@@ -187,9 +187,9 @@ def main(count: int, seed: int | None) -> None:
     """Have damaged captures analysed, and say what came of them."""
     first = time.time_ns() // 1_000 if seed is None else seed
     outcomes: Counter[str] = Counter()
-    slowest = Told("", "", 0.0)
+    slowest = Report("", "", 0.0)
     for number in range(count):
-        told = tell(draw(Random(first + number)))
+        told = report_of(draw(Random(first + number)))
         outcomes[told.outcome] += 1
         if number:  # the first one loads the modules
             slowest = max(slowest, told, key=lambda each: each.seconds)
