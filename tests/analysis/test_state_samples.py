@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.errors import AnalysisError
 from analysis.metrics.run.state import SAMPLES, held, read_samples
 from analysis.run.context import Span
-from testbed.layerings.nodes.node import Held, sample
+from testbed.layerings.nodes.node import StateSize, sample
 
 SPAN = Span(0, 100)
 OVER = Span(20, 80)
@@ -23,7 +23,7 @@ def case(path, *rows):
 
 def told(time, node, **kinds):
     """What a node of a run writes."""
-    state = {kind: Held(*amount) for kind, amount in kinds.items()}
+    state = {kind: StateSize(*amount) for kind, amount in kinds.items()}
     made = SimpleNamespace(name=node, held=lambda: state, counters=lambda: {"more": 3})
     return sample(made, time)
 

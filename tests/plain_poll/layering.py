@@ -27,7 +27,7 @@ from base.units import MS
 from plain_poll.protocol import PORT, Client, ProtocolError, Server
 from ssb.application import Event
 from ssb.message import ForkedFeed, InvalidMessage, Message
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.workload import Feature, Feed
 
 STREAM_BYTES = 40
@@ -310,13 +310,13 @@ class PlainPollNode:
         """Return no secrets: nothing is encrypted."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the node holds: ends of streams, and requests that it waits for."""
         streams = sum(part.streams for part in self._parts())
         requests = self._subscriber.requests if self._subscriber is not None else 0
         return {
-            "streams": Held(streams, STREAM_BYTES * streams),
-            "requests": Held(requests, REQUEST_BYTES * requests),
+            "streams": StateSize(streams, STREAM_BYTES * streams),
+            "requests": StateSize(requests, REQUEST_BYTES * requests),
         }
 
     def counters(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from base.units import MS
 from captures.formats.pcapng import Direction
 from testbed.errors import UserError
 from testbed.experiment.emulated_run import Emulation
-from testbed.layerings.nodes.node import Held
+from testbed.layerings.nodes.node import StateSize
 from testbed.scenario.reader import available, load
 
 pytestmark = pytest.mark.usefixtures("plain_poll")
@@ -105,17 +105,17 @@ def test_a_poll_under_way_is_state_at_both_ends_and_nowhere_else() -> None:
     wanted = scenario(workload=workload, **feeds)
     emulation = Emulation(wanted, "plain-poll", load_of(wanted))
 
-    def held(milliseconds: float) -> dict[str, dict[str, Held]]:
+    def held(milliseconds: float) -> dict[str, dict[str, StateSize]]:
         emulation.run(emulation.timeline.start + round(milliseconds * MS))
         return {name: node.held() for name, node in emulation.nodes.items()}
 
-    nothing = {"streams": Held(0, 0), "requests": Held(0, 0)}
+    nothing = {"streams": StateSize(0, 0), "requests": StateSize(0, 0)}
     assert all(state == nothing for name, state in held(0).items() if name != "s1")
     # Two hops of 5 ms: publishers know of a stream after 30 ms, answers come after 40. Each has two feeds.
     under_way = held(35)
-    assert under_way.pop("s1") == {"streams": Held(2, 80), "requests": Held(4, 160)}
+    assert under_way.pop("s1") == {"streams": StateSize(2, 80), "requests": StateSize(4, 160)}
     for publisher in ("pub", "s2"):
-        assert under_way.pop(publisher) == {"streams": Held(1, 40), "requests": Held(0, 0)}
+        assert under_way.pop(publisher) == {"streams": StateSize(1, 40), "requests": StateSize(0, 0)}
     assert all(state == nothing for state in under_way.values())
     assert all(state == nothing for state in held(500).values())
 
