@@ -15,7 +15,7 @@ from base.endpoint import Address, GroupPort, Program
 from base.key_log import Secret
 from base.units import MS
 from ssb.application import Event
-from testbed.layerings.nodes.node import Context, EventRows, Held, Node, Parameters
+from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
 from testbed.layerings.nodes.workload import Feature, Feed
 
 GROUP, PORT = "224.0.0.71", 7071
@@ -124,7 +124,7 @@ class BeaconNode:
         """Nothing is secret."""
         return []
 
-    def held(self) -> dict[str, Held]:
+    def held(self) -> dict[str, StateSize]:
         """Return what the node holds: nothing for others."""
         return {}
 
