@@ -281,7 +281,7 @@ class ClientNode(BaseTinyNode):
 
     def _read(self, ref: bytes, now: int) -> None:
         """Hand over what a contact has sent, unless the application is not there."""
-        if self._joins_at is not None:
+        if self._role.joins_at is not None:
             return
         contact = self._client.subscriptions[ref].contact
         feeds = [

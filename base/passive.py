@@ -1,10 +1,10 @@
-"""Endpoints and applications of simulated nodes that do nothing, but for what is derived from them."""
+"""Bases of endpoints and applications without deadlines: they act when something is received, if at all."""
 
 from base.endpoint import Address
 
 
-class SilentEndpoint:
-    """An Endpoint that takes everything in, and says what is put into `outputs`."""
+class PassiveEndpoint:
+    """An Endpoint that ignores datagrams and links, and sends the contents of `outputs`."""
 
     def __init__(self) -> None:
         self.outputs: list[tuple[int, bytes, Address | None]] = []
@@ -28,8 +28,8 @@ class SilentEndpoint:
         """See Endpoint."""
 
 
-class SilentApplication:
-    """An Application that answers nothing, and says what is put into `outputs`."""
+class PassiveApplication:
+    """An Application that ignores packets, and sends the contents of `outputs`."""
 
     def __init__(self) -> None:
         self.outputs: list[bytes] = []
