@@ -1,8 +1,8 @@
 """Link frames: what each link did to frames, whatever they carry, and what it was told to do.
 
-A frame has the same bytes where it leaves and where it arrives, so it is matched by them, apart from what
-they say; a link that marks changes the mark and the checksum, so these do not count there. Packets that are
-put together of several frames are matched by analysis.tables.link_transits.
+A frame has the same bytes where it leaves and where it arrives, so it is matched by all of them. One that a
+link has changed counts as lost, and its arrival as a copy. Packets that are put together of several frames
+are matched by analysis.tables.link_transits.
 """
 
 from collections import defaultdict
