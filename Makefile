@@ -95,6 +95,8 @@ $(STAMPS)/venv: $(STAMPS)/system
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check 'uv>=0.13' 2>$(STAMPS)/uv.log || \
 		echo "installing without uv, which takes twice as long (see $(STAMPS)/uv.log)"
+	@# Behind a registry without cache headers, uv keeps each build of pyspark, 1.4 GB, until it is pruned.
+	@if [ -x $(BIN)/uv ]; then $(BIN)/uv cache prune --quiet || true; fi
 	@touch $@
 
 # By uv, which takes half of pip's time; by pip where uv cannot, or where pip is told of another index.

@@ -1,4 +1,4 @@
-"""What runs on a node, as a network sees it: datagrams, streams and links, all sans-IO.
+"""Sans-IO contracts of programs on a node: datagrams, streams and links.
 
 The emulator, the driver of Mininet's nodes and the simulator know this contract, and nothing of the
 protocols behind it. A program is an endpoint and its ports, which say where datagrams and streams reach it.
@@ -136,7 +136,7 @@ StreamAction = Connect | Send | Pause | Close
 
 
 class Endpoint(Protocol):
-    """What sends and receives datagrams; its ports have numbers of its own."""
+    """A sender and receiver of datagrams, with port numbers of its own."""
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
         """Take in a datagram; `sender` is None at a LinkPort, where there is one neighbour."""
@@ -161,7 +161,7 @@ class Endpoint(Protocol):
 
 @runtime_checkable
 class StreamEndpoint(Endpoint, Protocol):
-    """What opens and accepts streams, too."""
+    """An endpoint that also opens and accepts streams."""
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
         """Take in what has happened to a stream."""
@@ -173,7 +173,7 @@ class StreamEndpoint(Endpoint, Protocol):
 
 
 class Program(NamedTuple):
-    """What runs on a node: an endpoint, and where its ports are."""
+    """An endpoint on a node, and the addresses of its ports."""
 
     endpoint: Endpoint
     ports: Mapping[int, Port]

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Interface:
-    """Where a node meets a link or a medium."""
+    """An attachment of a node to a link or a medium."""
 
     PREFIX_LENGTH: ClassVar[int]
 

@@ -46,7 +46,7 @@ _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DONT = 0
 _AFTER_A_MISTAKE = 1_000_000_000  # ns
 _RESET = struct.pack("@ii", 1, 0)
-"""What SO_LINGER has to be for close() to send a reset."""
+"""SO_LINGER value with which close() sends a reset."""
 
 
 class Sockets:

@@ -44,7 +44,7 @@ class Forked(Exception):
 
 
 class _End(Protocol):
-    """What Consumer and Producer have in common."""
+    """Methods that Consumer and Producer share."""
 
     def take_outputs(self) -> list[bytes]: ...
     def next_deadline(self) -> int | None: ...
@@ -52,7 +52,7 @@ class _End(Protocol):
 
 
 class _Owner(Protocol):
-    """What Subscription and Feed have in common."""
+    """Methods that Subscription and Feed share."""
 
     @property
     def _end(self) -> _End: ...

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from base.passive import PassiveApplication
 from forwarder.wire.lp import NO_ROUTE, make_lp, open_interest, parse_lp
 from forwarder.wire.name import GENERIC, KEYWORD, NAME, SEGMENT, VERSION, component, components
 from forwarder.wire.packet import Interest
@@ -25,7 +26,7 @@ Sign = Callable[[bytes, bytes, int, bytes], bytes]
 """(name, content, freshness in ms, the component in FinalBlockId) -> the signed Data packet."""
 
 
-class Files:
+class Files(PassiveApplication):
     """The Application (forwarder.host.Application).
 
     Args:
@@ -35,10 +36,10 @@ class Files:
     """
 
     def __init__(self, prefix: bytes, directory: Path, sign: Sign) -> None:
+        super().__init__()
         self._prefix = components(prefix)
         self._directory = directory.resolve()
         self._sign = sign
-        self._outputs: list[bytes] = []
 
     def receive(self, packet: bytes, now: int) -> None:
         """See Application."""
@@ -48,21 +49,9 @@ class Files:
         token = parse_lp(packet).pit_token
         data = self.answer(interest)
         if data is None:
-            self._outputs.append(make_lp(interest.wire, nack_reason=NO_ROUTE, pit_token=token))
+            self.outputs.append(make_lp(interest.wire, nack_reason=NO_ROUTE, pit_token=token))
         else:
-            self._outputs.append(data if token is None else make_lp(data, pit_token=token))
-
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """See Application."""
-        return None
-
-    def wake(self, now: int) -> None:
-        """See Application."""
+            self.outputs.append(data if token is None else make_lp(data, pit_token=token))
 
     def answer(self, interest: Interest) -> bytes | None:
         """Return the Data packet for an Interest; None if there is none."""

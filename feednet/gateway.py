@@ -20,7 +20,7 @@ _AGAIN_S = 1.0
 
 
 class GatewayProgram:
-    """What runs around an account's peer; see ssb.daemon.service.Surroundings.
+    """A program around an account's peer; see ssb.daemon.service.Surroundings.
 
     The account's own feed is at home at the gateway, too.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from random import SystemRandom
 from typing import Any, Final, NamedTuple
 
+from base.passive import PassiveApplication
 from feednet.attachment import Attachment
 from forwarder.forwarder import Forwarder
 from forwarder.wire.feed import split_item
@@ -43,7 +44,7 @@ class Anchor(NamedTuple):
 
 
 class ParticipantProgram:
-    """What runs around an account's peer; see ssb.daemon.service.Surroundings.
+    """A program around an account's peer; see ssb.daemon.service.Surroundings.
 
     Args:
         account: see Account.
@@ -178,29 +179,17 @@ class _Joint:
         self.inner.other, self.outer.other = self.outer, self.inner
 
 
-class _End:
+class _End(PassiveApplication):
     """An Application that hands what it receives to its other end."""
 
     other: "_End"
 
     def __init__(self, passed_on: Callable[[int], None]) -> None:
+        super().__init__()
         self._passed_on = passed_on
-        self._outputs: list[bytes] = []
 
     def receive(self, packet: bytes, now: int) -> None:
         """See Application."""
-        if len(self.other._outputs) < _QUEUE:
-            self.other._outputs.append(packet)
+        if len(self.other.outputs) < _QUEUE:
+            self.other.outputs.append(packet)
         self._passed_on(now)
-
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """See Application."""
-        return None
-
-    def wake(self, now: int) -> None:
-        """See Application."""

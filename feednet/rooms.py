@@ -24,7 +24,7 @@ ROOMS = (
     "topologies",
 )
 HOME = Path(__file__).absolute().parents[1]
-"""Where all of them are: beside this package."""
+"""The directory of all packages: the parent of this one."""
 
 
 @cache

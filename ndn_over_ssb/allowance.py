@@ -1,4 +1,4 @@
-"""How many packets a side of a contract may send: a token bucket that can be in debt."""
+"""Packets that a side of a contract may send: a token bucket that can be in debt."""
 
 from typing import Final
 

@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from base.passive import PassiveApplication
 from forwarder.host import Host
 from forwarder.wire.lp import NO_ROUTE, make_lp, parse_lp
 from forwarder.wire.packet import parse_interest
@@ -146,11 +147,8 @@ class Routes:
         return routes
 
 
-class _Nowhere:
+class _Nowhere(PassiveApplication):
     """Refuses Interests for prefixes without a reachable repository."""
-
-    def __init__(self) -> None:
-        self._outputs: list[bytes] = []
 
     def receive(self, packet: bytes, now: int) -> None:
         """See Application."""
@@ -159,16 +157,4 @@ class _Nowhere:
             interest = parse_interest(header.fragment)
         except MalformedPacket:
             return
-        self._outputs.append(make_lp(interest.wire, nack_reason=NO_ROUTE, pit_token=header.pit_token))
-
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """See Application."""
-        return None
-
-    def wake(self, now: int) -> None:
-        """See Application."""
+        self.outputs.append(make_lp(interest.wire, nack_reason=NO_ROUTE, pit_token=header.pit_token))

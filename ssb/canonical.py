@@ -21,7 +21,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 Value = None | bool | int | float | str | list[Any] | dict[str, Any]
-"""What a JSON text stands for. Integers up to 2**53 are int, all other numbers are float."""
+"""Value of a JSON text. Integers up to 2**53 are int, all other numbers are float."""
 
 _EXACT = 2**53
 _LAST_INDEX = 2**32 - 2
@@ -34,7 +34,7 @@ class InvalidJson(ValueError):
 
 
 def parse(text: str) -> Value:
-    """What JavaScript's `JSON.parse(text)` gives; raise InvalidJson where that would throw.
+    """Result of JavaScript's `JSON.parse(text)`; raises InvalidJson where that would throw.
 
     Also refused is what nests deeper than Python's stack, some hundred levels. That excludes no
     message: indentation alone fills 8192 characters before the hundredth level.
@@ -49,7 +49,7 @@ def parse(text: str) -> Value:
 
 
 def stringify(value: Value, indent: int = 2) -> str:
-    """What JavaScript's `JSON.stringify(value, null, indent)` gives.
+    """Result of JavaScript's `JSON.stringify(value, null, indent)`.
 
     `indent` 0 writes one line without spaces. Raises InvalidJson if `value` nests too deeply, and
     TypeError if it holds anything but None, bool, int, float, str, list, and dict with str keys.

@@ -1,4 +1,4 @@
-"""Who follows and blocks whom, how far everybody is from oneself, and whose feeds are therefore replicated.
+"""The graph of follows and blocks, hops from oneself, and the set of feeds to replicate.
 
 The rules are those of ssb-friends (npm), by whose code they were checked:
 
@@ -28,7 +28,7 @@ DEFAULT_MAX_HOPS = 2
 
 
 class Relation(IntEnum):
-    """What one feed has last stated about another; the numbers are those of ssb-friends."""
+    """The latest statement of one feed about another; numbers as in ssb-friends."""
 
     FOLLOWS = 1
     BLOCKS = -1
@@ -36,7 +36,7 @@ class Relation(IntEnum):
 
 
 class Changes(NamedTuple):
-    """How the set of replicated feeds has changed: feeds that are new in it, and feeds that have left it."""
+    """Change of the set of replicated feeds: feeds added and removed."""
 
     added: frozenset[str]
     removed: frozenset[str]
@@ -119,7 +119,7 @@ class Graph:
                     del self._about[about]
 
     def relation(self, source: str, feed: str) -> Relation | None:
-        """What `source` has last stated about a feed; None if nothing."""
+        """The latest statement of `source` about a feed; None if there is none."""
         stated = self._stated.get(source, {}).get(feed)
         return None if stated is None else stated[0]
 
@@ -137,7 +137,7 @@ class Graph:
         return self._replicated
 
     def take_changes(self) -> Changes:
-        """How the set of replicated feeds differs from that at the last call; at first from no feeds."""
+        """Change of the set of replicated feeds since the last call; at first, since the empty set."""
         self._settle()
         changed, self._changed = self._changed, set()
         return Changes(frozenset(changed & self._replicated), frozenset(changed - self._replicated))
@@ -225,7 +225,7 @@ def _is_true(value: Any) -> bool:
 
 
 def _distance(hops: int, relation: Relation) -> int:
-    """What a statement makes of a feed, if its author is at so many hops."""
+    """Effect of a statement on a feed, if its author is at so many hops."""
     return hops + 1 if relation is Relation.FOLLOWS else relation - hops
 
 

@@ -1,4 +1,4 @@
-"""Who signs, and how feeds, messages and blobs are named.
+"""Identities, and references of feeds, messages and blobs.
 
 A reference is a sigil that says what is named (`@` feed, `%` message, `&` blob), 32 bytes in
 base64, and a suffix that says how the bytes came about (Scuttlebutt Protocol Guide, "Keys and
@@ -87,7 +87,7 @@ def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
 
 
 def agree_with(secret: bytes, public_key: bytes) -> bytes:
-    """What a Curve25519 secret key and an identity agree on (X25519), 32 bytes.
+    """Shared secret of a Curve25519 secret key and an identity (X25519), 32 bytes.
 
     Raises InvalidRef if the identity's public key is no point, or one of low order.
     """
@@ -141,7 +141,7 @@ class Identity:
         return crypto_sign(data, self._secret_key)[:SIGNATURE_BYTES]
 
     def agree(self, public: bytes) -> bytes:
-        """What this identity and a Curve25519 public key agree on (X25519), 32 bytes.
+        """Shared secret of this identity and a Curve25519 public key (X25519), 32 bytes.
 
         Raises InvalidRef if the key is a point of low order.
         """

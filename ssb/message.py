@@ -260,7 +260,7 @@ def _stringify(value: Value) -> str:
 
 
 def _hashed_bytes(text: str, encoded: bytes) -> bytes:
-    """What the id is the hash of: the low byte of each UTF-16 unit. Checks their number."""
+    """Input of the id's hash: the low byte of each UTF-16 unit. Checks their number."""
     low_bytes = encoded if text.isascii() else text.encode("utf-16-le")[::2]
     if len(low_bytes) > MAX_UNITS:
         raise InvalidMessage(f"text has {len(low_bytes)} UTF-16 units; the limit is {MAX_UNITS}")

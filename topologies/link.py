@@ -17,7 +17,7 @@ class LinkError(ValueError):
 
 
 LOWEST = {"uniform": 1.0, "normal": 4.0, "pareto": 2 / 3, "paretonormal": 1.5}
-"""How far the delay may fall below delay_ms, in units of jitter_ms, by jitter_distribution."""
+"""Largest decrease of the delay below delay_ms, in units of jitter_ms, by jitter_distribution."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,7 @@ class LinkParameters:
 
     @property
     def ns_per_byte(self) -> float:
-        """How long the rate takes for a byte, in nanoseconds; 0 without a rate."""
+        """Transmission time of a byte, ns; 0 without a rate."""
         return 0.0 if self.bw_mbit is None else 8000 / self.bw_mbit
 
     @property
@@ -206,7 +206,7 @@ class LinkParameters:
 
     @property
     def least_delay_ns(self) -> int:
-        """How long a frame propagates at least, in nanoseconds."""
+        """Shortest propagation time, ns."""
         earliest = round(LOWEST[self.jitter_distribution] * self.jitter_ns)
         return 0 if self.reorder_percent else max(0, self.delay_ns - earliest)
 

@@ -37,7 +37,7 @@ _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
 _FIRST_MEDIUM = int(ipaddress.IPv4Address("10.128.0.0"))
 _FIRST_NODE = int(ipaddress.IPv4Address("10.255.0.1"))
 NODE_NETWORK = "10.255.0.0/16"
-"""Where the nodes' own addresses are."""
+"""Network of the nodes' own addresses."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _NAMES = "a name is a letter, then letters, digits, - or _"

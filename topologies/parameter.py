@@ -1,4 +1,4 @@
-"""How a parameter of a link or a radio cell is declared: as a field of a dataclass."""
+"""Declarations of parameters of links and radio cells: fields of a dataclass."""
 
 import math
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Parameter(NamedTuple):
 
     @property
     def range(self) -> str:
-        """Where values lie."""
+        """Range of values."""
         upper = f" to {self.most:,.15g}" if self.most < math.inf else ""
         return f"{'above' if self.is_above else 'from'} {self.least:,g}{upper}"
 

@@ -56,7 +56,7 @@ class RadioError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Radio:
-    """How members of a cell modulate, and when they may send."""
+    """Modulation and medium access of a cell."""
 
     spreading_factor: int = parameter(
         "spreading factor of radio cells",
@@ -124,7 +124,7 @@ class Radio:
 
     @property
     def symbol_ns(self) -> float:
-        """How long a symbol takes."""
+        """Duration of a symbol."""
         return (1 << self.spreading_factor) * 1e6 / self.bandwidth_khz
 
     @property

@@ -43,7 +43,7 @@ _SCALE = 1000
 
 
 class Routing(NamedTuple):
-    """How routes are chosen, and which links are down, by their indices."""
+    """Rules of routing, and indices of links that are down."""
 
     metric: Metric = "delay"
     paths: Paths = "all"

@@ -1,8 +1,8 @@
 """Link frames: the impairments of each link, measured and configured.
 
-A frame has the same bytes at both ends, so they identify it, whatever its content; a link that marks changes
-the mark and the checksum, so these are ignored. Packets of several frames are matched by
-analysis.tables.link_transits.
+A frame has the same bytes where it leaves and where it arrives, so it is matched by all of them. One that a
+link has changed counts as lost, and its arrival as a copy. Packets that are put together of several frames
+are matched by analysis.tables.link_transits.
 """
 
 from collections import defaultdict

@@ -27,7 +27,7 @@ log = logging.getLogger("feednet")
 RETRY_S = 5.0
 """After this a neighbour that did not answer is tried again."""
 LINGER_S = 10.0
-"""How long a connection outlives its place in the configuration: Data for pending Interests still arrive."""
+"""Time for which a connection outlives its entry in the configuration, for Data of pending Interests."""
 
 Costs = Mapping[tuple[bytes, int], int]
 """Routes: cost by prefix and face."""

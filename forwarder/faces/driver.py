@@ -19,7 +19,7 @@ from forwarder.host import Host
 TURN = 500_000
 """Longest burst while faces compete, and largest lead of a face's clock, ns."""
 _COMPETING = 20_000_000
-"""How long faces count as competing since two of them have last had something to read at a time, ns."""
+"""Time for which faces count as competing after two were readable at once, ns."""
 BATCH = 16
 """Frames received before outputs are sent, unless the host defers work to the end of a burst."""
 

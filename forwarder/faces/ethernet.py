@@ -15,7 +15,7 @@ from forwarder.wire.tlv import MalformedPacket, read_number
 
 ETHERTYPE = 0x8624
 GROUP = "01:00:5e:00:17:aa"
-"""Where NDN nodes of an Ethernet hear each other."""
+"""Multicast address of NDN over Ethernet."""
 
 _HEADER = 14
 _LEAST = 60  # without the check sequence: Ethernet's smallest frame

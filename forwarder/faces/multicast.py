@@ -12,7 +12,7 @@ from forwarder.faces.uri import FaceUri, from_address
 GROUP_IPV4 = "224.0.23.170"
 GROUP_IPV6 = "ff02::1234"
 GROUP_PORT = 56363
-"""Where NDN nodes of a link hear each other."""
+"""Multicast group of NDN over UDP."""
 
 _LARGEST = 65535
 

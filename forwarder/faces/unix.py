@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 SYSTEM_PATH = Path("/run/nfd/nfd.sock")
-"""Where applications look for a forwarder."""
+"""Default path of the forwarder's socket."""
 _MODE = 0o666  # whoever may reach it may use it, as NFD has it
 _PATIENCE_S = 1.0
 

@@ -14,7 +14,7 @@ MAX_FRAGMENTS = 400
 """Most fragments that a packet may have; NFD's limit too."""
 
 TIMEOUT_NS = 500_000_000
-"""How long a packet waits for its fragments where none is sent again."""
+"""Time for which a packet waits for its fragments on a link without repetition."""
 _MAX_PARTIAL = 64
 _MAX_BYTES = 1 << 18
 _OVERHEAD = 128  # of what is kept for a fragment, bytes

@@ -13,14 +13,14 @@ from forwarder.wire.lp import LpPacket
 from forwarder.wire.lp_frame import ACK_BYTES, FRAGMENT_HEADERS, SEQUENCE_MASK, Frame, close_frame
 
 IDLE_ACK_NS = 5 * MS
-"""How long an acknowledgement waits for a frame that takes it along."""
+"""Longest wait of an acknowledgement for a frame that carries it."""
 MAX_REPEATS = 3
 _LATER_ACKS = 3
 _INITIAL_RTO = 1000 * MS
 _MIN_RTO = 200 * MS
 _MAX_RTO = 4000 * MS
 MEMORY_NS = (MAX_REPEATS + 1) * _MAX_RTO
-"""How long a frame is known again: longer than a sender repeats it."""
+"""Time for which duplicates of a frame are recognised: longer than a sender repeats it."""
 _MAX_KNOWN = 1 << 14
 _MAX_UNACKED = 1 << 12
 _MAX_BYTES = 1 << 22

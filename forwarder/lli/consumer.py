@@ -24,7 +24,7 @@ _REMEMBERED_NONCES: Final = 8
 _FIRST_RETRY: Final = 250 * MS
 MAX_RETRY: Final = 8_000 * MS
 WAITING: Final = 1_000 * MS
-"""How long an application may have no source before it is told."""
+"""Time without a source after which the application is informed."""
 
 
 class Consumer:

@@ -1,4 +1,4 @@
-"""How much a consumer lets the network send.
+"""Credit policies of consumers.
 
 A policy names the last item to be asked for. It moves in steps, at multiples of the step: ranges are
 absolute, so the grants of independent subscribers to a feed end at the same items, and a forwarder can join
@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class CreditPolicy(Protocol):
-    """What a Consumer asks of a policy."""
+    """Interface of a credit policy."""
 
     def is_due(self, taken: int, asked: int) -> bool:
         """Tell whether an application that has taken so much has room for another grant."""

@@ -1,4 +1,4 @@
-"""What a relay sends its downstreams: items under their credit, answers to their LLIs, and refusals."""
+"""Packets from a relay to its downstreams: items under their credit, answers to LLIs, refusals."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ _REMEMBERED_NONCES: Final = 16
 
 
 class Memory(NamedTuple):
-    """What is remembered for a while of a feed that nobody follows any more; see FeedEntry."""
+    """Findings of an ended entry, kept for a while; see FeedEntry."""
 
     evidence: Evidence | None
     muted: set[int]

@@ -1,4 +1,4 @@
-"""What a holder of credit learns of the path to its upstream: its round-trip time, and its capacity."""
+"""Estimates of the path to an upstream: round-trip time and capacity."""
 
 from typing import ClassVar, Final
 

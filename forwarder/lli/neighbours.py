@@ -134,7 +134,7 @@ class Neighbour:
 
 
 class News:
-    """What a Hello has brought.
+    """Consequences of a Hello.
 
     Attributes:
         states: what the neighbour says of feeds that it was asked for.

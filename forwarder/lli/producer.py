@@ -130,7 +130,7 @@ class Producer:
 
     @property
     def evidence(self) -> Evidence | None:
-        """What is offered: a source's newest number, which it advances when it is asked for a newer one."""
+        """Evidence to offer: the newest number of the source, which advances on demand."""
         if self._relayed is not None:
             return self._relayed()
         if self._own is None:

@@ -1,4 +1,4 @@
-"""What each downstream may still be sent of one feed: the receiving side of send credit."""
+"""Credit left to each downstream of one feed: the receiving side of send credit."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

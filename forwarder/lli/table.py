@@ -37,7 +37,7 @@ RANGE_BYTES: Final = 28
 """State that a range stands for, whatever the implementation: face 4, next 8, limit 8, expiry 8 bytes."""
 
 REMEMBERED: Final = 16_000 * MS
-"""How long it is remembered which way led to a feed that nobody follows any more."""
+"""Time for which the findings of an ended entry are remembered."""
 
 MOST_FEEDS_PER_FACE: Final = 512
 """Feeds that one neighbour can follow through this node: half of all, so that some are left for others."""
@@ -49,7 +49,7 @@ def _nothing(seq: int) -> Data | None:
 
 
 class Verdict(Enum):
-    """What a Data packet is to the feeds of this node.
+    """Classification of a Data packet by the feeds of this node.
 
     FOREIGN: of no feed that is relayed here. ITEM: of one, and dealt with; a classic Interest may want it
     too. FORGED: it claims to be one and is not, and must go no further.

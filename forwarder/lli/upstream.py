@@ -1,4 +1,4 @@
-"""What one holder has asked of its upstream for one feed: the sending side of send credit.
+"""Requests of one holder to its upstream for one feed: the sending side of send credit.
 
 Theory of operation. Every LLI is answered: by items, or at once by a FeedState if there is nothing to push
 yet. So a holder knows whether its upstream lives, whether it pushes at all (an upstream that has never heard
@@ -45,7 +45,7 @@ _EARLY_IN_A_ROW: Final = 8
 
 
 class Recovery(Enum):
-    """How a holder asks for what is missing.
+    """Recovery mode: requests for missing items.
 
     IN_NETWORK: an LLI for each run of missing items, for just these.
     GO_BACK_N: one LLI from the first missing item on, to the end of the credit.
@@ -60,7 +60,7 @@ class Recovery(Enum):
 
 
 class State(Enum):
-    """Where a holder stands with its upstream."""
+    """State of a holder towards its upstream."""
 
     IDLE = "idle"
     ASKING = "asking"
@@ -71,7 +71,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What moves it."""
+    """Events of the state machine."""
 
     ASK = "an LLI is sent"
     ANSWER = "FeedState, or an item that came with it"
@@ -488,13 +488,13 @@ class Upstream:
         return self._first_there <= self.head <= min(self.known_tip, self.limit)
 
     def _patience(self) -> int:
-        """How long a silence may be before the holder probes: a path that loses is probed sooner."""
+        """Longest silence before a probe; shorter on a path that loses."""
         longest = self._recent_gap if self._losses else self._longest_gap
         usual = max(min(2 * longest, IDLE_PROBE), self._rtt.timeout())
         return min(usual << self._idle_probes, IDLE_PROBE << MAX_IDLE_PROBES)
 
     def _tail_timeout(self) -> int:
-        """How long an item may take that the upstream has said to hold: it may be pacing a burst."""
+        """Longest wait for an item that the upstream holds: it may be pacing a burst."""
         return self._rtt.timeout(self._tries) + 4 * self._pace
 
     def _time_out(self, now: int) -> None:
@@ -628,14 +628,16 @@ class Upstream:
         return self._pull_one(self.next, now)
 
     def _pull_again(self, now: int) -> list[Lli]:
-        ended = sorted(seq for seq, expiry in self._pulled.items() if expiry <= now)
+        """Repeat the pull of the next item alone: the others wait until want() finds that it has come."""
+        ended = [seq for seq, expiry in self._pulled.items() if expiry <= now]
         llis = []
         if ended:
             self._time_out(now)
-            self._repeated = (ended[0], now)
-            llis = self._pull_one(ended[0], now)
-            for seq in ended[1:]:
-                del self._pulled[seq]  # until want() finds that an item has come
+            for seq in ended:
+                del self._pulled[seq]
+            if self.next not in self._pulled:
+                self._repeated = (self.next, now)
+                llis = self._pull_one(self.next, now)
         self._schedule()
         return llis
 

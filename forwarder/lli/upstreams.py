@@ -1,5 +1,4 @@
-"""What a relay asks of its next hops: which of them is its upstream, what it asks there, and what if that
-fails.
+"""Choice of a relay's upstream among its next hops, its requests there, and recovery from failures.
 
 Theory of operation. A node takes for its upstream only a next hop whose evidence of a source beats its own
 (forwarder.wire.evidence): that alone keeps loops away. A node without a source keeps what its downstreams
@@ -27,13 +26,13 @@ from forwarder.wire.evidence import MOST_HOPS, Evidence, proven_text
 from forwarder.wire.feed import LAST_ITEM
 
 FIRST_SEARCH: Final = INITIAL_TIMEOUT
-"""How long the best next hop alone is asked for a feed that is new here."""
+"""Time for which a new feed is asked for at the best next hop alone."""
 GRACE: Final = 50 * MS
-"""How long a node that has lost its source looks for another before it tells its downstreams."""
+"""Time that a node without its source searches before it informs its downstreams."""
 WAITING: Final = 1_000 * MS
-"""How long a node that is new to a feed looks for a source before it tells its downstreams."""
+"""Time that a node new to a feed searches for a source before it informs its downstreams."""
 SCOUTING: Final = 1_000 * MS
-"""How long a cheaper next hop is asked while another one is the upstream."""
+"""Time for which a cheaper next hop is asked beside the upstream."""
 _MOST_REACH: Final = 8192
 """Items under way at most: some 10 MB."""
 _FIRST_RETRY: Final = 250 * MS

@@ -40,7 +40,7 @@ Privilege = Literal["faces", "fib", "rib", "cs", "strategy-choice"]
 MODULES: tuple[Privilege, ...] = get_args(Privilege)
 
 GRACE_NS = 120_000_000_000
-"""How far a command's time may be from ours."""
+"""Largest difference between a command's time and ours."""
 
 ANY = "any"
 
@@ -57,7 +57,7 @@ class AuthorizeRule(_Strict):
 
 
 class LocalhopRule(_Strict):
-    """Who may register routes from one hop away."""
+    """Authority of signers one hop away to register routes."""
 
     certfile: str
     prefixes: tuple[str, ...] | None = None

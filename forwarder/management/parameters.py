@@ -92,7 +92,7 @@ class ControlParameters:
 
 
 class _Form(NamedTuple):
-    """How a field's value stands in its element."""
+    """Encoding of a field's value."""
 
     read: Callable[[bytes], Any]
     write: Callable[[Any], bytes]

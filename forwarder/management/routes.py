@@ -33,7 +33,7 @@ _LONGEST_MS = 1 << 43
 """Beyond this an ExpirationPeriod, ms, is no end at all; and ns stay within 64 bits."""
 
 LEARNT_NS = 600_000_000_000
-"""How long a route that a strategy has learnt lasts at most, as in NFD."""
+"""Longest lifetime of a route that a strategy has learnt, as in NFD."""
 
 _SHORTEST_MS = 15_000
 _LONGEST_OWN_MS = 3_600_000

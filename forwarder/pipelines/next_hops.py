@@ -1,4 +1,4 @@
-"""Where an Interest is allowed to go: by its forwarding hint, never back, and never out of its scope."""
+"""Eligible next hops of an Interest: by its forwarding hint, never back, never out of its scope."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How much pending state a node holds towards the network, in entries and bytes.
+"""Size of a node's pending state towards the network, in entries and bytes.
 
 Only faces to the network count: captures show no packets of local applications, so state towards these could
 not be verified.

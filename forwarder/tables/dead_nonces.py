@@ -6,7 +6,7 @@ all of it, and a whole generation is forgotten at once.
 """
 
 LIFETIME = 6_000_000_000
-"""How long a nonce may be remembered, ns; half of that at least."""
+"""Longest time that a nonce is remembered, ns; the shortest is half of it."""
 
 _MOST = 1 << 18
 

@@ -23,7 +23,7 @@ NULL_FACE = 255
 """A face that never receives, and that drops all packets sent to it."""
 
 FIRST_FACE = 256
-"""Where a forwarder that others talk to begins to number its faces: those below are reserved."""
+"""First number of a face in a forwarder that others manage; lower ones are reserved."""
 
 
 PACKET_COUNTERS = ("in_interests", "out_interests", "in_data", "out_data", "in_nacks", "out_nacks")
@@ -39,7 +39,7 @@ class Scope(IntEnum):
 
 
 class Persistency(IntEnum):
-    """What closes a face (NFD FaceMgmt): failure; failure or idleness; only a command."""
+    """Persistency of a face (NFD FaceMgmt): closed by failure; by failure or idleness; by a command alone."""
 
     PERSISTENT = 0
     ON_DEMAND = 1

@@ -52,7 +52,7 @@ class FaceParameters:
 
 
 class Outcome(NamedTuple):
-    """How a command ended.
+    """Result of a command.
 
     Attributes:
         code: 200, or an error's StatusCode: 400 not a canonical URI, 404 no such face, 406 unsupported

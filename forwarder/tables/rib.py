@@ -18,7 +18,7 @@ from forwarder.wire.name import prefix_ends
 
 
 class Origin(IntEnum):
-    """Who has made a route (NFD RibMgmt)."""
+    """Origin of a route (NFD RibMgmt)."""
 
     APP = 0
     AUTOREG = 64

@@ -60,7 +60,7 @@ def refuse_stock(path: Path) -> None:
 
 
 class Account:
-    """What a peer knows; opened by one program at a time.
+    """State of a peer; one program opens it at a time.
 
     Args:
         path: of the directory; it and the identity are made if they are not there.
@@ -111,12 +111,12 @@ class Account:
 
     @cached_property
     def views(self) -> Views:
-        """What is computed from messages; opened when it is asked for."""
+        """Views computed from messages; opened on first use."""
         return Views(self.path / FILE, self.feeds, self.identity.ref, self._hops)
 
     @property
     def graph(self) -> Graph:
-        """Who follows and blocks whom."""
+        """The graph of follows and blocks."""
         return self.views.graph
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:

@@ -1,4 +1,4 @@
-"""What a user's commands ask of an account, with its peer running or not.
+"""Commands on an account, with its peer running or not.
 
 The calls have the names that they have in stock peers where these have them: whoami, publish,
 createLogStream, status, blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # it is the largest part, and only a peer that runs needs it
 
 
 class CommandError(ValueError):
-    """What was asked for cannot be done; the message says why, in one line."""
+    """A command failed; the message gives the reason in one line."""
 
 
 class Commands:

@@ -18,7 +18,7 @@ _BATCH: Final = 1000
 
 
 class Imported(NamedTuple):
-    """What an import has done.
+    """Result of an import.
 
     Attributes:
         messages: how many are new here.

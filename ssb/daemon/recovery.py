@@ -22,16 +22,16 @@ from ssb.peer.program import PeerEvent
 from ssb.store.own_feed import OwnFeed
 
 QUIET: Final = 5 * SECOND
-"""How long nothing more may have come before the doubt is settled, ns."""
+"""Silence after which the recovery ends, ns."""
 PATIENCE: Final = 30 * SECOND
-"""How long a peer may take to answer, or to show more of what it claims to have, ns."""
+"""Time-out of a peer's answer, or of its next message, ns."""
 _CLAIMS: Final = 1_000  # peers whose claims are remembered
 
 _T = TypeVar("_T")
 
 
 class Recovery:
-    """What is asked about the own feed, and found out.
+    """Questions about the own feed, and their answers.
 
     Args:
         own: the feed.

@@ -36,7 +36,7 @@ _FAILED = "the peer has failed to answer: its log says why"
 
 
 class Surroundings(Protocol):
-    """What runs around a peer: a gateway."""
+    """A program around a peer, such as a gateway."""
 
     def around(self, peer: LocalPeer, now: int) -> PeerProgram:
         """Return the program in the peer's place."""

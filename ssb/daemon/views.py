@@ -1,4 +1,4 @@
-"""What a peer computes from its messages: who follows and blocks whom, and what feeds are called.
+"""Views computed from messages: the graph of follows and blocks, and names.
 
 Reading all messages anew takes seconds in a large store. So the views are kept in a file beside it, with a
 *cursor*: the last message that they have taken in. Who opens them reads the messages after it. The file

@@ -1,4 +1,4 @@
-"""What peers do for each other by calls: replicate feeds, hand out blobs, say who they are."""
+"""Remote procedures of a peer: replication, blobs, identity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +26,7 @@ class ServiceError(ValueError):
 
 
 class Answer(NamedTuple):
-    """What a peer has said of a feed that it was asked for.
+    """A peer's answer about one feed.
 
     Attributes:
         remote: the peer.

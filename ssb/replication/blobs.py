@@ -36,7 +36,7 @@ class InvalidRequest(ValueError):
 
 
 class BlobLimits(NamedTuple):
-    """What is fetched, and for whom.
+    """A blob that is being fetched, and its requesters.
 
     Attributes:
         max_size: bytes of the largest blob that is fetched.
@@ -121,7 +121,7 @@ class _Session:
 
 
 class Blobs:
-    """What a peer wants, has and fetches, over all connections.
+    """Blobs that a peer wants, has and fetches, over all connections.
 
     Args:
         store: where blobs are kept.
@@ -138,7 +138,7 @@ class Blobs:
 
     @property
     def store(self) -> BlobStore:
-        """Where blobs are kept."""
+        """Interface of a blob store."""
         return self._store
 
     @property

@@ -1,4 +1,4 @@
-"""What a peer asks of the protocol by which it replicates feeds with others."""
+"""Interface of a replication protocol."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol

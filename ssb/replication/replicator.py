@@ -26,7 +26,7 @@ class Admitted(NamedTuple):
 
 
 class Replicator:
-    """What takes in and puts out messages for a Replication.
+    """Input and output of messages for a Replication.
 
     A fault of a feed is a fault of the feed. Honest peers pass on what their own rules let in, and these
     differ: so a message that is refused costs its feed alone. The feed is set aside on the connection on
@@ -40,7 +40,7 @@ class Replicator:
     """
 
     other: ClassVar[str]
-    """What a body holds that is no message."""
+    """A body without a message."""
 
     def __init__(self, feeds: FeedStore, wanted: Iterable[str]) -> None:
         self._feeds = feeds

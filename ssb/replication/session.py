@@ -60,7 +60,7 @@ class Limits(NamedTuple):
 DEFAULT_LIMITS: Final = Limits()
 
 
-class Behalf(Protocol):
+class DelegatedWants(Protocol):
     """Decides which feeds this peer replicates for others: gateways and hubs do."""
 
     def asks(self, remote: str, feed: str) -> bool:
@@ -86,7 +86,7 @@ class Selection:
     Attributes:
         tips: feed -> number of its last message here.
         wanted: see above.
-        behalf: see Behalf; None if this peer replicates nothing for others.
+        behalf: see DelegatedWants; None if this peer replicates nothing for others.
         hidden: feed -> peers that its author has blocked.
         partners: feed -> the only peer to exchange it with.
         held_back: wanted feeds that are not received for now.
@@ -96,7 +96,7 @@ class Selection:
         self.tips = feeds.tips()
         self.wanted = wanted
         self._feeds = feeds
-        self.behalf: Behalf | None = None
+        self.behalf: DelegatedWants | None = None
         self.hidden: dict[str, set[str]] = {}
         self.partners: dict[str, str] = {}
         self.held_back: set[str] = set()

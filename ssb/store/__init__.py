@@ -1,4 +1,4 @@
-"""Where a peer keeps messages and blobs.
+"""Storage of messages and blobs.
 
 `feeds` is the contract of a store of feeds. `admission` has the rules by which a store takes messages,
 the same for both stores: `memory` for simulations, `sqlite` for peers. `blobs` keeps blobs, in memory or

@@ -13,7 +13,7 @@ from ssb.store.feeds import NO_TIP, Appended, FeedStore, Tip
 
 @dataclass
 class Changes:
-    """What one transaction writes.
+    """Contents of one transaction.
 
     Attributes:
         messages: messages of feeds, each the next one of its feed.

@@ -130,7 +130,7 @@ class Incoming:
 
 
 class _Blobs(BlobStore, ABC):
-    """What both stores have in common.
+    """Common base of both stores.
 
     Args:
         max_size: bytes of the largest blob.

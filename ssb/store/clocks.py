@@ -1,4 +1,4 @@
-"""How far other peers have said they were, kept for request skipping (`ssb.replication.ebt.RemoteClocks`)."""
+"""Clocks of other peers, kept for request skipping (`ssb.replication.ebt.RemoteClocks`)."""
 
 import base64
 import os

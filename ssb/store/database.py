@@ -40,7 +40,7 @@ class Database:
     SCHEMA: ClassVar[str]
     """Statements that make the tables."""
     KIND: ClassVar[str]
-    """What the file is, for errors: "store of feeds"."""
+    """Kind of the file, for errors: "store of feeds"."""
 
     def __init__(self, path: str | Path | None, *, read_only: bool = False) -> None:
         self.path = Path(":memory:" if path is None else path)

@@ -26,7 +26,7 @@ APPLICATION_ID: Final = 0x53534246
 VERSION: Final = 1
 """Of the schema below (SQLite's `user_version`)."""
 MEND: Final = "`feednet ssb check` writes it anew with all that is whole"
-"""What to do about a damaged store."""
+"""Advice on a damaged store."""
 
 _LAST: Final = 2**63 - 1
 

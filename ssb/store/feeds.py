@@ -73,7 +73,7 @@ class Stored(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """What became of messages given to `append`.
+    """Result of `append`.
 
     Attributes:
         stored: how many are new in the store.

@@ -1,4 +1,4 @@
-"""How far a feed is that is written here, kept in a file beside the key that signs it: its mark.
+"""High-water mark of an own feed, in a file beside its key.
 
 **The invariant.** A feed has one end. Its next item is signed only where the item before it is, and where
 nothing says that a later one may exist. The log of items alone cannot tell: one that was lost, cut off or
@@ -29,7 +29,7 @@ _LONGEST_DOUBT: Final = 200
 
 
 class Seen(NamedTuple):
-    """What a mark says.
+    """Contents of a mark.
 
     Attributes:
         feed: the feed.

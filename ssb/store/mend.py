@@ -23,7 +23,7 @@ from ssb.store.lock import WriteLock
 from ssb.store.sqlite import SqliteFeeds
 
 KEPT: Final = ".damaged"
-"""What the name of a damaged file ends with from then on."""
+"""Suffix of the name of a damaged file."""
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter for names in the file
 _PAGE = 1000
@@ -31,7 +31,7 @@ _GAP = 1_000_000  # positions that cannot be read, after which nothing more is e
 
 
 class Checked(NamedTuple):
-    """What a check has found.
+    """Result of a check.
 
     Attributes:
         messages: how many are whole.

@@ -76,7 +76,7 @@ class Entry(NamedTuple):
 
     @property
     def chunks(self) -> int:
-        """How many chunks the side chain has."""
+        """Number of chunks in the side chain."""
         return -(-(self.length - len(self.inline)) // CHUNK)
 
     def content(self, chunks: list[bytes]) -> bytes:
@@ -95,7 +95,7 @@ def entry_demultiplexer(feed: bytes, sequence: int, previous: bytes) -> bytes:
 
 
 def first_previous(feed: bytes) -> bytes:
-    """What stands for the id of an entry before the first."""
+    """Placeholder of the id before the first entry."""
     return feed[:POINTER]
 
 

@@ -1,4 +1,4 @@
-"""What a store knows of a feed, and what it tells of its entries."""
+"""State of a feed in a store, and views of its entries."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class Waiting:
 
 @dataclass
 class Feed:
-    """What a store knows of a feed; read it only.
+    """State of a feed in a store; read-only.
 
     Attributes:
         key: 32 bytes.

@@ -26,12 +26,12 @@ from typing import Final, Protocol
 
 from base.endpoint import Address
 from ssb.tiny import goset, vectors
-from ssb.tiny.asking import Timing
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.outbox import Outbox
 from ssb.tiny.replica import Heard, Limit, Repeats, Replica
+from ssb.tiny.requests import Timing
 from ssb.tiny.sets import CHUNK_VECTOR, CLAIM, WANT, Sets
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import CREDIT, MalformedVector, Missing
@@ -44,7 +44,7 @@ CHECKSUM: Final = 4
 
 
 class Program(Protocol):
-    """What runs on a node: it is told of feeds that have new whole entries, inside the transaction."""
+    """A program on a node; new whole entries are announced to it inside their transaction."""
 
     def take(self, feed: bytes, now: int) -> None:
         """Take in new whole entries of a feed."""
@@ -270,8 +270,8 @@ class Node:
             with self.store.transaction():
                 for feed, sequence in self.store.add_chunk(packet):
                     for each in self._sets.of(feed):
-                        each.under_way.come(feed, sequence, now)
-                        each.chunks.progress(now)
+                        each.under_way.on_chunk(feed, sequence, now)
+                        each.chunks.reset(now)
                     self._tell(feed, now)
             self.taken["chunk"] += 1
         elif routed is not None:
@@ -300,9 +300,9 @@ class Node:
             self._sets.expect(feed)
             for each in self._sets.of(feed):
                 each.ports[port] = None
-                each.wants.progress(now)
+                each.wants.reset(now)
                 if entry.chain is not None:
-                    each.chunks.progress(now)
+                    each.chunks.reset(now)
             self._tell(feed, now)
         self.taken["entry"] += 1
 
@@ -329,7 +329,7 @@ class Node:
                 self._keep(which)
         if which.keys.state != before:
             self._sets.route(which)
-            which.wants.progress(now)
+            which.wants.reset(now)
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
     def _take_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
@@ -353,7 +353,7 @@ class Node:
                 which.waiting[key] = credit
             has_more = sequence > held.sequence + 1 and key not in self.withheld
             if has_more and which.heard.wanted.get(key, 0) < sequence:
-                which.wants.hurry(now)  # there is more than is here
+                which.wants.shorten(now)  # there is more than is here
             which.heard.wanted[key] = first
             has_less = has_less and first <= held.sequence + 1
         which.heard = which.heard._replace(time=now)

@@ -1,4 +1,4 @@
-"""What a node has agreed on with others, as records in its store; and transactions over all of the store."""
+"""Agreements of a node as records in its store, and transactions over the whole store."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a node knows of a set that it replicates."""
+"""State of a set that a node replicates."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,14 +6,14 @@ from random import Random
 from typing import NamedTuple
 
 from base.token_bucket import TokenBucket
-from ssb.tiny.asking import Asking, Timing, UnderWay
 from ssb.tiny.entry import MAX_CONTENT
 from ssb.tiny.goset import GrowOnlySet
+from ssb.tiny.requests import OutstandingChunks, RequestTimer, Timing
 from ssb.tiny.vectors import CREDIT
 
 
 class Heard(NamedTuple):
-    """What the latest want vectors of others have said about a set; nobody has signed it.
+    """Contents of the latest want vectors from others; unsigned.
 
     Attributes:
         time: when the last one came, ns.
@@ -25,7 +25,7 @@ class Heard(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """What is taken of the feeds of a set: so many entries a feed, and so many bytes of content an entry."""
+    """Limits of the feeds of a set: entries a feed, and bytes of content an entry."""
 
     entries: int
     content: int = MAX_CONTENT
@@ -106,9 +106,9 @@ class Replica:
         self.limit = limit
         self.repeats = repeats
         self.priority = priority
-        self.wants = Asking(timing, now, random, partial(changed, self))
-        self.chunks = Asking(timing, None, random, partial(changed, self))
-        self.under_way = UnderWay(timing)
+        self.wants = RequestTimer(timing, now, random, partial(changed, self))
+        self.chunks = RequestTimer(timing, None, random, partial(changed, self))
+        self.under_way = OutstandingChunks(timing)
         self.beacon_at: int | None = None if keys.is_fixed else now
         self.offset = 0
         self.heard = Heard(now, {})

@@ -1,1 +1,1 @@
-"""What carries replication over one stream: who is there, in secret, and calls in both directions."""
+"""Transport of replication over one stream: handshake, encryption, and calls in both directions."""

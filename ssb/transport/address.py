@@ -1,4 +1,4 @@
-"""Where peers listen, as text: multiserver addresses and invite codes.
+"""Addresses of peers as text: multiserver addresses and invite codes.
 
 An address is `net:HOST:PORT~shs:KEY`, the key being base64; several are separated by `;`, of which the
 first that is known counts. An invite code is `HOST:PORT:@KEY.ed25519~SEED`. (npm's multiserver-address,

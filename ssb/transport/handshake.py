@@ -64,7 +64,7 @@ class StreamKeys(NamedTuple):
 
 
 class _Side:
-    """What client and server have in common.
+    """Common base of client and server.
 
     Args:
         identity: of this peer.

@@ -25,7 +25,7 @@ class ProtocolError(ValueError):
 
 
 class BodyType(IntEnum):
-    """What a body holds."""
+    """Type of a body."""
 
     BINARY = 0
     TEXT = 1

@@ -30,7 +30,7 @@ class ChannelError(ValueError):
 
 
 class StreamSecrets(NamedTuple):
-    """What reads one direction of a box stream: 32 bytes of key, 24 of the first nonce."""
+    """Key of one direction of a box stream: 32 bytes of key, 24 of the first nonce."""
 
     key: bytes
     nonce: bytes

@@ -17,7 +17,7 @@ from ssb_over_ndn.outputs import Outputs
 
 
 class CongestionWindow:
-    """How many Interests may be in flight.
+    """Congestion window: Interests that may be in flight.
 
     Attributes:
         size: Interests; the whole part counts.
@@ -57,7 +57,7 @@ _Opened = TypeVar("_Opened")
 
 
 class Box(Protocol[_Opened]):
-    """Where packets go that are numbered from 1; "item" stands for any such packet."""
+    """Receiver of packets numbered from 1; "item" stands for any such packet."""
 
     @property
     def arrived(self) -> int:

@@ -7,7 +7,7 @@ _LONGEST = 8_000 * MS
 
 
 class Silence:
-    """How long nothing may come: at first twice the time between items; doubling while nothing comes.
+    """Longest tolerated silence: at first twice the time between items; doubled during silence.
 
     Attributes:
         due: when that is, ns.

@@ -1,4 +1,4 @@
-"""How long to wait for an answer before asking again (RFC 6298)."""
+"""Retransmission time-out (RFC 6298)."""
 
 from forwarder.lli.estimates import Rtt
 
@@ -17,7 +17,7 @@ class Timeout:
 
     @property
     def length(self) -> int:
-        """How long to wait now, ns."""
+        """The present time-out, ns."""
         return self.rtt.timeout(self._losses)
 
     @property

@@ -68,10 +68,10 @@ class GatewayInterests:
         if feed == self._graph.origin:
             self._want(feed, self._homes[feed] - {feed}, now)
 
-    # Behalf
+    # DelegatedWants
 
     def asks(self, remote: str, feed: str) -> bool:
-        """See Behalf."""
+        """See DelegatedWants."""
         if feed == remote:
             return feed in self._homes or self._reserve_home(feed)
         wishes = self._wishes.get(feed, set())
@@ -89,7 +89,7 @@ class GatewayInterests:
         return True
 
     def leaves(self, remote: str, feed: str) -> None:
-        """See Behalf."""
+        """See DelegatedWants."""
         wishes = self._wishes.get(feed, set())
         if remote in wishes:
             wishes.discard(remote)
@@ -102,7 +102,7 @@ class GatewayInterests:
                 self._changed[feed] = None
 
     def wants(self, feed: str) -> bool:
-        """See Behalf."""
+        """See DelegatedWants."""
         return feed in self._homes or feed in self._wishes
 
     # Peers come and go

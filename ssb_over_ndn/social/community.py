@@ -108,7 +108,7 @@ class Community:
         return [feed, *(other for other in graph.replicated() if graph.is_following(other, feed))]
 
     def take_changes(self) -> Changes:
-        """How the set of carried feeds differs from that at the last call; at first from no feeds."""
+        """Change of the set of carried feeds since the last call; at first, since the empty set."""
         for user, graph in self._graphs.items():
             if self._pending[user]:
                 self._update(user, graph)

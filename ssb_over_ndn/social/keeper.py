@@ -100,7 +100,7 @@ class _Neighbour:
 
 
 class _Place(NamedTuple):
-    """Where a user is attached: the face that leads there, the attachment, and until when it counts, ns."""
+    """A user's attachment: the face towards it, and its expiry, ns."""
 
     face: int
     attachment: Attachment

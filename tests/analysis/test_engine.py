@@ -1,10 +1,13 @@
 """Which engine is chosen, and that both make the same tables and the same pages."""
 
 import math
+import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
+from functools import partial
 from importlib import metadata
 
 import pyarrow as pa
@@ -51,6 +54,29 @@ def test_a_pyspark_that_sail_does_not_take(monkeypatch):
     assert choose("auto", None, 1).name == "spark"
     with pytest.raises(AnalysisError, match=r"it does not work with PySpark 4\.3\.0: .* -m pip install"):
         check("sail", None)
+
+
+SILENCE = """
+import os, time
+from analysis.spark.engine import EngineChoice, session
+
+spark = session(EngineChoice("sail"))
+spark.range(1).count()
+time.sleep(2.5)
+print(os.environ["SAIL_SPARK__SESSION_TIMEOUT_SECS"], spark.range(3).count())
+"""
+
+
+def test_a_session_outlives_a_long_silence():
+    """Sail would end it after a quarter of an hour: a notebook that is left alone would lose it."""
+    run = partial(
+        subprocess.run, [sys.executable, "-c", SILENCE], capture_output=True, text=True, check=False
+    )
+    seconds, rows = map(int, run().stdout.split())
+    assert rows == 3
+    assert seconds > 30 * 86_400
+    impatient = run(env=os.environ | {"SAIL_SPARK__SESSION_TIMEOUT_SECS": "1"})
+    assert "is not running" in impatient.stderr
 
 
 def test_sail_has_no_master():

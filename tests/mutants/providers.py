@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from base.passive import PassiveApplication
 from forwarder.tables.content_store import ContentStore
 from mutants.patches import Mutants, Patch, instead, returns
 from ndn_over_ssb import routes
@@ -10,7 +11,6 @@ from ndn_over_ssb.contract import Contract
 from ndn_over_ssb.line import Line
 from ndn_over_ssb.links import Links
 from ssb.message import Message
-from testbed.verify.kit.endpoint import SilentApplication
 
 
 def _again(original: Any, self: Line, message: Message, now: int, now_ms: float) -> list[bytes]:
@@ -49,5 +49,5 @@ MUTANTS: Mutants = {
     "caches keep what was revoked": (Patch(ContentStore, "erase", returns(0)),),
     "lines stay when contracts end": (Patch(Links, "close", returns(None)),),
     "any rate": (Patch(Links, "charge", returns(True)),),
-    "a delegated prefix is its giver's": (Patch(routes, "_Nowhere", lambda _: SilentApplication),),
+    "a delegated prefix is its giver's": (Patch(routes, "_Nowhere", lambda _: PassiveApplication),),
 }

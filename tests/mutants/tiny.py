@@ -5,7 +5,6 @@ from typing import Any
 
 from mutants.patches import Mutants, Patch, instead, returns
 from ssb.tiny import entry
-from ssb.tiny.asking import UnderWay
 from ssb.tiny.feed import Feed
 from ssb.tiny.isp import client
 from ssb.tiny.isp.contract import Contract
@@ -18,6 +17,7 @@ from ssb.tiny.isp.provider.reach import Reachability
 from ssb.tiny.isp.provider.switch import Switch
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
+from ssb.tiny.requests import OutstandingChunks
 from ssb.tiny.store import TinyStore
 
 
@@ -145,7 +145,7 @@ MUTANTS: Mutants = {
     "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
     "control feeds are pruned unread": (instead(Contract, "say", _prunes_too_much),),
     "chunks are not asked for": (instead(Node, "_ask_for_chunks", _silent),),
-    "what was asked for is never asked for again": (Patch(UnderWay, "time", _no_bound),),
+    "what was asked for is never asked for again": (Patch(OutstandingChunks, "time", _no_bound),),
     "signatures are not verified": (Patch(entry, "verify", returns(True)),),
     "requests are forgotten": (Patch(Switch, "_save", returns(None)),),
 }

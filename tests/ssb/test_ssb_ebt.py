@@ -379,7 +379,7 @@ def test_large_feeds_take_turns() -> None:
 
 
 class Guests:
-    """A Behalf that lets everybody have what they wish for, until they are said to have left."""
+    """A DelegatedWants that lets everybody have what they wish for, until they are said to have left."""
 
     def __init__(self) -> None:
         self.wishes: set[tuple[str, str]] = set()

@@ -122,7 +122,7 @@ class World:
 
     def _gateway(self, name: str, settle: Callable[[int], None]) -> Gateway:
         peer = self.peers[name]
-        blobs = peer._blobs
+        blobs = peer.services.blobs
         rng = Random(f"{name} nonces")
 
         def subscribe(feed: bytes, after: int) -> LliSubscription:
@@ -130,6 +130,13 @@ class World:
 
         graph = Graph(self.identities[name].ref)
         return Gateway(peer, peer, self.feeds[name], blobs, graph, subscribe, lambda feed: None, rng, settle)
+
+    def want_blob(self, name: str, blob: str) -> None:
+        """Let a peer fetch a blob as soon as anybody has it."""
+        peer = self.peers[name]
+        assert peer.services.blobs is not None
+        peer.services.blobs.want(blob)
+        self.change(peer.connections.update)
 
     def change(self, act: Callable[[int], Any]) -> None:
         """Have something done now."""
@@ -190,7 +197,7 @@ def test_a_blob_crosses_that_only_its_author_has(loss: float) -> None:
     world.change(lambda now: world.peers["ben"].want(world.identities["ann"].ref, now))
     world.run(20)
     assert world.tip("ben", "ann") == 1
-    world.change(lambda now: world.peers["ben"].want_blob(blob, now))
+    world.want_blob("ben", blob)
     world.run(60)
     assert world.blobs["ben"].size(blob) == len(content)
     assert world.blobs["ben"].read(blob) == content
@@ -202,7 +209,7 @@ def wished_for(world: World, seed: int) -> tuple[bytes, str]:
     content = Random(seed).randbytes(10_000)
     blob = blob_ref(sha256(content).digest())
     world.run(1)
-    world.change(lambda now: world.peers["ben"].want_blob(blob, now))
+    world.want_blob("ben", blob)
     return content, blob
 
 
@@ -234,7 +241,7 @@ def test_many_blobs_are_fetched_in_turn() -> None:
     blobs = [world.blobs["ann"].add(Random(number).randbytes(9_000)) for number in range(40)]
     world.run(1)
     for blob in blobs:
-        world.change(lambda now, blob=blob: world.peers["ben"].want_blob(blob, now))
+        world.want_blob("ben", blob)
     world.run(40)
     assert [blob for blob in blobs if world.blobs["ben"].size(blob) is None] == []
 

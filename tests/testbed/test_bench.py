@@ -319,8 +319,11 @@ def test_no_process_is_left_behind(
 
 
 def test_replication_between_two_peers_is_measured():
-    ports = [str(free_port()), str(free_port())]
-    done = CliRunner().invoke(ssb_replication.bench, ["--messages", "1000", "--ports", *ports])
+    for _ in range(5):  # others of this machine may take a port that was free
+        ports = [str(free_port()), str(free_port())]
+        done = CliRunner().invoke(ssb_replication.bench, ["--messages", "1000", "--ports", *ports])
+        if "free?" not in done.output and not isinstance(done.exception, OSError):
+            break
     assert done.exit_code == 0, done.output
     figures = dict(re.findall(r"^ +(\S.*?)  +([\d,.]+) ", done.output, re.MULTILINE))
     # A live message has a box and a packet of its own: headers of 34 and 9 bytes.

@@ -10,13 +10,13 @@ from tiny_cell import node, provider_cell, texts
 
 from base.token_bucket import TokenBucket
 from base.units import MS, SECOND
-from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.isp.contract import Contract
 from ssb.tiny.isp.messages import HopFin, OnboardRequest, SubRequest, write
 from ssb.tiny.isp.provider.provider import REQUEST_PAUSE
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.replica import _MOST_NOTED, _REPEATS, Repeats
+from ssb.tiny.requests import Timing
 from ssb.tiny.vectors import read_want
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tiny_cell import cell, identity, node
 
 from base.units import MS, SECOND
-from ssb.tiny.asking import Timing, UnderWay
 from ssb.tiny.entry import DEMUX, first_previous, pointer_to, sign
 from ssb.tiny.feed import FORKED, Waiting
 from ssb.tiny.goset import COMMON, Claim, make_claim, make_novelty
 from ssb.tiny.node import Node
 from ssb.tiny.outbox import MOST_QUEUED
+from ssb.tiny.requests import OutstandingChunks, Timing
 from ssb.tiny.store import TinyStore
 from ssb.tiny.vectors import Missing, chunk_demultiplexer, make_want, read_chunk_vector
 
@@ -323,18 +323,18 @@ def test_how_long_an_answer_takes_is_measured_within_bounds() -> None:
     timing = Timing()
     entry, _ = sign(A, 1, first_previous(A.public_key), bytes(500))
     waiting = Waiting(entry, 0, entry.chain or b"")
-    under_way = UnderWay(timing)
+    under_way = OutstandingChunks(timing)
     assert under_way.until(waiting) == -1
     assert under_way.ask(waiting, 3, 0) == 3
     assert under_way.until(waiting) == timing.pause
     for held, answered in ((1, 100 * MS), (2, 110 * MS)):
-        under_way.come(A.public_key, 1, answered)
+        under_way.on_chunk(A.public_key, 1, answered)
         waiting.held = held
     assert 100 * MS < under_way.until(waiting) <= timing.retry
     waiting.held = 3
     assert under_way.until(waiting) == -1, "the fourth was not asked for"
     assert under_way.ask(waiting, 3, SECOND) == 2, "there are five"
-    under_way.come(A.public_key, 1, 100 * SECOND)
+    under_way.on_chunk(A.public_key, 1, 100 * SECOND)
     assert under_way.until(waiting) == SECOND + timing.retry
     under_way.keep([])
     assert under_way.until(waiting) == -1

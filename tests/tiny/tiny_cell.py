@@ -7,9 +7,9 @@ from typing import Any
 from base.endpoint import Endpoint, GroupPort, Program
 from base.units import SECOND
 from ssb.keys import Identity
-from ssb.tiny.asking import Timing
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import GROUP, PORT, Node
+from ssb.tiny.requests import Timing
 from ssb.tiny.store import TinyStore
 from testbed.bench.tiny.provider_network import ProviderNetwork
 from topologies.emulator.network import EmulatedNetwork

@@ -280,7 +280,7 @@ class _Node:
 
 
 _Listener = tuple[Endpoint, int]
-"""Who listens, and the port's number there."""
+"""A listener and its port."""
 
 
 class _End:

@@ -1,4 +1,4 @@
-"""What all rungs have in common: a store, connections, and bodies that hold a message or a clock.
+"""Common base of all rungs: a store, connections, and bodies with a message or a clock.
 
 A body is the JSON of a message, as under EBT, or of an object {"clock": {feed: number, ...}}. A number says
 how many messages of the feed its sender has, or IGNORE: it does not replicate the feed. The last body of a

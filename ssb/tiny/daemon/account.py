@@ -68,7 +68,7 @@ class Account:
 
 
 class Names:
-    """What people want to be called; who has not said it is called by the beginning of the key."""
+    """Display names; the beginning of the key where none is published."""
 
     def __init__(self, store: TinyStore) -> None:
         self._store = store

@@ -21,7 +21,7 @@ HELP: Final = "type a text, or /name NAME, /who, /save FILE, /load FILE, /quit"
 
 
 class Hall:
-    """Who is here, and what they say. Time is that of a clock on the wall, ns."""
+    """Members of a chat, and their messages. Times are wall-clock, ns."""
 
     def __init__(self, account: Account, node: Node, now: int) -> None:
         self.node = node

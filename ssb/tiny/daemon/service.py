@@ -1,4 +1,4 @@
-"""What runs a tinySSB program: sockets to a multicast group, the clock, and lines that are typed."""
+"""Driver of a tinySSB program: sockets of a multicast group, the clock, and lines from the terminal."""
 
 import asyncio
 import threading
@@ -12,8 +12,8 @@ from base.interface import Attachment
 from base.netif import Interface, interfaces
 from base.sockets import Sockets
 from base.units import MS
-from ssb.tiny.asking import Timing
 from ssb.tiny.node import GROUP, PORT, Node
+from ssb.tiny.requests import Timing
 
 LAN: Final = Timing(round=2000 * MS, claims=2000 * MS)
 """A local network is fast, and people wait at their terminals."""

@@ -43,7 +43,7 @@ MOST_UNREAD: Final = 256
 """Entries of the own control feed that are not known to be read, from which on requests are not answered."""
 _PAGE = 100
 _LAST_WORDS: Final = 4
-"""How often a side says that it has all, before it forgets the contract."""
+"""Repetitions of a side's final acknowledgement before it deletes the contract."""
 _LAST_WORDS_EVERY: Final = SECOND // 2
 
 

@@ -1,4 +1,4 @@
-"""What a client signs for his feeds, and what is held against who breaks the protocol.
+"""Receipts that clients sign, and proofs of misbehaviour.
 
 **Proofs.** Who offers a feed to another client signs, with the key of his root feed, that it is his and for
 whom it is. The answer also covers the feed that it answers to, so that it cannot be used again. Both clients
@@ -76,7 +76,7 @@ def is_receipt(signature: bytes, reader: bytes, feed: bytes, sequence: int) -> b
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a party has signed and must not have signed.
+    """A contradiction that a party has signed.
 
     Attributes:
         accused: its root feed.

@@ -1,4 +1,4 @@
-"""What a client exchanges with others: entries into the line and out of it, ends of subscriptions, receipts.
+"""Exchange between clients: entries into the line and out of it, ends of subscriptions, receipts.
 
 What a user sends is signed as an entry of the subscription's own feed at once, and stored. It waits there
 until the line to the provider has room. What comes is stored until the user confirms that he has it; a user

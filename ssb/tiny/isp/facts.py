@@ -1,4 +1,4 @@
-"""What is kept of a contract (`ssb.tiny.isp.contract`), as a record of the store."""
+"""Durable state of a contract (`ssb.tiny.isp.contract`), a record in the store."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ ASKED, ACCEPTED, OPEN, FAREWELL, OVER = "asked", "accepted", "open", "farewell",
 
 @dataclass
 class Facts:
-    """What is kept of a contract.
+    """Durable state of a contract.
 
     Attributes:
         client, isp: root feeds.

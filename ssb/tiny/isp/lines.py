@@ -36,7 +36,7 @@ from ssb.tiny.replica import Limit
 
 
 class Party(Protocol):
-    """What a contract asks of the program that it is a part of."""
+    """Interface of a contract's owner."""
 
     node: Node
     gate: "Gate"

@@ -24,7 +24,7 @@ NOT_FOUND: Final = "not_found"
 REJECTED: Final = "rejected"
 """Reason of a refusal: the client does not want it, or no longer."""
 COMMANDS: Final = Limit(entries=(1 << 32) - 1, content=1500)
-"""What is taken of root and control feeds: they have no end, and no command is longer."""
+"""Limit of root and control feeds: endless, and as long as the longest command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ _FORMATS: dict[str, tuple[type[Message], tuple[_Check, ...]]] = {
 _OPTIONAL = {
     kind: sum(field.default is not MISSING for field in fields(kind)) for kind, _ in _FORMATS.values()
 }
-"""How many arguments at the end of a command are left out where they are null."""
+"""Number of trailing null arguments that a command omits."""
 _COMMANDS = {kind: command for command, (kind, _) in _FORMATS.items()}
 
 

@@ -1,4 +1,4 @@
-"""What provider and client share: contracts on a node, root feeds, and client-to-client feeds in lines."""
+"""Common base of provider and client: contracts, root feeds, and client-to-client feeds in lines."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable

@@ -17,7 +17,7 @@ MOST_MEMBERS: Final = 16
 
 @dataclass
 class Subscription:
-    """What is exchanged with another client.
+    """A pair of feeds between two clients.
 
     Attributes:
         ref: the request's id.
@@ -77,5 +77,5 @@ class Group:
 
     @property
     def name(self) -> tuple[bytes, ...]:
-        """What requests say of it: its id and its members."""
+        """Its id and members, as requests carry them."""
         return (self.id, *self.members)

@@ -137,8 +137,11 @@ def bench(messages: int, ports: tuple[int, int]) -> None:
             target=_send, args=(author, feed, place / "sender", ports[0], there), daemon=True
         )
         sender.start()
+        there.close()  # so that the sender's end shows
         try:
             figures += asyncio.run(_receive(author.ref, place / "receiver", ports, here, len(feed)))
+        except EOFError:
+            raise click.ClickException(f"the sender has ended: is port {ports[0]} free?") from None
         finally:
             sender.terminate()
             sender.join()

@@ -7,7 +7,6 @@ from typing import Any, Final
 from base.endpoint import GroupPort, Program
 from base.units import SECOND
 from ssb.keys import Identity
-from ssb.tiny.asking import Timing
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.facts import OPEN
@@ -16,6 +15,7 @@ from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import GROUP, PORT, Node
+from ssb.tiny.requests import Timing
 from ssb.tiny.store import TinyStore
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Link, Medium, Topology

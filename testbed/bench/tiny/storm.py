@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from base.units import MS, SECOND
-from ssb.tiny.asking import Timing
 from ssb.tiny.isp.terms import Terms
+from ssb.tiny.requests import Timing
 from testbed.bench.tiny.nodes import MeteredNode
 from testbed.bench.tiny.provider_network import ISP, ProviderNetwork
 from testbed.bench.tiny.studies import Row

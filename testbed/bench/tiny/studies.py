@@ -24,12 +24,12 @@ from typing import NamedTuple
 from analysis.decode.protocols.tiny import DECLARATION
 from base.units import MS, SECOND
 from ssb.keys import Identity
-from ssb.tiny.asking import Timing
 from ssb.tiny.goset import COMMON
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
+from ssb.tiny.requests import Timing
 from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, TimedNode, WeighedNode, sent_on_link
 from testbed.bench.tiny.provider_network import ISP, ON_LINKS, ProviderNetwork, TinyNetwork, star
 

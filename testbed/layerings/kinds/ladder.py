@@ -123,10 +123,10 @@ class RungNode(SsbNode):
             self.programs = []
         if self._kind not in _POLLS:
             self._role.stays_connected = True
-            self._calls_at = None
+            self._role.calls_at = None
             if context.name in swarm and self._others not in ([], [context.name]):
                 first = int(self._luck.random() * self._interval)
-                self._calls_at = (context.since or 0) + first
+                self._role.calls_at = (context.since or 0) + first
 
     def counters(self) -> dict[str, Any]:
         """Return SsbNode's counters; below EBT, also clock elements sent, and redundant messages received."""

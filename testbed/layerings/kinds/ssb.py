@@ -1,7 +1,6 @@
 """SSB without NDN: peers that replicate by EBT over TCP, across the underlay."""
 
 import hashlib
-from collections import deque
 from collections.abc import Iterable, Mapping, Set
 from random import Random
 from typing import Any, Literal, NamedTuple
@@ -10,6 +9,7 @@ from pydantic import Field
 
 from base.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
 from base.key_log import Secret
+from base.passive import PassiveEndpoint
 from base.units import MS
 from ssb.application import Event
 from ssb.message import Message
@@ -67,7 +67,7 @@ class SsbLayering(NamedTuple):
         return SsbNode(context)
 
 
-class SsbNode:
+class SsbNode(PassiveEndpoint):
     """A node: a peer, and the application that publishes and follows.
 
     Args:
@@ -78,13 +78,13 @@ class SsbNode:
     """
 
     def __init__(self, context: Context, home: str | None = None) -> None:
+        super().__init__()
         self.name = context.name
         self.state = context.state
         self._rows = EventRows(context.name, context.state)
         self._events: list[Event] = []
         self._role = role = Role(context, home)
         self._follows = role.follows
-        self._due = deque(role.due)
         store = MemoryFeeds()
         for feed in role.feeds:
             store.append(feed.messages[: context.state.published[feed.key]], 0.0)
@@ -116,30 +116,17 @@ class SsbNode:
         self._next_hops = self._hops_to_ends(network, context.routing)
         self._route_changes = 0
         self._calls = self._addresses(role.called)
-        self._calls_at, self._joins_at, self._stops_at = role.calls_at, role.joins_at, role.stops_at
         self.programs = [Program(self, {1: StreamPort(PORT)})]
-
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint: there are no datagrams."""
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint: TCP notices by itself."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint: there are no datagrams."""
-        return []
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = [self._peer.next_deadline(), self._calls_at, self._joins_at, self._stops_at]
-        if self._due:
-            deadlines.append(self._due[0].time)
+        deadlines = self._peer.next_deadline(), self._role.next_deadline()
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Join, publish, call and stop when due."""
-        if self._joins_at is not None and now >= self._joins_at:
-            self._joins_at = None
+        if self._role.joins_at is not None and now >= self._role.joins_at:
+            self._role.joins_at = None
             self._tell_all(now, "joined")
             for key, feed in self._follows.items():
                 # A peer that replicates all feeds may hold some of it already.
@@ -148,19 +135,18 @@ class SsbNode:
                     self._events.append(_delivered(now, message))
             for key in self._role.replicated:
                 self._peer.want(key, now)
-        if self._calls_at is not None and now >= self._calls_at:
-            self._calls_at = self._call(now)
+        if self._role.calls_at is not None and now >= self._role.calls_at:
+            self._role.calls_at = self._call(now)
         published = []
-        while self._due and self._due[0].time <= now:
-            message = self._due.popleft().message
+        for _, _, message in self._role.take_due(now):
             published.append(message)
             self._events.append(
                 Event(now, "published", message.author, message.sequence, len(message.encoded))
             )
         if published:
             self._peer.append(published, now)
-        if self._stops_at is not None and now >= self._stops_at:
-            self._stops_at = None
+        if self._role.stops_at is not None and now >= self._role.stops_at:
+            self._role.stops_at = None
             self._tell_all(now, "stopped")
             self._follows = {}
             for key in self._role.replicated:
@@ -227,7 +213,7 @@ class SsbNode:
         """Report deliveries of followed feeds."""
         for event in self._peer.take_events():
             message = event.message
-            if message is not None and self._joins_at is None and message.author in self._follows:
+            if message is not None and self._role.joins_at is None and message.author in self._follows:
                 self._events.append(_delivered(event.time, message))
             elif event.event == "closed":
                 self._part(event.remote, event.time)

@@ -1,7 +1,8 @@
 """The role of a node with a Scuttlebutt peer in a run, independent of the peer's program."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ssb.keys import Identity
@@ -34,7 +35,8 @@ class Role:
         replicated: the keys of the feeds replicated from the start of its subscription to the stop.
         called: the nodes whose peers it calls.
         stays_connected: it calls at once, and stays when the subscription is over.
-        calls_at, joins_at, stops_at: when it calls, subscribes and unsubscribes, ns; None for never.
+        calls_at, joins_at, stops_at: when it calls, subscribes and unsubscribes, ns; None for never, or once
+            that is done. The node moves them on.
     """
 
     def __init__(self, context: Context, home: str | None = None) -> None:
@@ -46,15 +48,13 @@ class Role:
         is_over = plan is None or (context.since is not None and context.since >= plan.stop)
         self.follows = {} if is_over else {feed.key: feed for feed in followed}
         self.own = {feed.key for feed in (*self.feeds, *followed)}
-        self.due = sorted(
-            (
-                Publication(context.start + time, number, message)
-                for number, feed in enumerate(self.feeds)
-                for message, time in zip(feed.messages, feed.times, strict=True)
-                if message.sequence > context.state.published[feed.key]
-            ),
-            key=lambda each: (each.time, each.feed, each.message.sequence),
+        to_come = (
+            Publication(context.start + time, number, message)
+            for number, feed in enumerate(self.feeds)
+            for message, time in zip(feed.messages, feed.times, strict=True)
+            if message.sequence > context.state.published[feed.key]
         )
+        self.due = deque(sorted(to_come, key=lambda each: (each.time, each.feed, each.message.sequence)))
         self.is_everywhere = parameters.get("connect") == "neighbours"
         self.replicated: list[str] = []
         if self.follows and not self.is_everywhere:
@@ -73,6 +73,16 @@ class Role:
         self.calls_at: int | None = None
         if self.called:
             self.calls_at = since if self.stays_connected else start
+
+    def next_deadline(self) -> int | None:
+        """Return when the node is to call, subscribe, publish or unsubscribe next, ns."""
+        times = (self.calls_at, self.joins_at, self.stops_at, self.due[0].time if self.due else None)
+        return min((time for time in times if time is not None), default=None)
+
+    def take_due(self, now: int) -> Iterator[Publication]:
+        """Remove the publications whose time has come, one by one."""
+        while self.due and self.due[0].time <= now:
+            yield self.due.popleft()
 
 
 def peer_identity(seed: int, node: str) -> Identity:

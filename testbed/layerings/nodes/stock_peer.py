@@ -25,6 +25,7 @@ from base.endpoint import (
     StreamEvent,
 )
 from base.key_log import Secret
+from base.passive import PassiveEndpoint
 from ssb import key_file
 from ssb.application import Event
 from ssb.canonical import InvalidJson, parse
@@ -70,7 +71,7 @@ def process(network: Topology, seed: int, node: str) -> Process:
     )
 
 
-class StockNode:
+class StockNode(PassiveEndpoint):
     """A node with a stock peer: publishes and follows by calls to it.
 
     A message counts as published when the peer is asked to add it, and as delivered when it appears in the
@@ -80,6 +81,7 @@ class StockNode:
     """
 
     def __init__(self, context: Context, home: str | None = None) -> None:
+        super().__init__()
         self.name = context.name
         self.state = context.state
         self._rows = EventRows(context.name, context.state)
@@ -91,12 +93,8 @@ class StockNode:
             PeerAddress(context.network.address(other), PORT, peer_identity(context.seed, other).ref)
             for other in role.called
         ]
-        self._due = deque(role.due)
-        self._joins_at = role.joins_at
-        self._stops_at = role.stops_at
         self._follows = dict(role.follows)
         self._peer = _Owner(self._identity, self._address, self._random, context.since or 0)
-        self._calls_at = role.calls_at
         self._events: list[Event] = []
         self._log: list[Message] = []  # unreported messages
         self._seen: Counter[str] = Counter()
@@ -106,43 +104,30 @@ class StockNode:
 
     # The endpoint
 
-    def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """See Endpoint: there are no datagrams."""
-
-    def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint: the peer notices by itself."""
-
-    def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
-        """See Endpoint: there are no datagrams."""
-        return []
-
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = [self._peer.next_deadline(), self._calls_at, self._joins_at, self._stops_at]
-        if self._due:
-            deadlines.append(self._due[0].time)
+        deadlines = self._peer.next_deadline(), self._role.next_deadline()
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Join, publish, call and stop when due."""
-        if self._joins_at is not None and now >= self._joins_at:
-            self._joins_at = None
+        if self._role.joins_at is not None and now >= self._role.joins_at:
+            self._role.joins_at = None
             self._events += [Event(now, "joined", key) for key in self._follows]
             self._deliver(now)
             for key in self._role.replicated:
                 self._request(key)
-        if self._calls_at is not None and now >= self._calls_at:
-            self._calls_at = now + _AGAIN  # existing connections stay
+        if self._role.calls_at is not None and now >= self._role.calls_at:
+            self._role.calls_at = now + _AGAIN  # existing connections stay
             for friend in self._friends:
                 self._peer.call(("gossip", "connect"), str(friend))
-        while self._due and self._due[0].time <= now:
-            message = self._due.popleft().message
+        for _, _, message in self._role.take_due(now):
             self._peer.call(("add",), parse(message.text))
             self._events.append(
                 Event(now, "published", message.author, message.sequence, len(message.encoded))
             )
-        if self._stops_at is not None and now >= self._stops_at:
-            self._stops_at = None
+        if self._role.stops_at is not None and now >= self._role.stops_at:
+            self._role.stops_at = None
             self._events += [Event(now, "stopped", key) for key in self._follows]
             self._follows = {}
             for key in self._role.replicated:
@@ -155,7 +140,7 @@ class StockNode:
             if message.sequence > self._seen[message.author]:  # a log that is read anew begins at its start
                 self._seen[message.author] = message.sequence
                 self._log.append(message)
-        if self._joins_at is None:
+        if self._role.joins_at is None:
             self._deliver(now)
 
     def take_actions(self) -> list[StreamAction]:

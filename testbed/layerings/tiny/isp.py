@@ -283,7 +283,7 @@ class ClientNode(BaseTinyNode):
 
     def _read(self, ref: bytes, now: int) -> None:
         """Deliver a contact's items, unless the application is absent."""
-        if self._joins_at is not None:
+        if self._role.joins_at is not None:
             return
         contact = self._client.subscriptions[ref].contact
         feeds = [

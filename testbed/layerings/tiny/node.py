@@ -8,7 +8,7 @@ The store survives a restart: it is the node's disk.
 """
 
 import hashlib
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any
@@ -22,10 +22,10 @@ from ssb.application import Event
 from ssb.bipf import encode
 from ssb.keys import Identity
 from ssb.message import Message
-from ssb.tiny.asking import Timing
 from ssb.tiny.entry import PACKET
 from ssb.tiny.node import GROUP, PORT
 from ssb.tiny.node import Node as TinySsb
+from ssb.tiny.requests import Timing
 from ssb.tiny.store import TinyStore
 from testbed.errors import UserError
 from testbed.layerings.nodes.node import Context, EventRows, Parameters, StateSize
@@ -92,8 +92,7 @@ class BaseTinyNode:
         self._rows = EventRows(context.name, context.state)
         self._events: list[Event] = []
         self._role = role = Role(context)
-        self._due = deque(role.due)
-        self._joins_at, self._stops_at = role.joins_at, role.stops_at
+        role.calls_at = None  # there are no calls
         self._authors = {author_of(context.seed, feed).public_key: feed for feed in context.workload.feeds}
         self._published = Counter(context.state.published)
         self._delivered = Counter(context.state.delivered)
@@ -124,26 +123,23 @@ class BaseTinyNode:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = [self._node.next_deadline(), self._joins_at, self._stops_at]
-        if self._due:
-            deadlines.append(self._due[0].time)
+        deadlines = self._node.next_deadline(), self._role.next_deadline()
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Join, publish and stop when due."""
-        if self._joins_at is not None and now >= self._joins_at:
-            self._joins_at = None
+        if self._role.joins_at is not None and now >= self._role.joins_at:
+            self._role.joins_at = None
             self._tell_all(now, "joined")
             self._joined(now)
-        while self._due and self._due[0].time <= now:
-            _, number, message = self._due.popleft()
+        for _, number, message in self._role.take_due(now):
             feed = self._role.feeds[number]
             content = content_of(message)
             self._published[feed.key] = message.sequence
             self._events.append(Event(now, "published", feed.key, message.sequence, len(content)))
             self._publish(feed, message.sequence, content, now)
-        if self._stops_at is not None and now >= self._stops_at:
-            self._stops_at = None
+        if self._role.stops_at is not None and now >= self._role.stops_at:
+            self._role.stops_at = None
             self._tell_all(now, "stopped")
             self._role.follows = {}
         self._node.wake(now)
@@ -156,7 +152,7 @@ class BaseTinyNode:
 
     def _deliver(self, feed: Feed, sequence: int, content: bytes, now: int) -> bool:
         """Deliver an item; return whether it is the next one of a followed feed."""
-        if self._joins_at is not None or feed.key not in self._role.follows:
+        if self._role.joins_at is not None or feed.key not in self._role.follows:
             return False
         if sequence != self._delivered[feed.key] + 1:
             return False

@@ -2,11 +2,10 @@
 
 import traceback
 from collections.abc import Callable
-from typing import TypeVar
 
 from testbed.verify.fuzz.targets import Target
+from testbed.verify.kit.shrink import minimal_part
 
-T = TypeVar("T")
 Failure = tuple[str, str, int]
 """An exception's type, and the file and line that raised it."""
 
@@ -35,34 +34,19 @@ def minimise(target: Target, data: bytes, most: int = 5000) -> bytes:
         left -= 1
         return left > 0 and failure_of(target.check, smaller) == wanted
 
-    units = _without(target.split(data) or [data], lambda units: fails(b"".join(units)))
+    units = [*minimal_part(tuple(target.split(data) or [data]), lambda units: fails(b"".join(units)))]
     if fails(b"".join(units)):
         for at, unit in enumerate(units):
             head, packet = target.frame(unit)
 
-            def still(parts: list[int], at: int = at, head: bytes = head) -> bool:
+            def still(parts: tuple[int, ...], at: int = at, head: bytes = head) -> bool:
                 return fails(b"".join([*units[:at], target.unit(head, bytes(parts)), *units[at + 1 :]]))
 
             if packet:
-                octets = _without(list(packet), still)
+                octets = minimal_part(tuple(packet), still)
                 units[at] = target.unit(head, bytes(octets))
         data = b"".join(units)
     return data
-
-
-def _without(parts: list[T], still: Callable[[list[T]], bool]) -> list[T]:
-    """Remove runs of parts, long ones first, while the failure persists."""
-    size = len(parts) // 2 or 1
-    while size:
-        at = 0
-        while at < len(parts):
-            fewer = parts[:at] + parts[at + size :]
-            if still(fewer):
-                parts = fewer
-            else:
-                at += size
-        size //= 2
-    return parts
 
 
 def snippet(name: str, data: bytes) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+from base.passive import PassiveApplication
 from base.units import SECOND
 from forwarder.wire.lp import open_data, parse_lp
 from forwarder.wire.name import VERSION, component
@@ -15,7 +16,6 @@ from ssb.message import Message
 from ssb_over_ndn.mapping.messages import make_put, make_query, make_update, server_of, store_name
 from ssb_over_ndn.mapping.record import LINK, make_record, map_name, split_map_name
 from ssb_over_ndn.naming import message_packet
-from testbed.verify.kit.endpoint import SilentApplication
 
 EVIL = store_name("evil")
 """The forger's destination for readers."""
@@ -23,7 +23,7 @@ EVIL = store_name("evil")
 _FOREVER = 1 << 40
 
 
-class Forger(SilentApplication):
+class Forger(PassiveApplication):
     """An application that queries the name service, stores its answers, and attacks on request.
 
     Args:

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from base.endpoint import Program, StreamPort
+from base.passive import PassiveApplication
 from base.units import MS, SECOND
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application
@@ -28,7 +29,6 @@ from ssb.store.clocks import MemoryClocks
 from ssb.store.memory import MemoryFeeds
 from ssb.store.own_feed import UnsureFeed
 from testbed.scenario.sections import TopologySpec
-from testbed.verify.kit.endpoint import SilentApplication
 from topologies.emulator.network import EmulatedNetwork
 
 EPOCH_MS = 1_700_000_000_000.0
@@ -43,7 +43,7 @@ def identity(name: str) -> Identity:
     return Identity.from_seed(hashlib.sha256(name.encode()).digest())
 
 
-class Consumer(SilentApplication):
+class Consumer(PassiveApplication):
     """Requests names, one Interest each at a time.
 
     Attributes:
@@ -99,7 +99,7 @@ class Consumer(SilentApplication):
                 self.ended(to_uri(name), "timeout", now)
 
 
-class Producer(SilentApplication):
+class Producer(PassiveApplication):
     """Answers Interests.
 
     Args:

@@ -4,18 +4,18 @@ from random import Random
 from typing import Final
 
 from base.endpoint import Address
+from base.passive import PassiveEndpoint
 from forwarder.wire.feed import item_name, split_item, ssb_content
 from forwarder.wire.lp import open_interest
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_data, make_interest
 from ssb.keys import Identity
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.social.hello import Attachment, Hello, make_hello
-from testbed.verify.kit.endpoint import SilentEndpoint
 
 _EVERY: Final = 100_000_000
 
 
-class Stranger(SilentEndpoint):
+class Stranger(PassiveEndpoint):
     """A DatagramEndpoint at one link: says hello like a keeper, and does harm.
 
     Args:

@@ -16,17 +16,17 @@ from base.endpoint import (
     StreamAction,
     StreamEvent,
 )
+from base.passive import PassiveEndpoint
 from base.units import SECOND
 from ssb.canonical import Value, parse, stringify
 from ssb.message import Message
 from ssb.peer.peer import Peer
 from ssb.store.feeds import Stored
 from ssb.store.memory import MemoryFeeds
-from testbed.verify.kit.endpoint import SilentEndpoint
 from testbed.verify.swarms.story import Hostility
 
 
-class Member(SilentEndpoint):
+class Member(PassiveEndpoint):
     """A peer. It counts sent bytes; `watch` checks it after each event.
 
     Attributes:
@@ -123,7 +123,7 @@ class Replayer(Member):
         return actions
 
 
-class Babbler(SilentEndpoint):
+class Babbler(PassiveEndpoint):
     """Opens streams and sends noise, or nothing at all.
 
     Args:

@@ -6,12 +6,12 @@ from typing import Any
 from zlib import crc32
 
 from base.endpoint import Address
+from base.passive import PassiveEndpoint
 from base.units import MS, SECOND
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.provider.provider import Provider
 from ssb.tiny.node import CHECKSUM, Node
 from ssb.tiny.store import TinyStore
-from testbed.verify.kit.endpoint import SilentEndpoint
 from testbed.verify.tiny.story import Hostility
 
 
@@ -94,7 +94,7 @@ class Member:
             self.node.wake(now)
 
 
-class Outsider(SilentEndpoint):
+class Outsider(PassiveEndpoint):
     """Overhears everything, and replays it later, unchanged or mutated."""
 
     def __init__(self, random: Random, attack: Hostility) -> None:

@@ -30,7 +30,7 @@ from topologies.emulator.tcp.states import TRANSITIONS, State, Step
 LEAST_MSS: Final = 48
 """A peer that asks for less gets so much: segments that are nearly all header serve attacks only."""
 SYN_GIVE_UP: Final = 180 * SECOND
-"""How long SYN is repeated: R2 of RFC 9293, section 3.8.3, for SYN."""
+"""Time for which SYN is repeated: R2 of RFC 9293, section 3.8.3, for SYN."""
 
 _SENDS: Final = frozenset(
     (State.ESTABLISHED, State.CLOSE_WAIT, State.FIN_WAIT_1, State.CLOSING, State.LAST_ACK)

@@ -22,7 +22,7 @@ from topologies.emulator.tcp.flight import Flight, Piece
 from topologies.emulator.tcp.timeout import MOST, Timeout
 
 GIVE_UP: Final = 100 * SECOND
-"""How long a sender repeats itself unheard: R2 of RFC 9293, section 3.8.3, at its least."""
+"""Time for which a sender repeats unacknowledged data: R2 of RFC 9293, section 3.8.3, at its least."""
 
 _WRITABLE_SHARE: Final = 3
 """After a refused write(), WRITABLE follows when one part in so many of the buffer is free."""

@@ -12,7 +12,7 @@ LEAST_MTU: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How connections are.
+    """Parameters of connections.
 
     mtu: bytes of an IP datagram, the header included. send_buffer, receive_buffer: bytes, of each connection;
     the latter is the largest window too. msl: maximum segment lifetime, ns; TIME-WAIT lasts two. RFC 9293 has

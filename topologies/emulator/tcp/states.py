@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class State(Enum):
-    """Where a connection stands (section 3.3.2)."""
+    """State of a connection (section 3.3.2)."""
 
     CLOSED = "closed"
     LISTEN = "listen"

@@ -8,9 +8,9 @@ from base.units import MS, NEVER, SECOND
 INITIAL: Final = 1 * SECOND
 """Before there is a measurement (section 2.1)."""
 AFTER_LOST_SYN: Final = 3 * SECOND
-"""Where data begin after a SYN had to be repeated (section 5.7)."""
+"""Initial time-out of data after a repeated SYN (section 5.7)."""
 LEAST_VARIATION: Final = 200 * MS
-"""What is added to the smoothed round trip at least. RFC 6298 has a floor of 1 s under the whole (section
+"""Least addition to the smoothed round trip. RFC 6298 has a floor of 1 s under the whole (section
 2.4), a SHOULD that rests on clocks with grains of 500 ms. Linux adds 200 ms at least (TCP_RTO_MIN), which
 still is more than any delay of an acknowledgement. With 1 s a lossy link would be several times as slow as in
 any system of today, and what is compared with TCP here would be flattered."""

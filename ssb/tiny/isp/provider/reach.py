@@ -30,7 +30,7 @@ _A_MESSAGE: Final = 20
 
 
 class Reachability:
-    """What neighbours have told, and what they were told.
+    """Announcements received from neighbours and sent to them.
 
     Args:
         own: the provider's root feed.

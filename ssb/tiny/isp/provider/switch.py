@@ -1,4 +1,4 @@
-"""What goes from one line of a provider into another: routes, and entries on their way.
+"""Forwarding between lines of a provider: routes, and entries in transit.
 
 A *route* is a subscription between two clients: what one writes comes out of his line and goes into the line
 of the other. An entry is held here from one to the other, and at most `Terms.held` of them a direction: a
@@ -282,7 +282,7 @@ class Switch(BaseParty):
     # Inside
 
     def _waiting(self, side: Side) -> int:
-        """How many entries of a side's feed are not in the other's line yet."""
+        """Number of entries of one side's feed that the other's line lacks."""
         if side.feed is None:
             return 0
         sequence = self._store.feeds[side.feed].sequence

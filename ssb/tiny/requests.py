@@ -14,7 +14,7 @@ from ssb.tiny.vectors import CREDIT
 
 
 class Timing(NamedTuple):
-    """How often a node speaks; all in ns. A slow medium needs longer times.
+    """Intervals between a node's packets, ns. A slow medium needs longer ones.
 
     Attributes:
         round: between two vectors while nothing is known to be missing.
@@ -43,7 +43,7 @@ class _Asked(NamedTuple):
     again: int
 
 
-class UnderWay:
+class OutstandingChunks:
     """The chunks that were asked for and may still come.
 
     An answer is waited for as long as its round trip says: at least `pause`, at most `retry`, and `pause` as
@@ -59,7 +59,7 @@ class UnderWay:
 
     @property
     def time(self) -> int:
-        """How long an answer may take, ns."""
+        """Time-out of an answer, ns."""
         return self._rtt.timeout()
 
     def until(self, waiting: Waiting) -> int:
@@ -77,7 +77,7 @@ class UnderWay:
             self._asked[entry] = _Asked(end, at, now)
         return end - waiting.held
 
-    def come(self, feed: bytes, sequence: int, now: int) -> None:
+    def on_chunk(self, feed: bytes, sequence: int, now: int) -> None:
         """Note that a chunk of an entry has come."""
         asked = self._asked.get((feed, sequence))
         if asked is not None:
@@ -88,7 +88,7 @@ class UnderWay:
         self._asked = {entry: self._asked[entry] for entry in entries if entry in self._asked}
 
 
-class Asking:
+class RequestTimer:
     """When to send the next vector of a kind.
 
     Args:
@@ -123,7 +123,7 @@ class Asking:
         """Whether to ask."""
         return self.due is not None and self.due <= now
 
-    def progress(self, now: int) -> None:
+    def reset(self, now: int) -> None:
         """Something has come: ask for more when the answer is over."""
         self._come += 1
         self._interval = self._timing.retry
@@ -134,7 +134,7 @@ class Asking:
         self._interval = self._timing.retry
         self.due = now + self._wait()
 
-    def hurry(self, now: int) -> None:
+    def shorten(self, now: int) -> None:
         """There is more to ask for than was known."""
         soon = now + self._timing.pause + self._wait()
         if self.due is None or soon < self.due:

@@ -1,9 +1,9 @@
-"""Inert endpoints and applications of simulated nodes, as base classes."""
+"""Bases of endpoints and applications without deadlines: they act only when they receive something."""
 
 from base.endpoint import Address
 
 
-class SilentEndpoint:
+class PassiveEndpoint:
     """An Endpoint that ignores all input, and sends the contents of `outputs`."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class SilentEndpoint:
         """See Endpoint."""
 
 
-class SilentApplication:
+class PassiveApplication:
     """An Application that answers nothing, and sends the contents of `outputs`."""
 
     def __init__(self) -> None:
