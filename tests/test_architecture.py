@@ -255,8 +255,6 @@ MOST_METHODS = 30
 BY_TABLE = {
     "Upstream": "the states of one upstream, whose TRANSITIONS are a table: a method for each action",
     "Upstreams": "the rules of docs/controlled-push.md that choose an upstream: a method for each rule",
-    "Connection": "RFC 9293: a method for each event of section 3.10 and each timer; TRANSITIONS are a table",
-    "Keeper": "an Application, and the Carrier of a strategy: each of its queries is a method",
     "FeedTable": "a method for each message of the protocol, and one for each event",
 }
 """Classes that may have more methods, each with the table that explains them."""

@@ -30,7 +30,7 @@ from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
 from ssb.tiny.goset import COMMON, GrowOnlySet, MalformedClaim
 from ssb.tiny.outbox import Outbox
-from ssb.tiny.replica import Heard, Limit, Repeats, Replica
+from ssb.tiny.replica import Limit, Repeats, Replica
 from ssb.tiny.requests import Timing
 from ssb.tiny.sets import CHUNK_VECTOR, CLAIM, WANT, Sets
 from ssb.tiny.store import TinyStore
@@ -74,7 +74,8 @@ class Node:
         taken: how many packets of each kind were taken.
         dropped: how many were dropped, by reason.
         sent: how many were sent, by kind.
-        program: told of new whole entries.
+        program: see Program.
+        sets: the sets that it replicates.
         withheld: feeds whose authors have to wait: no entry of them is taken or asked for until `release`.
     """
 
@@ -97,7 +98,7 @@ class Node:
         self._ports = tuple(ports)
         self._checksum = checksum
         self._is_server = is_server
-        self._sets = Sets(store)
+        self.sets = Sets(store)
         self._takers: dict[str, Callable[[Replica, bytes, int, int], None]] = {
             CLAIM: self._take_claim,
             WANT: self._take_want,
@@ -129,8 +130,8 @@ class Node:
         again at a limited rate (`Repeats`). `beside` names a set of the same nodes: the new one is announced
         on the ports where that one has been heard.
         """
-        before = self._sets.get(name)
-        near = before or self._sets.get(beside)
+        before = self.sets.get(name)
+        near = before or self.sets.get(beside)
         self.leave(name)
         new = self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, pair, now)
         if before is not None:
@@ -147,40 +148,27 @@ class Node:
 
     def leave(self, name: str) -> None:
         """Replicate a set no more; its feeds stay in the store."""
-        self._sets.remove(name)
+        self.sets.remove(name)
 
     def keys(self, name: str) -> list[bytes]:
         """Return the keys of a set, sorted; none if there is no such set."""
-        which = self._sets.get(name)
+        which = self.sets.get(name)
         return list(which.keys.keys) if which is not None else []
-
-    def sets_of(self, feed: bytes) -> list[str]:
-        """Return the names of the sets that a feed is in."""
-        return [each.keys.name for each in self._sets.of(feed)]
-
-    def heard(self, name: str) -> Heard | None:
-        """Return what others have wanted of a set; None if there is no such set."""
-        which = self._sets.get(name)
-        return which.heard if which is not None else None
-
-    def ask(self, name: str, now: int) -> None:
-        """Say now what is lacking of a set, and so what is not."""
-        self._sets[name].wants.due = now
 
     def release(self, feed: bytes, now: int) -> None:
         """Take entries of a feed again, and ask for them."""
         if feed in self.withheld:
             self.withheld.discard(feed)
-            for each in self._sets.of(feed):
+            for each in self.sets.of(feed):
                 each.wants.begin(now)
 
     def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
         """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
         entry = self.store.publish(feed, content, is_plain=is_plain)
         self._now = max(self._now, now)
-        self._sets.expect(feed)
+        self.sets.expect(feed)
         is_sent = False
-        for each in self._sets.of(feed):
+        for each in self.sets.of(feed):
             if each.waiting.get(feed, 0) > 0 and not is_sent:
                 each.waiting[feed] -= 1
                 self._send(entry.packet, "entry", each, now)
@@ -236,7 +224,7 @@ class Node:
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines = [self._outbox.next_deadline(), self._sets.next_deadline()]
+        deadlines = [self._outbox.next_deadline(), self.sets.next_deadline()]
         if self.program is not None:
             deadlines.append(self.program.next_deadline())
         return min((due for due in deadlines if due is not None), default=None)
@@ -249,7 +237,7 @@ class Node:
             if due is not None and due <= now:
                 with self.store.transaction():
                     self.program.wake(now)
-        for each in self._sets.take_due(now):
+        for each in self.sets.take_due(now):
             if each.beacon_at is not None and each.beacon_at <= now:
                 wait = self._timing.claims * self._random.random() if self._timing.gap else 0
                 each.beacon_at = now + self._timing.claims + round(wait)
@@ -265,11 +253,11 @@ class Node:
 
     def _take(self, packet: bytes, port: int, now: int) -> None:
         demux = packet[:DEMUX]
-        routed = self._sets.routed(demux)
+        routed = self.sets.routed(demux)
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
                 for feed, sequence in self.store.add_chunk(packet):
-                    for each in self._sets.of(feed):
+                    for each in self.sets.of(feed):
                         each.under_way.on_chunk(feed, sequence, now)
                         each.chunks.reset(now)
                     self._tell(feed, now)
@@ -278,7 +266,7 @@ class Node:
             kind, which = routed
             self._takers[kind](which, packet, port, now)
             which.ports[port] = None
-        elif (of_feed := self._sets.expected(demux)) is not None:
+        elif (of_feed := self.sets.expected(demux)) is not None:
             self._take_entry(of_feed, packet, port, now)
         elif len(packet) == PACKET and (held := self.store.find(demux)) is not None:
             if held[2] == packet:
@@ -297,8 +285,8 @@ class Node:
         self._check_limit(feed, packet)
         with self.store.transaction():
             entry = self.store.append(feed, packet)
-            self._sets.expect(feed)
-            for each in self._sets.of(feed):
+            self.sets.expect(feed)
+            for each in self.sets.of(feed):
                 each.ports[port] = None
                 each.wants.reset(now)
                 if entry.chain is not None:
@@ -307,7 +295,7 @@ class Node:
         self.taken["entry"] += 1
 
     def _check_limit(self, feed: bytes, packet: bytes) -> None:
-        limits = [each.limit for each in self._sets.of(feed) if each.limit is not None]
+        limits = [each.limit for each in self.sets.of(feed) if each.limit is not None]
         if limits:
             sequence = self.store.feeds[feed].sequence + 1
             length = read(packet, feed, sequence, b"").length if len(packet) == PACKET else 0
@@ -324,11 +312,11 @@ class Node:
         with self.store.transaction():
             new = which.keys.receive(packet)
             for key in new:
-                self._sets.add(key, which)
+                self.sets.add(key, which)
             if new:
                 self._keep(which)
         if which.keys.state != before:
-            self._sets.route(which)
+            self.sets.route(which)
             which.wants.reset(now)
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
@@ -459,10 +447,10 @@ class Node:
         self._joined += 1
         repeats = Repeats(self._timing, now) if pair is not None else None
         new = Replica(
-            self._joined, keys, priority, pair, repeats, self._timing, self._random, now, self._sets.note
+            self._joined, keys, priority, pair, repeats, self._timing, self._random, now, self.sets.note
         )
         with self.store.transaction():
-            self._sets.enter(new)
+            self.sets.enter(new)
         if any(self.store.feeds[key].waiting for key in keys.keys):
             new.chunks.due = now
         return new

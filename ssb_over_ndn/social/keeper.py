@@ -8,16 +8,14 @@ application reads messages from the replicas: nothing is requested on demand.
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from base.timers import Timers
 from base.units import MS
 from forwarder.feedcache.items import Item, parse_item
-from forwarder.tables.face import Face
 from forwarder.wire.feed import split_item
-from forwarder.wire.lp import open_interest, parse_lp
-from forwarder.wire.packet import Interest, parse_data, parse_interest
-from forwarder.wire.tlv import MalformedPacket
+from forwarder.wire.lp import open_interest
+from forwarder.wire.packet import Interest, parse_data
 from ssb.application import Event, Plan
 from ssb.keys import Identity
 from ssb.message import InvalidMessage, Message
@@ -26,17 +24,14 @@ from ssb_over_ndn.naming import log_key, log_name, message_packet, read_log_name
 from ssb_over_ndn.serving.server import FeedServer
 from ssb_over_ndn.serving.servers import Servers
 from ssb_over_ndn.social.community import Community
-from ssb_over_ndn.social.hello import HELLO, MOST_ATTACHMENTS, Attachment, Hello, make_hello, read_hello
+from ssb_over_ndn.social.hello import HELLO
+from ssb_over_ndn.social.neighbours import SOON, Neighbours, Surroundings, Terms
 from ssb_over_ndn.social.replicas import Replicas
 
 MOST_FEEDS: Final = 10_000
 MOST_BYTES: Final = 256 << 20
-MOST_USERS: Final = 1_024
-MOST_USERS_OF_FACE: Final = 64
 
-_SOON: Final = 50 * MS  # changes within this time are announced and applied together
 _AGAIN: Final = 250 * MS  # between two repetitions of refused Interests
-_HELLOS_MISSED: Final = 3  # before a neighbour counts as gone
 _CONTACT: Final = b'"type": "contact"'
 
 
@@ -52,59 +47,6 @@ class Home(NamedTuple):
     identity: Identity
     messages: Sequence[Message]
     times: Sequence[int]
-
-
-class Terms(NamedTuple):
-    """The terms of service of a keeper.
-
-    Attributes:
-        hops: depth of users' graphs.
-        hello_ms: time between two hellos.
-        serves_neighbours: the users at neighbours are served, too: this node has none of its own.
-        spreads: nodes that serve neighbours flood attachments, and every attached user is a user of each of
-            them: they inspect all logs, and have a path to every user.
-        keeps: logs are stored and served; else they are only inspected, except those of users of this node.
-    """
-
-    hops: int
-    hello_ms: int
-    serves_neighbours: bool
-    spreads: bool = False
-    keeps: bool = True
-
-
-class Surroundings(Protocol):
-    """The part of a forwarder that a keeper uses besides exchanging packets."""
-
-    @property
-    def faces(self) -> Mapping[int, Face]:
-        """All faces by number."""
-        ...
-
-    def drop(self, feed: bytes, now: int) -> None:
-        """Remove a feed from caches, and refuse its downstreams."""
-        ...
-
-    def reconsider(self, face: int) -> None:
-        """Handle that a neighbour may carry other feeds, or has gone."""
-        ...
-
-
-class _Neighbour:
-    """A neighbour with a keeper: its generation, until when it counts as there (ns), who is attached."""
-
-    def __init__(self) -> None:
-        self.generation = -1
-        self.until = 0
-        self.users: dict[str, None] = {}
-
-
-class _Place(NamedTuple):
-    """A user's attachment: the face towards it, and its expiry, ns."""
-
-    face: int
-    attachment: Attachment
-    until: int
 
 
 class Keeper:
@@ -149,8 +91,6 @@ class Keeper:
         self._homes = {home.identity.ref: home for home in homes}
         self._subscribe = subscribe
         self._surroundings = surroundings
-        self._rng = rng
-        self._plan = plan
         self._follows = dict.fromkeys(follows)
         self._held = held
         self._stop: int | None = stop
@@ -159,10 +99,19 @@ class Keeper:
         self._due: Timers[str] = Timers()  # of the first of these
         self._subscriptions = Subscriptions()
         self._closed: set[bytes] = set()  # feeds that have ended: forked, or not SSB's
-        self._places: dict[str, _Place] = {}
-        self._neighbours: dict[int, _Neighbour] = {}
-        self._generation = rng.getrandbits(48)
-        self._hello_at: int | None = start
+        self._outputs: list[bytes] = []
+        self._neighbours = Neighbours(
+            terms,
+            [home.identity for home in homes],
+            self.community,
+            surroundings,
+            rng,
+            self.counters,
+            self._outputs,
+            self._schedule_review,
+            self._schedule_again,
+            start,
+        )
         self._review_at: int | None = None
         self._stuck: set[bytes] = set()  # feeds that neighbours have refused, and nothing has come since
         self._again_at: int | None = None
@@ -171,11 +120,7 @@ class Keeper:
         self._leaves_at = plan.stop if plan is not None and self._follows else None
         self._has_joined = False
         self._given: Counter[str] = Counter()  # author -> the last message that the application has
-        self._up: set[int] = set()
         self._now = start
-        self._own: dict[str, Attachment] = {}
-        self._spread: dict[str, int] = {}  # user -> time of the attachment that was passed on last
-        self._outputs: list[bytes] = []
         self._events: list[Event] = []
         for home in homes:
             self._serve_home(home, start)
@@ -205,13 +150,11 @@ class Keeper:
 
     def generation(self, face: int) -> int | None:
         """Return the generation of the neighbour at a face; None if it has no keeper."""
-        neighbour = self._neighbours.get(face)
-        return None if neighbour is None else neighbour.generation
+        return self._neighbours.generation_of(face)
 
     def place(self, user: str) -> int | None:
         """Return the face that leads to a user; None if they are here, or nowhere."""
-        place = self._places.get(user)
-        return None if place is None else place.face
+        return self._neighbours.place(user)
 
     def reaches(self, user: str, feed: str) -> bool:
         """Whether a feed is on the graph of a user who is attached."""
@@ -230,22 +173,16 @@ class Keeper:
         if interest is None:
             self._subscriptions.receive(packet, now)
         elif interest.name.startswith(HELLO):
-            self._on_hello(packet, now)
+            self._neighbours.on_hello(packet, now)
         else:
             self._serve(interest, now)
         self._store_received(now)
 
     def take_outputs(self) -> list[bytes]:
         """See Application."""
-        up = {number for number, face in self._surroundings.faces.items() if face.is_up and not face.is_local}
-        if up != self._up:
-            if up - self._up and self._stop is not None and self._hello_at is not None:
-                self._send_hello(self._now)
-            for face in self._up - up:
-                self._neighbours.pop(face, None)
-                self._surroundings.reconsider(face)
-            self._up = up
-        outputs, self._outputs = self._outputs + self._subscriptions.take_outputs(), []
+        self._neighbours.check_faces(self._now)
+        outputs = self._outputs + self._subscriptions.take_outputs()
+        self._outputs.clear()
         return outputs + self._servers.take_outputs()
 
     def take_events(self) -> list[Event]:
@@ -259,7 +196,7 @@ class Keeper:
             self._subscriptions.next_deadline(),
             self._servers.next_deadline(),
             self._due.next_deadline(),
-            self._hello_at,
+            self._neighbours.hello_at,
             self._review_at,
             self._again_at,
             self._stop,
@@ -283,9 +220,7 @@ class Keeper:
         if self._stop is not None and now >= self._stop:
             self.end(now)
         self._subscriptions.wake(now)
-        if self._hello_at is not None and now >= self._hello_at:
-            self._expire(now)
-            self._send_hello(now)
+        self._neighbours.wake(now)
         self._store_received(now)
         if self._review_at is not None and now >= self._review_at:
             self._review(now)
@@ -338,117 +273,16 @@ class Keeper:
 
     def end(self, now: int) -> None:
         """Stop all subscriptions and service, and notify neighbours."""
-        self._stop = self._hello_at = self._review_at = self._again_at = None
+        self._stop = self._review_at = self._again_at = None
         for feed in list(self._subscriptions):
             self._subscriptions.stop(feed, now)
-        self._outputs.append(make_hello(Hello(self._generation, ()), self._rng.getrandbits(32)))
-        self._neighbours.clear()
-
-    # Neighbours, and the users that are attached there
-
-    def _send_hello(self, now: int) -> None:
-        self._hello_at = now + self._terms.hello_ms * MS
-        for user, home in self._homes.items():
-            if user not in self._own or now >= self._own[user].time + self._terms.hello_ms * MS:
-                self._own[user] = Attachment.sign(home.identity, now)
-        attachments = [*self._own.values()]
-        if self._terms.spreads and self._terms.serves_neighbours:  # who serves none refuses their Interests
-            attachments += [place.attachment for place in self._places.values()]
-            attachments = [each for each in attachments if each.time > self._spread.get(each.user, -1)]
-            self._spread |= {each.user: each.time for each in attachments}
-        for begin in range(0, max(len(attachments), 1), MOST_ATTACHMENTS):
-            hello = Hello(self._generation, tuple(attachments[begin : begin + MOST_ATTACHMENTS]))
-            self._outputs.append(make_hello(hello, self._rng.getrandbits(32)))
-
-    def _on_hello(self, packet: bytes, now: int) -> None:
-        try:
-            header = parse_lp(packet)
-            hello = read_hello(parse_interest(header.fragment))
-        except MalformedPacket:
-            self.counters["hellos"] += 1
-            return
-        face = header.incoming_face
-        if self._stop is None or face is None or face not in self._surroundings.faces:
-            return
-        if face not in self._neighbours:
-            self._neighbours[face] = _Neighbour()
-            self._spread.clear()  # a new neighbour has none of them
-        neighbour = self._neighbours[face]
-        if neighbour.generation != hello.generation:
-            neighbour.generation = hello.generation
-            self._surroundings.reconsider(face)
-            self._again_at = max(self._asked_again + _AGAIN, now + _SOON)
-        neighbour.until = now + _HELLOS_MISSED * self._terms.hello_ms * MS
-        if not self._terms.serves_neighbours and not self._terms.spreads:
-            neighbour.users = {each.user: None for each in hello.attachments[:MOST_USERS_OF_FACE]}
-            return
-        is_new = False
-        for each in hello.attachments:
-            is_new |= self._attach(face, each, now)
-        if not self._terms.spreads and not hello.attachments:  # many attachments are in several hellos
-            for user in list(neighbour.users):
-                self._detach(user, face)
-            self._schedule_review(now)
-        elif is_new and self._hello_at is not None:
-            self._hello_at = min(self._hello_at, now + _SOON)
-
-    def _attach(self, face: int, attachment: Attachment, now: int) -> bool:
-        """Attach a user at a neighbour, or renew the attachment; return whether it is new."""
-        user = attachment.user
-        place = self._places.get(user)
-        if user in self._homes or (place is not None and attachment.time <= place.attachment.time):
-            return False
-        lasts = _HELLOS_MISSED * self._terms.hello_ms * MS
-        if place is None and attachment.time + lasts <= now:
-            self.counters["old attachments"] += 1
-            return False
-        users = self._neighbours[face].users
-        most = MOST_USERS if self._terms.spreads else MOST_USERS_OF_FACE
-        if place is None and (len(self._places) >= MOST_USERS or len(users) >= most):
-            self.counters["users"] += 1
-            return False
-        if not attachment.is_signed():
-            self.counters["attachments"] += 1
-            return False
-        if place is not None and place.face != face:
-            moved = self._neighbours.get(place.face)
-            if moved is not None:
-                moved.users.pop(user, None)
-        users[user] = None
-        until = now + _HELLOS_MISSED * self._terms.hello_ms * MS
-        self._places[user] = _Place(face, attachment, until)
-        if place is None and self._terms.serves_neighbours:
-            self.community.attach(user, self._terms.hops)
-            self._schedule_review(now)
-        return True
-
-    def _detach(self, user: str, face: int) -> None:
-        place = self._places.get(user)
-        if place is not None and place.face == face:
-            del self._places[user]
-            self._spread.pop(user, None)
-            if user not in self._homes:
-                self.community.detach(user)
-        neighbour = self._neighbours.get(face)
-        if neighbour is not None:
-            neighbour.users.pop(user, None)
-
-    def _expire(self, now: int) -> None:
-        """Expire neighbours and users without recent hellos."""
-        for face, neighbour in list(self._neighbours.items()):
-            if neighbour.until <= now:
-                del self._neighbours[face]
-                self._surroundings.reconsider(face)
-        for user, place in list(self._places.items()):
-            if place.until <= now:
-                self._detach(user, place.face)
-                self._schedule_review(now)
+        self._neighbours.end()
 
     # Feeds
 
     def _schedule_review(self, now: int) -> None:
         if self._review_at is None and self._stop is not None:
-            self._review_at = now + _SOON
+            self._review_at = now + SOON
 
     def _review(self, now: int) -> None:
         """Follow feeds that are newly carried, and drop those that are not carried any more."""
@@ -465,9 +299,7 @@ class Keeper:
         for author in sorted(changes.added):
             self._follow(author, now)
         if changes.added or changes.removed:
-            self._generation += 1
-            assert self._hello_at is not None
-            self._hello_at = min(self._hello_at, now)
+            self._neighbours.announce(now)
 
     def _follow(self, author: str, now: int) -> None:
         feed = log_name(author)
@@ -477,6 +309,9 @@ class Keeper:
             self._inspect(author, item.message)
         receiver = next((user for user in self._homes if self.community.reaches(user, author)), author)
         self._subscriptions.start(feed, self._subscribe(feed, self.replicas.tip(feed), receiver), now)
+
+    def _schedule_again(self, now: int) -> None:
+        self._again_at = max(self._asked_again + _AGAIN, now + SOON)
 
     def _ask_again(self, now: int) -> None:
         """Follow refused feeds again, as neighbours or their feeds have changed."""

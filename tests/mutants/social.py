@@ -9,6 +9,7 @@ from ssb_over_ndn.social.community import Community
 from ssb_over_ndn.social.flood import SocialFlood
 from ssb_over_ndn.social.hello import Attachment
 from ssb_over_ndn.social.keeper import Keeper
+from ssb_over_ndn.social.neighbours import Neighbours
 from ssb_over_ndn.social.replicas import Replicas
 from testbed.layerings.kinds import social
 
@@ -34,7 +35,7 @@ MUTANTS: Mutants = {
     "replicas outlive the graph": (Patch(Replicas, "drop", returns(None)),),
     "caches outlive the graph": (Patch(social._Surroundings, "drop", returns(None)),),
     "anybody attaches anybody": (Patch(Attachment, "is_signed", returns(True)),),
-    "users never leave": (Patch(Keeper, "_detach", returns(None)),),
+    "users never leave": (Patch(Neighbours, "_detach", returns(None)),),
     "any feed is carried": (Patch(SocialFlood, "_is_admitted", returns(True)),),
     "forgeries are passed on": (Patch(SocialFlood, "accepts", returns(True)),),
     "a log that is back is told again": (instead(Keeper, "_deliver", _again),),

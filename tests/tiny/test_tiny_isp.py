@@ -227,8 +227,8 @@ def test_a_subscription_goes_through_the_provider_alone() -> None:
     assert network.receive("c0", ref, 7) == texts("fro", 7, 300)
     inner = [network.clients[name].subscriptions[ref].own for name in ("c0", "c1")]
     assert not set(inner) & set(network.nodes["c2"].store.feeds), "others hear it and do not keep it"
-    assert not network.nodes["c2"]._sets._expected.keys() & set(inner)
-    assert not any(one.sets_of(feed or b"") for one in network.nodes.values() for feed in inner)
+    assert not network.nodes["c2"].sets._expected.keys() & set(inner)
+    assert not any(one.sets.of(feed or b"") for one in network.nodes.values() for feed in inner)
     assert network.providers["isp"].node.store.size([feed for feed in inner if feed]) == 0, (
         "what has gone on is not kept"
     )
@@ -300,9 +300,7 @@ def test_both_sides_count_the_same_epochs_beyond_a_byte() -> None:
         contract = contract_of(network, name)
         there = network.providers["isp"].contracts[contract.id]
         assert contract.facts.epoch == there.facts.epoch > 256
-        own, other = (
-            one._sets[contract.data_set].keys for one in (network.nodes[name], network.nodes["isp"])
-        )
+        own, other = (one.sets[contract.data_set].keys for one in (network.nodes[name], network.nodes["isp"]))
         assert (
             own.demultiplexer
             == other.demultiplexer

@@ -246,7 +246,7 @@ def test_a_vector_passes_over_a_feed_that_is_withheld() -> None:
         for at in withheld:
             one.withheld.add(keys[at])
         for _ in range(2):
-            one.ask("five", 0)
+            one.sets["five"].wants.due = 0
             one.wake(0)
             heard.append([sorted(read_want(packet[:-4], 5)) for _, packet, _ in one.take_outputs()])
     assert heard == [[[1]], [[3, 4]], [[0]], [[0, 2, 3, 4]], [], [], [[1, 2, 3]], [[0, 1, 2, 3]]]

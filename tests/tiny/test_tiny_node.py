@@ -46,7 +46,7 @@ def take(one: Node, now: int) -> list[bytes]:
 
 
 def state(one: Node) -> bytes:
-    return one._sets["pair"].keys.state
+    return one.sets["pair"].keys.state
 
 
 def contents(store: TinyStore, key: bytes) -> list[bytes]:
@@ -135,7 +135,7 @@ def test_an_answer_that_another_has_given_is_not_given() -> None:
     entry, _ = sign(A, 1, first_previous(A.public_key), b"one")
     for one in nodes[:2]:
         give(one, entry.packet)
-    state, place = nodes[0]._sets["all"].keys.state, nodes[0].keys("all").index(A.public_key)
+    state, place = nodes[0].sets["all"].keys.state, nodes[0].keys("all").index(A.public_key)
     for one in nodes:
         take(one, 0)
     want, _ = make_want(state, place, [1])
@@ -154,7 +154,7 @@ def snapshot(one: Node) -> object:
     ]
     return (
         tables,
-        dict(one._sets._expected),
+        dict(one.sets._expected),
         dict(store._pointers),
         list(one._outbox._queue),
         one.next_deadline(),
@@ -171,10 +171,10 @@ def test_packets_that_do_not_fit_are_counted_and_change_nothing() -> None:
     forged = next_.packet[:-1] + bytes([next_.packet[-1] ^ 1])
     other_chunk = chunks[0][:-1] + bytes([chunks[0][-1] ^ 1])
     claim = make_claim(
-        one._sets["pair"].keys.demultiplexer, Claim(1, C.public_key, C.public_key, C.public_key)
+        one.sets["pair"].keys.demultiplexer, Claim(1, C.public_key, C.public_key, C.public_key)
     )
     skipped, _ = sign(B, 3, next_.id, b"three")
-    want = one._sets["pair"].keys.state
+    want = one.sets["pair"].keys.state
     for packet, reason in [
         (stranger.packet, "unknown"),
         (forged, "forged"),
@@ -237,7 +237,7 @@ def test_a_node_goes_on_after_a_restart() -> None:
 def test_an_open_set_is_kept() -> None:
     one = node(1)
     one.join_open([A.public_key], 0)
-    give(one, make_novelty(one._sets["tinySSB-0.1 GOset 1"].keys.demultiplexer, B.public_key))
+    give(one, make_novelty(one.sets["tinySSB-0.1 GOset 1"].keys.demultiplexer, B.public_key))
     again = Node(one.store, Random(5))
     again.join_open([A.public_key], 0)
     assert again.keys("tinySSB-0.1 GOset 1") == sorted([A.public_key, B.public_key])
@@ -254,7 +254,7 @@ def test_sets_side_by_side_and_priorities() -> None:
     wants = []
     for name, who in (("data", A), ("control", B)):
         entry = one.store.publish(who.public_key, name.encode())
-        state = one._sets[name].keys.state
+        state = one.sets[name].keys.state
         wants.append((entry.packet, make_want(state, one.keys(name).index(who.public_key), [1])[0]))
     for _, want in wants:
         give(one, want, SECOND)
@@ -263,18 +263,18 @@ def test_sets_side_by_side_and_priorities() -> None:
     give(one, wants[0][1], 3 * SECOND)
     assert one.dropped == {"unknown": 1}
     assert one.keys("data") == []
-    assert C.public_key in one._sets._armed, "still in the other set"
+    assert C.public_key in one.sets._armed, "still in the other set"
     one.leave("control")
-    assert not one._sets._armed
-    assert not one._sets._expected
-    assert not one._sets._routes
+    assert not one.sets._armed
+    assert not one.sets._expected
+    assert not one.sets._routes
 
 
 def test_what_waits_to_be_sent_is_bounded() -> None:
     one, _ = pair()
     for number in range(400):
         one.store.publish(A.public_key, bytes([number % 256]) * 20)
-    state, place = one._sets["pair"].keys.state, one.keys("pair").index(A.public_key)
+    state, place = one.sets["pair"].keys.state, one.keys("pair").index(A.public_key)
     for number in range(1, 400):
         give(one, make_want(state, place, [number])[0])
     assert len(one._outbox) == MOST_QUEUED
@@ -378,7 +378,7 @@ def said(one: Node, now: int) -> dict[bytes, set[int]]:
 
 def want_of(one: Node, sequence: int) -> bytes:
     place = one.keys("pair").index(A.public_key)
-    return make_want(one._sets["pair"].keys.state, place, [sequence])[0]
+    return make_want(one.sets["pair"].keys.state, place, [sequence])[0]
 
 
 def test_an_answer_goes_out_where_the_question_came_in_and_the_rest_where_others_are() -> None:
@@ -419,7 +419,7 @@ def test_what_is_said_on_one_medium_is_not_silenced_on_another() -> None:
 def test_an_open_set_is_told_of_everywhere() -> None:
     one = Node(TinyStore(), Random(1), ports=(1, 2))
     one.join_open([A.public_key], 0)
-    hear(one, 1, make_novelty(one._sets[COMMON].keys.demultiplexer, B.public_key), 0)
+    hear(one, 1, make_novelty(one.sets[COMMON].keys.demultiplexer, B.public_key), 0)
     assert set(map(frozenset, said(one, SECOND).values())) == {frozenset((1, 2))}
 
 
@@ -430,7 +430,7 @@ def test_who_is_no_server_answers_for_its_own_feed_only() -> None:
         hear(one, 1, entry.packet, 0)
         said(one, 0)
         wanted = [4 if key == A.public_key else 1 for key in one.keys("pair")]
-        hear(one, 1, make_want(one._sets["pair"].keys.state, 0, wanted)[0], SECOND)
+        hear(one, 1, make_want(one.sets["pair"].keys.state, 0, wanted)[0], SECOND)
         sent = said(one, 2 * SECOND)
         assert one.store.packet(A.public_key, 4) in sent
         assert (entry.packet in sent) == is_server

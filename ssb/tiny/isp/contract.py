@@ -296,8 +296,7 @@ class Contract(Lines):
             return
         if self._next_word is None or self._next_word > now:
             return
-        heard = self._node.heard(self.control_set)
-        assert heard is not None
+        heard = self._node.sets[self.control_set].heard
         last = self._store.feeds[self.facts.own_control].sequence
         has_read = heard.wanted.get(self.facts.own_control, 0) > last
         is_silent = now >= max(self._over_at, heard.time) + self.terms.linger
@@ -305,7 +304,7 @@ class Contract(Lines):
             self.delete()
             return
         self._words += 1
-        self._node.ask(self.control_set, now)
+        self._node.sets[self.control_set].wants.due = now
         if self._words < _LAST_WORDS:
             self._next_word = now + _LAST_WORDS_EVERY
         else:

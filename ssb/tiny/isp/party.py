@@ -145,7 +145,7 @@ class BaseParty(Party, ABC):
         """See Program."""
         if feed in self.followed:
             self._read_root(feed, now)
-        for name in self.node.sets_of(feed):
+        for name in [each.keys.name for each in self.node.sets.of(feed)]:  # the contract may change them
             contract = self.contracts.of_set(name)
             if contract is not None and feed in (contract.facts.other_control, contract.facts.other_data):
                 contract.take(feed, now)

@@ -41,7 +41,7 @@ from ssb_over_ndn.mapping.resolver import Resolver
 from ssb_over_ndn.mapping.storage import Storage
 from ssb_over_ndn.naming import log_name, message_packet
 from ssb_over_ndn.social.keeper import Home, Keeper
-from ssb_over_ndn.social.keeper import Terms as KeeperTerms
+from ssb_over_ndn.social.neighbours import Terms as KeeperTerms
 from testbed.bench.growth.cases import Case, Work, World
 
 _NEVER: Final = 1 << 60

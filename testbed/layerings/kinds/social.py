@@ -21,7 +21,8 @@ from ssb_over_ndn.naming import LOGS, log_name, message_packet
 from ssb_over_ndn.social.community import CONTACT, STATEMENT_BYTES
 from ssb_over_ndn.social.flood import SocialFlood
 from ssb_over_ndn.social.hello import HELLO
-from ssb_over_ndn.social.keeper import Home, Keeper, Terms
+from ssb_over_ndn.social.keeper import Home, Keeper
+from ssb_over_ndn.social.neighbours import Terms
 from ssb_over_ndn.social.receivers import SocialRouting, receiver_hint
 from testbed.layerings.nodes.ndn_node import FollowParameters, NdnLayering, NdnNode
 from testbed.layerings.nodes.node import Context, Node
@@ -183,7 +184,7 @@ class SocialNode(NdnNode):
 
 
 class _Surroundings:
-    """See ssb_over_ndn.social.keeper.Surroundings."""
+    """See ssb_over_ndn.social.neighbours.Surroundings."""
 
     def __init__(self, forwarder: Forwarder) -> None:
         self._forwarder = forwarder

@@ -331,7 +331,7 @@ class Talker:
         if self.connection not in self.world.stacks[self.node]._numbers:
             return b""
         known = self.world.stacks[self.node]._numbers[self.connection]
-        self.most_unread = max(self.most_unread, known.unread)
+        self.most_unread = max(self.most_unread, known.receiver.unread)
         self.world.on_read(self.node)
         data = self.world.stacks[self.node].read(self.connection, self.limit, self.world.now)
         self.got += data

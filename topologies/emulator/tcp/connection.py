@@ -127,11 +127,6 @@ class Connection:
         self.receiver.discard()
         self._end()
 
-    @property
-    def unread(self) -> int:
-        """Bytes that can be read."""
-        return self.receiver.unread
-
     # --- segments that come ---
 
     def receive(self, segment: Segment, now: int) -> None:

@@ -168,7 +168,7 @@ class Stack:
         """
         found = self._known(connection, now)
         data = found.read(limit, now)
-        if found.state is State.CLOSED and not found.unread:
+        if found.state is State.CLOSED and not found.receiver.unread:
             del self._numbers[connection]
         else:
             self._touch(found)
@@ -333,7 +333,7 @@ class Stack:
         self._release_ends(connection)
         connection.deadline = NEVER
         self._timers.set(connection, None)
-        if not connection.unread:
+        if not connection.receiver.unread:
             self._numbers.pop(connection.number, None)
 
     def _free_port(self, source: str, address: str, port: int) -> int:

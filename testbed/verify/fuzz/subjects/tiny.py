@@ -118,12 +118,12 @@ class _World:
         self.provider = Provider(self.node, ISP, Random(2), TERMS, 0)
         self.node.join_open([ISP.public_key, AUTHOR.public_key], 0)
         self._root, self._control, self._data = (_Writer(one) for one in (HOSTILE, _seeded(1), _seeded(3)))
-        self._sets = sorted(self.node._sets)
+        self._sets = sorted(self.node.sets)
 
     def play(self, event: Event) -> None:
         """Perform an event, and check the invariants."""
         kind, which, content = event
-        known = self.node._sets.get(self._sets[which % len(self._sets)])
+        known = self.node.sets.get(self._sets[which % len(self._sets)])
         keys = known.keys if known is not None else None
         if kind == PACKET:
             self._receive(content)
