@@ -153,13 +153,17 @@ class FeedEntry:
     def is_wanted(self, seq: int) -> bool:
         """Tell whether an item was asked for, of anybody, and has not come.
 
-        So was one that counts as gone: it may come late.
+        So was one that counts as gone: it may come late. One that a downstream waits for is wanted even if
+        the LLI that brings it counts as answered: items that were under way may have come in between.
         """
         if self.gone is not None and self.gone[0] <= seq <= self.gone[1]:
             return True
         if self.upstream.is_missing(seq) or (self.backfill is not None and self.backfill.wants(seq)):
             return True
-        return any(scout.is_missing(seq) for scout in self.scouts.values())
+        if any(scout.is_missing(seq) for scout in self.scouts.values()):
+            return True
+        is_hole = seq < self.upstream.head and self.cache.get(seq) is None
+        return is_hole and any(granted.wanted <= seq <= granted.limit for granted in self.ranges)
 
     def memory(self) -> Memory:
         """Return what an entry to come may go by."""

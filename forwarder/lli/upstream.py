@@ -388,8 +388,11 @@ class Upstream:
 
     def go_back(self, first: int, most: int, now: int) -> list[Lli]:
         """Rewind, but not twice to the same item within a round trip: each brings a whole range."""
-        if self._went_back_to <= first and now < self._back_until:
-            self.back_at = self._back_until
+        again = self._back_until if self._went_back_to <= first else 0
+        if self._unanswered and self._asked_first <= first:
+            again = max(again, self._asked_at + self._rtt.timeout())
+        if now < again:
+            self.back_at = again
             return []
         self._went_back_to, self._back_until = first, now + self._rtt.timeout()
         return self.rewind(first, most, now)
@@ -413,7 +416,8 @@ class Upstream:
             first = self.head if self.head <= self.limit else self.next  # only what is missing may be left
             return self._repair(now) + (self._ask(first, now) if now >= self._refresh_at() else [])
         if self._is_tail_known() and self._is_quiet(now, self._tail_timeout()):
-            return self._tail_lost(now)
+            self._time_out(now)
+            return self._ask(self.head, now, again=True)  # the answer says whether they exist
         if self._unanswered:
             self._time_out(now)
             is_due = self.head <= self._asked_first <= self.limit  # it may have come, or lie beyond a fork
@@ -563,17 +567,6 @@ class Upstream:
     def _forget_repair(self, seq: int) -> None:
         del self._repaired[seq]
         self._asked_twice.discard(seq)
-
-    def _tail_lost(self, now: int) -> list[Lli]:
-        """Ask for the items that the upstream has said to hold, and that no later one shows to be lost."""
-        last = min(self.known_tip, self.limit)
-        if self._recovery in (Recovery.NONE, Recovery.GO_BACK_N):
-            self._time_out(now)
-            return self._ask(self.head, now, again=True)
-        self._missing.update((seq, now) for seq in range(self.head, last + 1))
-        self.head = last + 1
-        self._move(Event.GAP)
-        return self._repair(now)
 
     def _ask(self, first: int, now: int, *, again: bool = False) -> list[Lli]:
         lifetime_ms = self._lifetime_ms(now)

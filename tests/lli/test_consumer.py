@@ -353,7 +353,7 @@ def test_a_lost_tail_that_the_upstream_has_told_of_is_asked_for() -> None:
     desk.out()
     desk.now = 10 * MS
     desk.come(idle(2, 8))
-    assert desk.wait(200 * MS)[0] == "lli 1+2"
+    assert desk.wait(200 * MS)[0] == "lli 1+8"
 
 
 @pytest.mark.parametrize(

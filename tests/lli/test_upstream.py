@@ -361,21 +361,22 @@ def test_a_relay_that_repairs_nothing_does_not_ask() -> None:
     assert not up.is_missing(2)
 
 
-@pytest.mark.parametrize(
-    ("recovery", "llis"),
-    [
-        (Recovery.IN_NETWORK, [Lli(2, 3, MINUTE)]),
-        (Recovery.SELECTIVE, [Lli(seq, None, PULL_LIFETIME_MS) for seq in (2, 3, 4)]),
-        (Recovery.GO_BACK_N, [Lli(2, 7, MINUTE)]),
-        (Recovery.NONE, [Lli(2, 7, MINUTE)]),
-    ],
-)
-def test_a_lost_tail_that_is_known_is_asked_for_soon(recovery: Recovery, llis: list[Lli]) -> None:
+@pytest.mark.parametrize("recovery", Recovery)
+def test_a_lost_tail_that_is_known_is_asked_for_soon(recovery: Recovery) -> None:
     up = opened(8, recovery)
     up.answered(4, 8, 20 * MS)
     up.arrived(1, 20 * MS)
     assert up.deadline <= 60 * MS < 20 * MS + IDLE_PROBE
-    assert up.wake(up.deadline) == llis
+    assert up.wake(up.deadline) == [Lli(2, 7, MINUTE)]
+
+
+def test_a_tail_that_turns_out_not_to_exist_is_waited_for() -> None:
+    up = opened(8, Recovery.IN_NETWORK)
+    up.answered(4, 8, 20 * MS)
+    now = up.deadline
+    assert up.wake(now) == [Lli(1, 8, MINUTE)]
+    up.answered(0, 8, now + 10 * MS)
+    assert up.deadline >= now + IDLE_PROBE
 
 
 def test_a_known_tail_is_asked_for_with_patience_and_without_end_in_silence() -> None:
