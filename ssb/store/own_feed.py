@@ -8,6 +8,7 @@ is published before peers were asked (`ssb.daemon.recovery`), or the user says t
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from ssb.keys import Identity
@@ -100,11 +101,12 @@ class OwnFeed:
     def why(self) -> str:
         """Say why nothing is published, and the ways out."""
         here = f"{self.tip} are here" + (f" of {self.known}" if self.known > self.tip else "")
+        command = f"feednet ssb --path {quote(str(self._mark.path.parent))}"
         return (
             f"later messages of your feed may be elsewhere, and to write over them would fork it "
-            f"({self.doubt}; {here}). Run `feednet ssb peer`, and connect with a peer that has your feed: "
+            f"({self.doubt}; {here}). Run `{command} peer`, and connect with a peer that has your feed: "
             "it is fetched, and goes on. If nobody has more than is here, say so once: "
-            "`feednet ssb --new-feed status`"
+            f"`{command} --new-feed status`"
         )
 
     def _compare(self, seen: Seen | None) -> None:
