@@ -189,7 +189,7 @@ def test_after_a_mishap_nothing_is_signed_twice(tmp_path: Path, what: str, later
     if what == "identity":  # nothing else was lost
         assert written(account, 1)[0].sequence == 4 + later
     else:
-        with pytest.raises(UnsureFeed, match="Run `feednet ssb --path .* peer`"):
+        with pytest.raises(UnsureFeed, match=r"Run `feednet ssb --path .* peer`"):
             written(account, 1)
     account.close()
 
