@@ -22,19 +22,15 @@ Slowness is no failure: a figure below its bar is shown as missed.
 """
 
 import gc
-import json
-import platform
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from statistics import quantiles
-from typing import Any
 
 import click
 from rich.console import Console
@@ -43,7 +39,7 @@ from rich.progress import track
 from ssb.generate import generate_feed
 from testbed.bench.core import measure_crypto, measure_exchanges, measure_push
 from testbed.bench.faces import DOWNSTREAMS, carry_push, carry_runs, carry_stream, round_trips, through_faces
-from testbed.bench.figures import Measured, Row, Series, table
+from testbed.bench.figures import Measured, Row, Series
 from testbed.bench.load import (
     BenchError,
     Exchanges,
@@ -54,14 +50,16 @@ from testbed.bench.load import (
     new_host,
     ssb_feed,
 )
-from testbed.bench.pit import in_a_fresh_process
 from testbed.bench.process import Passage, Usage
-from testbed.bench.program import is_compiled, run
+from testbed.bench.program import command, fresh, is_compiled, report, run
 from testbed.bench.rows import lay_out
 from testbed.bench.udp import carry, compile_echo, through_echo, through_feednet
 
 _BUDGET_S = 50.0  # no repetition begins after this
-_PIPED_WIDTH = 150
+_CAPTION = (
+    "median (least - greatest); seconds and microseconds of CPU time, those of one exchange at a time by"
+    " the clock"
+)
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def measure(size: Size, rounds: Iterable[object]) -> list[Row]:
             if time.monotonic() > begun + _BUDGET_S:
                 break
     try:
-        measured["pit"].add(in_a_fresh_process(size.pending), pending=size.pending)
+        measured["pit"].add(fresh("testbed.bench.pit", size.pending), pending=size.pending)
     except BenchError as error:  # possibly not enough memory
         del measured["pit"]
         missing["pit"] = str(error)
@@ -165,18 +163,7 @@ def measure_alone(
     measured[f"{name} p99"].add(cuts[98] / 1e3)
 
 
-def environment() -> dict[str, Any]:
-    """Describe the measured code and the machine."""
-    return {
-        "feednet": version("feednet"),
-        "compiled": is_compiled(),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-    }
-
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@command
 @click.option("--quick", is_flag=True, help="A few packets only: shows that it runs, not how fast.")
 def bench(as_json: bool, quick: bool) -> None:
     """Measure how fast the forwarder is on this machine, as ratios within one run."""
@@ -190,17 +177,7 @@ def bench(as_json: bool, quick: bool) -> None:
         transient=True,
         auto_refresh=False,  # a drawing thread would be measured, too
     )
-    rows = measure(size, rounds)
-    about = environment()
-    if as_json:
-        click.echo(json.dumps({**about, "size": asdict(size), "rows": [row.as_json() for row in rows]}))
-        return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _PIPED_WIDTH
-    kind = "compiled" if about["compiled"] else "plain"
-    console.print(f"feednet {about['feednet']}, {kind} Python {about['python']}, {about['system']}")
-    console.print(table(rows))
+    report("", measure(size, rounds), as_json, _CAPTION, size=asdict(size))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from testbed.bench.load import (
     Feed,
     new_forwarder,
 )
+from testbed.bench.program import timed
 
 _GAP_NS = 10_000  # virtual time between packets
 
@@ -122,7 +123,4 @@ def measure_crypto(measured: Measured, messages: Sequence[Message]) -> None:
 
 
 def _cost_us(operation: Callable[[bytes], object], inputs: Sequence[bytes]) -> float:
-    begun = time.process_time_ns()
-    for each in inputs:
-        operation(each)
-    return (time.process_time_ns() - begun) / len(inputs) / 1e3
+    return timed(lambda: [operation(each) for each in inputs]) / len(inputs) * 1e6

@@ -15,7 +15,6 @@ lowest priority there, as the subject is the forwarder, not the machine.
 """
 
 import asyncio
-import json
 import os
 import select
 import socket
@@ -29,8 +28,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from forwarder.faces.driver import Driver
 from forwarder.faces.system import Faces
@@ -39,10 +36,10 @@ from forwarder.wire.lp import make_lp
 from forwarder.wire.name import from_uri
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 from ssb.keys import Identity
-from testbed.bench.figures import Series
+from testbed.bench.figures import Row, Series
 from testbed.bench.load import WINDOW, BenchError, Feed, bare_host, make_exchanges, native_feed
 from testbed.bench.process import forwarding, nothing_lost, waiting_socket
-from testbed.bench.program import run
+from testbed.bench.program import command, report, run
 
 FAIR: Final = 0.9
 """Minimum part of its fair share for each face."""
@@ -160,8 +157,8 @@ def _connect(path: str) -> socket.socket:
     return sock
 
 
-def shares(kind: str, seconds: float, repetitions: int) -> tuple[Series, Series]:
-    """Return exchanges per second without the flood, and the reader's part of its fair share beside it."""
+def shares(kind: str, seconds: float, repetitions: int) -> Row:
+    """Return the reader's part of its fair share beside a flood."""
     alone, share = Series(), Series()
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory) / "sock")
@@ -180,28 +177,20 @@ def shares(kind: str, seconds: float, repetitions: int) -> tuple[Series, Series]
                     with flooded(kind, path):
                         exchanges_a_second(sock, seconds / 2)
                         share.add(exchanges_a_second(sock, seconds) / (alone.values[-1] / 2))
-    return alone, share
+    return Row(kind, share, "of the fair share", FAIR, note=f"{alone} exchanges a second alone")
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@command
 @click.option("--seconds", type=click.FloatRange(0.1), default=2.0, show_default=True, help="Of a figure.")
 @click.option("--repetitions", type=click.IntRange(1), default=5, show_default=True)
 @click.option("--pour", type=(click.Choice([*FLOODS]), str), hidden=True)
-def main(as_json: bool, seconds: float, repetitions: int, pour: tuple[str, str] | None) -> None:
+def bench(as_json: bool, seconds: float, repetitions: int, pour: tuple[str, str] | None) -> None:
     """Measure what a face that floods leaves the others of a saturated forwarder."""
     if pour is not None:
         flow(*pour)
         return
-    measured = {kind: shares(kind, seconds, repetitions) for kind in FLOODS}
-    if as_json:
-        click.echo(json.dumps({kind: share.summary() for kind, (_, share) in measured.items()}))
-        return
-    table = Table("flood", "exchanges a second alone", "part of the fair share beside it", "wanted")
-    for kind, (alone, share) in measured.items():
-        table.add_row(kind, str(alone), str(share), f"{FAIR}" + (" missed" if share.median < FAIR else ""))
-    Console().print(table)
+    report("", [shares(kind, seconds, repetitions) for kind in FLOODS], as_json)
 
 
 if __name__ == "__main__":
-    run(main, "testbed.bench.fairness")
+    run(bench, "testbed.bench.fairness")

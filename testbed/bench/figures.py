@@ -4,7 +4,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
@@ -44,7 +44,9 @@ class Series:
         }
 
     def __str__(self) -> str:
-        return f"{readable(self.median)} ({readable(min(self.values))} - {readable(max(self.values))})"
+        least, most = min(self.values), max(self.values)
+        spread = f" ({readable(least)} - {readable(most)})" if len(self.values) > 1 else ""
+        return readable(self.median) + spread
 
 
 def readable(value: float) -> str:
@@ -62,25 +64,29 @@ class Row:
     Attributes:
         what: the measured quantity.
         series: the figure, None if missing; `note` then has the reason.
-        unit: its unit; all times are CPU time, except round trips.
-        ratio, ratio_of: a ratio and its meaning.
+        unit: its unit.
+        bar: the figure's target: a minimum, or a maximum if `is_most`.
+        is_most: see `bar`.
         note: remarks.
-        bar: the figure's target.
+        ratio, ratio_of: a ratio and its meaning.
         exchanges: exchanges of Interest and Data per CPU second at this cost.
     """
 
     what: str
     series: Series | None
     unit: str
+    bar: float | None = None
+    is_most: bool = False
+    note: str = ""
     ratio: Series | None = None
     ratio_of: str = ""
-    note: str = ""
-    bar: float | None = None
     exchanges: Series | None = None
 
     def met(self) -> bool | None:
         """Return whether the median reaches the bar; None without a bar."""
-        return None if self.bar is None or self.series is None else self.series.median >= self.bar
+        if self.bar is None or self.series is None:
+            return None
+        return self.series.median <= self.bar if self.is_most else self.series.median >= self.bar
 
     def as_json(self) -> dict[str, Any]:
         """Return the row for programs."""
@@ -96,20 +102,43 @@ class Row:
             "note": self.note,
         }
 
+    def cells(self) -> dict[str, str]:
+        """Return the row for reading, by column."""
+        notes = [self.note] if self.note else []
+        if self.exchanges is not None:
+            notes.insert(0, f"{readable(self.exchanges.median)} exchanges/s")
+        if self.bar is not None and self.series is not None:
+            notes.append(f"bar {self.bar:,.10g}: {'met' if self.met() else 'missed'}")
+        ratio = f"{self.ratio} {self.ratio_of}" if self.ratio else ""
+        return {"figure": str(self.series or ""), "unit": self.unit, "ratio": ratio, "note": "; ".join(notes)}
 
-def table(rows: Sequence[Row]) -> Table:
-    """Format the rows for reading."""
-    caption = (
-        "median (least - greatest); seconds and microseconds of CPU time, those of one exchange at a time by"
-        " the clock"
-    )
-    shown = Table("what", "figure", "unit", "ratio", "note", caption=caption)
-    for row in rows:
-        notes = [row.note] if row.note else []
-        if row.exchanges is not None:
-            notes.insert(0, f"{readable(row.exchanges.median)} exchanges/s")
-        if row.bar is not None:
-            notes.append(f"bar {row.bar:,.0f}: {'met' if row.met() else 'missed'}")
-        ratio = f"{row.ratio} {row.ratio_of}" if row.ratio else ""
-        shown.add_row(row.what, str(row.series or ""), row.unit, ratio, "; ".join(notes))
+
+def figure(what: str, value: float, unit: str, bar: float | None = None, is_most: bool = False) -> Row:
+    """Return the row of a figure that is measured once."""
+    return Row(what, Series([value]), unit, bar, is_most)
+
+
+class Line(NamedTuple):
+    """A row with several figures, by title with unit."""
+
+    what: str
+    figures: dict[str, float]
+    note: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row for programs."""
+        return self._asdict()
+
+    def cells(self) -> dict[str, str]:
+        """Return the row for reading, by column."""
+        return {title: readable(value) for title, value in self.figures.items()} | {"note": self.note}
+
+
+def table(rows: Sequence[Row | Line], caption: str) -> Table:
+    """Format the rows for reading, without empty columns."""
+    cells = [row.cells() for row in rows]
+    titles = dict.fromkeys(title for each in cells for title, text in each.items() if text)
+    shown = Table("what", *titles, caption=caption or None)
+    for row, each in zip(rows, cells, strict=True):
+        shown.add_row(row.what, *(each.get(title, "") for title in titles))
     return shown

@@ -1,8 +1,7 @@
-"""Memory of a pending Interest: `python -m testbed.bench.pit COUNT`, in a process of its own."""
+"""Memory of a pending Interest: measured in a process of its own."""
 
 import gc
 import resource
-import sys
 from pathlib import Path
 from random import Random
 
@@ -11,12 +10,10 @@ from forwarder.wire.name import SEQUENCE, component, from_uri
 from forwarder.wire.packet import SENT_HOP_LIMIT, make_interest
 from forwarder.wire.tlv import nni
 from testbed.bench.load import DOWN, UP, BenchError
-from testbed.bench.program import printed_by
 
 _PREFIX = from_uri("/feednet/bench/pending")
 _FIRST = 1 << 32  # sequence numbers of equal length
 _LIFETIME_MS = 600_000
-_PATIENCE_S = 300
 
 
 def resident_bytes() -> int:
@@ -25,7 +22,7 @@ def resident_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-def bytes_an_entry(count: int) -> float:
+def measure(count: int) -> float:
     """Make `count` Interests of different names pending, each sent to one face; return bytes per entry."""
     forwarder = Forwarder(rng=Random(0))
     for face in (DOWN, UP):
@@ -43,12 +40,3 @@ def bytes_an_entry(count: int) -> float:
     if len(forwarder.pit) != count:
         raise BenchError(f"of {count} Interests {len(forwarder.pit)} are pending")
     return taken / count
-
-
-def in_a_fresh_process(count: int) -> float:
-    """Measure in a process without freed memory to reuse; raise BenchError."""
-    return float(printed_by("testbed.bench.pit", str(count), patience_s=_PATIENCE_S))
-
-
-if __name__ == "__main__":
-    print(bytes_an_entry(int(sys.argv[1])))

@@ -1,20 +1,37 @@
 """Common parts of the bench's programs: running them, and measuring in a process of its own."""
 
+import importlib
+import json
+import platform
 import resource
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.console import Console
 
 from forwarder.forwarder import Forwarder
+from testbed.bench.figures import Line, Row, table
 from testbed.bench.load import BenchError
 
+_PIPED_WIDTH = 150
 
-def run(command: click.Command, module: str) -> None:
+
+def command(function: Callable[..., None]) -> click.Command:
+    """Make the command of a bench, with the option --json."""
+    option = click.option("--json", "as_json", is_flag=True, help="For programs.")
+    return click.command(context_settings={"help_option_names": ["-h", "--help"]})(option(function))
+
+
+def run(bench: click.Command, module: str) -> None:
     """Run the command of a module; obstacles to measuring are one line and exit status 1."""
     try:
-        command.main(prog_name=f"python -m {module}", standalone_mode=False)
+        bench.main(prog_name=f"python -m {module}", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -26,18 +43,46 @@ def run(command: click.Command, module: str) -> None:
         sys.exit(130)
 
 
-def printed_by(module: str, *words: str, patience_s: int) -> str:
-    """Return a module's output from a process of its own, without freed memory to reuse; raise BenchError."""
-    command = [sys.executable, "-m", module, *words]
+def report(title: str, rows: Sequence[Row | Line], as_json: bool, caption: str = "", **facts: Any) -> None:
+    """Print rows below the measured code and machine; `facts` are for programs only."""
+    about = {
+        "feednet": version("feednet"),
+        "compiled": is_compiled(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+    }
+    if as_json:
+        click.echo(json.dumps({**about, **facts, "rows": [row.as_json() for row in rows]}))
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = _PIPED_WIDTH
+    kind = "compiled" if about["compiled"] else "plain"
+    console.print(f"feednet {about['feednet']}, {kind} Python {about['python']}, {about['system']}")
+    if title:
+        console.print(title)
+    console.print(table(rows, caption))
+
+
+def fresh(module: str, count: int, patience_s: int = 300) -> Any:
+    """Return measure(count) of a module from a process without freed memory to reuse; raise BenchError."""
+    words = [sys.executable, "-m", __spec__.name, module, str(count)]
     try:
-        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=patience_s)
+        done = subprocess.run(words, capture_output=True, check=True, text=True, timeout=patience_s)
     except subprocess.CalledProcessError as error:
         lines = error.stderr.strip().splitlines()
         ended = f"signal {-error.returncode}" if error.returncode < 0 else f"exit status {error.returncode}"
         raise BenchError(lines[-1] if lines else f"the process ended with {ended}") from error
     except subprocess.TimeoutExpired as error:
         raise BenchError(f"it took longer than {patience_s} s") from error
-    return done.stdout
+    return json.loads(done.stdout)
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Return an action's processor time, s."""
+    begun = time.process_time_ns()
+    action()
+    return (time.process_time_ns() - begun) / 1e9
 
 
 def is_compiled() -> bool:
@@ -49,3 +94,7 @@ def processor_s() -> float:
     """Return the processor time of this process and of its ended children, s."""
     kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
     return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, kinds))
+
+
+if __name__ == "__main__":
+    print(json.dumps(importlib.import_module(sys.argv[1]).measure(int(sys.argv[2]))))

@@ -27,13 +27,13 @@ def _without_sockets(measured: Measured, bar: float) -> list[Row]:
     core, host = measured["core"], measured["host"]
     rows = [
         Row("forwarding core", core, "packets/s", note="no I/O", bar=bar),
-        Row("core and links", host, "packets/s", host.over(core), "of core", "no I/O"),
+        Row("core and links", host, "packets/s", ratio=host.over(core), ratio_of="of core", note="no I/O"),
     ]
     for name, kind in (("native", "native items"), ("SSB", "SSB messages")):
         push, share, rest = (measured[f"{name} {part}"] for part in ("push", "share", "rest"))
         checks = push.counts["verified"] / push.counts["received"]
         note = f"1 in, 2 out, {readable(checks)} verified"
-        rows.append(Row(f"push, {kind}", push, "items/s", share, "Ed25519", note))
+        rows.append(Row(f"push, {kind}", push, "items/s", note=note, ratio=share, ratio_of="Ed25519"))
         rows.append(Row("  without Ed25519", rest, "items/s"))
     return rows
 
@@ -45,8 +45,9 @@ def _through_sockets(measured: Measured, no_echo: str) -> list[Row]:
     for what, name in WAYS:
         cost = measured[f"{name} CPU"]
         ratio = cost.over(echo) if echo else None
-        note = _split(measured, name)
-        rows.append(Row(what, cost, "us/packet", ratio, "x C echo", note, exchanges=_exchanges(cost)))
+        row = Row(what, cost, "us/packet", note=_split(measured, name), ratio=ratio, ratio_of="x C echo")
+        row.exchanges = _exchanges(cost)
+        rows.append(row)
     note = _split(measured, "C") if echo else f"not measured: {no_echo}"
     rows.append(Row("UDP echo in C", echo, "us/packet", note=note, exchanges=echo and _exchanges(echo)))
     return rows
@@ -69,7 +70,7 @@ def _pushed_through_sockets(measured: Measured) -> list[Row]:
     note = f"1 in, {DOWNSTREAMS} out; UDP channel"
     return [
         Row("push, native items, UDP", items, "items/s", note=note),
-        Row("  delivered", delivered, "items/s", ratio, "exchange / delivery"),
+        Row("  delivered", delivered, "items/s", ratio=ratio, ratio_of="exchange / delivery"),
     ]
 
 
@@ -81,8 +82,9 @@ def _round_trips(measured: Measured) -> list[Row]:
             series = measured.get(f"{name} {part}")
             if series is not None:
                 ratio = series.over(echo) if echo and name == "udp" else None
-                note = f"one at a time, {said}"
-                rows.append(Row(f"exchange, {what}, {part}", series, "us", ratio, "x C echo", note))
+                row = Row(f"exchange, {what}, {part}", series, "us", note=f"one at a time, {said}")
+                row.ratio, row.ratio_of = ratio, "x C echo"
+                rows.append(row)
     return rows
 
 
@@ -101,5 +103,5 @@ def _for_scale(measured: Measured) -> list[Row]:
         ("message", "SSB message", "from_text() and verify()"),
     ):
         packets = measured[name].over(measured["core"].map(lambda rate: 1e6 / rate))
-        rows.append(Row(what, measured[name], "us", packets, "x packet", note))
+        rows.append(Row(what, measured[name], "us", note=note, ratio=packets, ratio_of="x packet"))
     return rows

@@ -21,8 +21,8 @@ from testbed.bench.faces import Kind, carry_push, carry_runs, carry_stream, roun
 from testbed.bench.figures import Series
 from testbed.bench.load import BenchError, Exchanges, Feed, make_exchanges, native_feed
 from testbed.bench.peers import replication as ssb_replication
-from testbed.bench.pit import in_a_fresh_process
 from testbed.bench.process import Passage, Usage
+from testbed.bench.program import fresh
 from testbed.bench.udp import carry, compile_echo, through_feednet
 
 ROOT = Path(__file__).parents[2]
@@ -233,15 +233,15 @@ def test_a_push_that_does_not_come_to_everybody_voids_the_measurement() -> None:
 
 def test_the_memory_of_an_entry_is_that_of_all_over_their_number() -> None:
     """Name, key, records and packet: more than their bytes on the wire, and not by an order of magnitude."""
-    assert 49 + 16 * 2 < in_a_fresh_process(20_000) < 20 * (49 + 16 * 2)
+    assert 49 + 16 * 2 < fresh("testbed.bench.pit", 20_000) < 20 * (49 + 16 * 2)
 
 
 def test_a_process_that_ends_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BenchError, match="ValueError: invalid literal"):
-        in_a_fresh_process("many")  # type: ignore[arg-type]
+        fresh("testbed.bench.pit", "many")  # type: ignore[arg-type]
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(BenchError, match=r"exit status 1"):
-        in_a_fresh_process(1)
+        fresh("testbed.bench.pit", 1)
 
 
 def in_group(group: int) -> set[int]:
@@ -325,7 +325,7 @@ def test_replication_between_two_peers_is_measured():
         if "free?" not in done.output and not isinstance(done.exception, OSError):
             break
     assert done.exit_code == 0, done.output
-    figures = dict(re.findall(r"^ +(\S.*?)  +([\d,.]+) ", done.output, re.MULTILINE))
+    figures = dict(re.findall(r"^│ +(\S.*?) +│ ([\d,.]+) ", done.output, re.MULTILINE))
     # A live message has a box and a packet of its own: headers of 34 and 9 bytes.
     assert 43 <= float(figures["bytes beyond the message, live"]) < 50
     assert float(figures["bytes beyond the message, in bulk"]) < 43

@@ -5,8 +5,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from testbed.bench.figures import figure
 from testbed.bench.peers import commands as ssb_commands
-from testbed.bench.peers.store import Figure, bench
+from testbed.bench.peers.store import bench
 
 SMALL = ["--messages", "1000", "--feeds", "20"]
 
@@ -16,7 +17,7 @@ def test_every_figure_is_there():
     assert ran.exit_code == 0, ran.output
     result = json.loads(ran.output)
     assert (result["messages"], result["feeds"]) == (1000, 20)
-    figures = {figure["what"]: figure["value"] for figure in result["figures"]}
+    figures = {row["what"]: row["figure"]["median"] for row in result["rows"]}
     assert len(figures) == 12 + 1
     assert all(value > 0 for what, value in figures.items() if "memory" not in what)
     assert figures["append, verified before"] > figures["append and verify"]
@@ -27,7 +28,7 @@ def test_commands_are_timed(tmp_path, monkeypatch):
     ran = []
     monkeypatch.setattr(ssb_commands, "_seconds", lambda directory, *words: ran.append(words) or 0.5)
     figures = list(ssb_commands.measure(tmp_path / "account", feeds, 1))
-    assert [figure.met for figure in figures][:7] == [None] + [True] * 6
+    assert [row.met() for row in figures][:7] == [None] + [True] * 6
     assert len(figures) == 1 + 6 + 1 + 6
     assert ran.count(("status",)) == 3
 
@@ -43,4 +44,4 @@ def test_commands_are_timed(tmp_path, monkeypatch):
     ],
 )
 def test_bars(value, bar, is_most, met):
-    assert Figure("", value, "", bar, is_most).met is met
+    assert figure("", value, "", bar, is_most).met() is met

@@ -11,7 +11,7 @@ from testbed.bench.tiny.refusal import refusal
 
 
 def figures(study: str, messages: int = 400) -> dict[str, dict[str, float]]:
-    return {row.case: row.figures for row in studies.OF_MESSAGES[study](messages)}
+    return {row.what: row.figures for row in studies.OF_MESSAGES[study](messages)}
 
 
 def test_a_line_that_hops_holds_no_more_than_is_agreed_and_one_that_does_not_grows() -> None:
@@ -59,5 +59,5 @@ def test_an_option_without_an_effect_is_refused() -> None:
 
 
 def test_a_feed_that_is_withheld_costs_less_than_a_signature() -> None:
-    found = {row.case: row.figures["packets a second"] for row in refusal()}
+    found = {row.what: row.figures["packets a second"] for row in refusal()}
     assert found["entries of a feed that is withheld"] > 2 * found["forged entries"]

@@ -8,19 +8,17 @@ tests/testbed/test_growth.py counts operations.
 """
 
 import gc
-import json
 import math
-import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
-from rich.console import Console
-from rich.table import Table
 
 from forwarder.feedcache.items import forget_all
+from testbed.bench.figures import Line
 from testbed.bench.growth import cases, peers
 from testbed.bench.growth.cases import Case, World
+from testbed.bench.program import command, report, run, timed
 
 CASES: Final = cases.CASES + peers.CASES
 COUNTS: Final = (1_000, 4_000, 16_000)
@@ -43,39 +41,28 @@ def measure(case: Case, count: int) -> float:
         forget_all()  # else earlier verifications are free, as far as that cache goes
         gc.collect()
         gc.disable()
-        begun = time.process_time_ns()
-        work()
-        times.append(time.process_time_ns() - begun)
+        times.append(timed(work))
         gc.enable()
         del work
-    return min(times) / 1e9
+    return min(times)
 
 
-@click.command()
+@command
 @click.argument("counts", nargs=-1, type=click.IntRange(min=8))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def main(counts: tuple[int, ...], as_json: bool) -> None:
+def bench(counts: tuple[int, ...], as_json: bool) -> None:
     """Measure how the cost of deadlines and lookups grows with the number of entries."""
     counts = tuple(sorted(set(counts))) or COUNTS
-    table = Table("case", *(f"{count:,}" for count in counts), "exponent", box=None)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    found: dict[str, Any] = {}
+    rows = []
     for case in CASES:
-        costs = [(count, measure(case, count)) for count in (each // case.divided for each in counts)]
-        found[case.name] = {"seconds": dict(costs)}
-        cells = [f"{cost * 1e3:.1f} ms" for _, cost in costs]
+        costs = [(count // case.divided, measure(case, count // case.divided)) for count in counts]
+        figures = {f"{count:,}, ms": cost * 1e3 for count, (_, cost) in zip(counts, costs, strict=True)}
+        notes = [f"1/{case.divided} as many"] if case.divided > 1 else []
         if len(costs) > 1:
-            grown = exponent(costs)
-            found[case.name]["exponent"] = grown
-            cells.append(f"{grown:.2f}{'' if grown <= MOST else ' above ' + str(MOST)}")
-        name = case.name + (f" (1/{case.divided} as many)" if case.divided > 1 else "")
-        table.add_row(name, *cells)
-    if as_json:
-        print(json.dumps(found, indent=2))
-    else:
-        Console().print(table)
+            figures["exponent"] = exponent(costs)
+            notes += [f"above {MOST}"] if figures["exponent"] > MOST else []
+        rows.append(Line(case.name, figures, ", ".join(notes)))
+    report("", rows, as_json)
 
 
 if __name__ == "__main__":
-    main()
+    run(bench, "testbed.bench.growth")

@@ -27,7 +27,9 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.admission import Changes
 from ssb.store.sqlite import SqliteFeeds
-from testbed.bench.peers.store import BATCH, RUN, Figure, show
+from testbed.bench.figures import Row, figure
+from testbed.bench.peers.store import BATCH, RUN
+from testbed.bench.program import command, report, run
 
 _BAR_S = 0.7
 _FOLLOWS = 50
@@ -89,9 +91,9 @@ def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
     return [author.ref for author in people.authors]
 
 
-def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Figure]:
+def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
     """Time each command several times; `feeds` are candidates for following."""
-    yield Figure("status, the first time", _seconds(directory, "status"), "s")
+    yield figure("status, the first time", _seconds(directory, "status"), "s")
     commands = {
         "status": ["status"],
         "follow": ["follow", feeds[1]],
@@ -102,7 +104,7 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Figure]
     }
     for name, words in commands.items():
         times = [_seconds(directory, *words) for _ in range(repeats)]
-        yield Figure(name, median(times), "s", _BAR_S, is_most=True)
+        yield figure(name, median(times), "s", _BAR_S, is_most=True)
     begun = time.perf_counter()
     peer = subprocess.Popen(
         [*_FEEDNET, "--path", str(directory), "peer", "--host", "127.0.0.1", "--port", "18010"],
@@ -112,10 +114,10 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Figure]
     try:
         assert peer.stdout is not None
         peer.stdout.readline()
-        yield Figure("start of the peer", time.perf_counter() - begun, "s", _BAR_S, is_most=True)
+        yield figure("start of the peer", time.perf_counter() - begun, "s", _BAR_S, is_most=True)
         for name, words in commands.items():
             times = [_seconds(directory, *words) for _ in range(repeats)]
-            yield Figure(f"{name}, the peer running", median(times), "s", _BAR_S, is_most=True)
+            yield figure(f"{name}, the peer running", median(times), "s", _BAR_S, is_most=True)
     finally:
         peer.send_signal(signal.SIGINT)
         peer.wait()
@@ -129,18 +131,18 @@ def _seconds(directory: Path, *words: str) -> float:
     return time.perf_counter() - begun
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@command
 @click.option("--messages", type=click.IntRange(min=1000), default=300_000, show_default=True)
 @click.option("--feeds", type=click.IntRange(min=2), default=2_000, show_default=True)
 @click.option("--repeats", type=click.IntRange(min=1), default=5, show_default=True)
-def bench(messages: int, feeds: int, repeats: int) -> None:
+def bench(messages: int, feeds: int, repeats: int, as_json: bool) -> None:
     """Measure how long commands take beside a large store of SSB feeds."""
     with tempfile.TemporaryDirectory() as directory:
         account = Path(directory) / "account"
         people = make_account(account, messages, feeds)
         figures = list(measure(account, people, repeats))
-    show(f"{messages:,} messages of {feeds:,} feeds", figures)
+    report(f"{messages:,} messages of {feeds:,} feeds", figures, as_json)
 
 
 if __name__ == "__main__":
-    sys.exit(bench())
+    run(bench, "testbed.bench.peers.commands")

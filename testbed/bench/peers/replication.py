@@ -9,7 +9,6 @@ Slowness is no failure: a figure on the wrong side of its bar is shown as missed
 
 import asyncio
 import multiprocessing
-import sys
 import tempfile
 import time
 from multiprocessing.connection import Connection
@@ -28,7 +27,9 @@ from ssb.peer.options import PeerOptions
 from ssb.peer.peer import Peer
 from ssb.store.clocks import MemoryClocks
 from ssb.store.sqlite import SqliteFeeds
-from testbed.bench.peers.store import BATCH, Figure, show
+from testbed.bench.figures import Row, figure
+from testbed.bench.peers.store import BATCH
+from testbed.bench.program import command, report, run
 
 HOST = "127.0.0.1"
 LIVE = 200
@@ -76,7 +77,7 @@ def _send(author: Identity, messages: list[Message], path: Path, port: int, orde
 
 async def _receive(
     author: str, path: Path, ports: tuple[int, int], orders: Connection, count: int
-) -> list[Figure]:
+) -> list[Row]:
     bulk = count - LIVE
     with SqliteFeeds(path) as feeds:
         peer, sockets = await _open(Identity.from_seed(b"r" * 32), feeds, author, ports[1])
@@ -103,14 +104,14 @@ async def _receive(
         orders.send("end")
         sockets.close()
     return [
-        Figure("replication, messages stored", bulk / seconds, "messages/s", 6_000),
-        Figure("  by the receiver's processor time", bulk / processor, "messages/s"),
-        Figure("bytes beyond the message, in bulk", in_bulk / bulk, "bytes/message", 77, is_most=True),
-        Figure("bytes beyond the message, live", live / LIVE, "bytes/message", 77, is_most=True),
+        figure("replication, messages stored", bulk / seconds, "messages/s", 6_000),
+        figure("  by the receiver's processor time", bulk / processor, "messages/s"),
+        figure("bytes beyond the message, in bulk", in_bulk / bulk, "bytes/message", 77, is_most=True),
+        figure("bytes beyond the message, live", live / LIVE, "bytes/message", 77, is_most=True),
     ]
 
 
-def _validation(messages: list[Message]) -> Figure:
+def _validation(messages: list[Message]) -> Row:
     texts = [message.text for message in messages]
     begun = time.process_time()
     tip = None
@@ -119,13 +120,13 @@ def _validation(messages: list[Message]) -> Figure:
         message.verify()
         message.follow(tip)
         tip = message
-    return Figure("validation", len(texts) / (time.process_time() - begun), "messages/s", 12_000)
+    return figure("validation", len(texts) / (time.process_time() - begun), "messages/s", 12_000)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@command
 @click.option("--messages", type=click.IntRange(min=1000), default=20_000, show_default=True)
 @click.option("--ports", type=(int, int), default=(18008, 18009), show_default=True, help="On loopback.")
-def bench(messages: int, ports: tuple[int, int]) -> None:
+def bench(messages: int, ports: tuple[int, int], as_json: bool) -> None:
     """Measure how fast a peer replicates a feed from another over loopback."""
     author = Identity.from_seed(b"s" * 32)
     feed = generate_feed(Random(1), messages + LIVE, author)
@@ -146,8 +147,8 @@ def bench(messages: int, ports: tuple[int, int]) -> None:
             sender.terminate()
             sender.join()
     size = sum(len(message.encoded) for message in feed) / len(feed)
-    show(f"{messages:,} messages of {size:,.0f} bytes as signed", figures)
+    report(f"{messages:,} messages of {size:,.0f} bytes as signed", figures, as_json)
 
 
 if __name__ == "__main__":
-    sys.exit(bench())
+    run(bench, "testbed.bench.peers.replication")

@@ -9,17 +9,14 @@ blocks for each.
 Slowness is no failure: a figure on the wrong side of its bar is shown as missed.
 """
 
-import json
 import os
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
 
 import click
 
@@ -29,28 +26,13 @@ from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.admission import Changes
 from ssb.store.sqlite import SqliteFeeds
+from testbed.bench.figures import Row, figure
 from testbed.bench.pit import resident_bytes
+from testbed.bench.program import command, report, run
 
 BATCH, RUN = 500, 50
 _SAMPLE = 20_000
 _EDGES_A_FEED = 10
-
-
-class Figure(NamedTuple):
-    """A row of the result; `bar` is the figure's target, a maximum if `is_most`."""
-
-    what: str
-    value: float
-    unit: str
-    bar: float | None = None
-    is_most: bool = False
-
-    @property
-    def met(self) -> bool | None:
-        """Whether it meets its bar; None without one."""
-        if self.bar is None:
-            return None
-        return self.value <= self.bar if self.is_most else self.value >= self.bar
 
 
 class Stopwatch:
@@ -105,7 +87,7 @@ class Source:
         return messages
 
 
-def measure(directory: Path, messages: int, feeds: int) -> list[Figure]:
+def measure(directory: Path, messages: int, feeds: int) -> list[Row]:
     """Measure everything once, in a directory with enough space."""
     rng, path = Random(0), directory / "feeds.db"
     figures = [*_measure_store(rng, path, messages, feeds)]
@@ -113,7 +95,7 @@ def measure(directory: Path, messages: int, feeds: int) -> list[Figure]:
     return figures
 
 
-def _measure_store(rng: Random, path: Path, messages: int, feeds: int) -> Iterator[Figure]:
+def _measure_store(rng: Random, path: Path, messages: int, feeds: int) -> Iterator[Row]:
     source = Source(rng, feeds)
     appending, resident, stored = Stopwatch(), 0, 0
     with TimedFeeds(path) as store:
@@ -124,9 +106,9 @@ def _measure_store(rng: Random, path: Path, messages: int, feeds: int) -> Iterat
             stored += len(batch)
             if stored >= messages // 10 and not resident:
                 resident = resident_bytes()
-        yield Figure("append, verified before", stored / store.writing.seconds, "messages/s", 10_000)
-        yield Figure("append and verify", stored / appending.seconds, "messages/s")
-        yield Figure("memory for the last 9 in 10", (resident_bytes() - resident) / 1e6, "MB", 64, True)
+        yield figure("append, verified before", stored / store.writing.seconds, "messages/s", 10_000)
+        yield figure("append and verify", stored / appending.seconds, "messages/s")
+        yield figure("memory for the last 9 in 10", (resident_bytes() - resident) / 1e6, "MB", 64, True)
         yield from _read(rng, store, messages)
         sample = max(1, messages // 1000)
         publishing = Stopwatch()
@@ -134,14 +116,14 @@ def _measure_store(rng: Random, path: Path, messages: int, feeds: int) -> Iterat
         for number in range(sample):
             with publishing.running():
                 store.publish(own, {"type": "post", "text": "x" * 200}, number)
-        yield Figure("publish, one at a time, to the disk", sample / publishing.seconds, "messages/s")
-    yield Figure("file", path.stat().st_size / stored, "bytes/message")
-    yield Figure("open", _open(path), "s", 2, True)
+        yield figure("publish, one at a time, to the disk", sample / publishing.seconds, "messages/s")
+    yield figure("file", path.stat().st_size / stored, "bytes/message")
+    yield figure("open", _open(path), "s", 2, True)
     _die_writing(path, source)
-    yield Figure("open after a kill", _open(path), "s", 2, True)
+    yield figure("open after a kill", _open(path), "s", 2, True)
 
 
-def _read(rng: Random, store: SqliteFeeds, messages: int) -> Iterator[Figure]:
+def _read(rng: Random, store: SqliteFeeds, messages: int) -> Iterator[Row]:
     feeds = rng.sample(sorted(store.tips()), min(len(store.tips()), _SAMPLE // RUN))
     for what, is_compact in (("after, 50 at a time", False), ("after, made compact for peers", True)):
         reading, count = Stopwatch(), 0
@@ -151,18 +133,18 @@ def _read(rng: Random, store: SqliteFeeds, messages: int) -> Iterator[Figure]:
                 count += len(page)
                 for stored in page if is_compact else ():
                     _ = stored.compact
-        yield Figure(what, count / reading.seconds, "messages/s", 10_000 if is_compact else None)
+        yield figure(what, count / reading.seconds, "messages/s", 10_000 if is_compact else None)
     places = [store.log(rng.randrange(messages), 1)[0] for _ in range(min(messages, _SAMPLE // 10))]
     ids = [stored.id for stored in places]
     getting = Stopwatch()
     with getting.running():
         for name in ids:
             store.get(name)
-    yield Figure("get by id", len(ids) / getting.seconds, "messages/s")
+    yield figure("get by id", len(ids) / getting.seconds, "messages/s")
     telling = Stopwatch()
     with telling.running():
         tips = dict(store.tips())
-    yield Figure(f"copy of tips(), {len(tips):,} feeds", telling.seconds * 1e3, "ms")
+    yield figure(f"copy of tips(), {len(tips):,} feeds", telling.seconds * 1e3, "ms")
 
 
 def _open(path: Path) -> float:
@@ -188,7 +170,7 @@ def _die_writing(path: Path, source: Source) -> None:
     os.waitpid(child, 0)
 
 
-def _measure_graph(rng: Random, feeds: int) -> Iterator[Figure]:
+def _measure_graph(rng: Random, feeds: int) -> Iterator[Row]:
     refs = [Identity.from_seed(rng.randbytes(32)).ref for _ in range(feeds)]
     weights = [(rank + 1) ** -0.8 for rank in range(feeds)]
     edges = feeds * _EDGES_A_FEED
@@ -205,39 +187,24 @@ def _measure_graph(rng: Random, feeds: int) -> Iterator[Figure]:
         state(number)
     with settling.running():
         graph.replicated()
-    yield Figure(f"graph, {edges:,} statements", taking.seconds + settling.seconds, "s")
+    yield figure(f"graph, {edges:,} statements", taking.seconds + settling.seconds, "s")
     taking, changes = Stopwatch(), min(edges, 2000)
     for number in range(edges + 1, edges + changes + 1):
         state(number)
         with taking.running():
             graph.replicated()
-    yield Figure("graph, a further statement, mean", taking.seconds / changes * 1e6, "us")
+    yield figure("graph, a further statement, mean", taking.seconds / changes * 1e6, "us")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@command
 @click.option("--messages", type=click.IntRange(min=1000), default=1_000_000, show_default=True)
 @click.option("--feeds", type=click.IntRange(min=2), default=10_000, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
 def bench(messages: int, feeds: int, as_json: bool) -> None:
     """Measure how fast SSB feeds are stored and read, and the graph of who follows whom is kept."""
     with tempfile.TemporaryDirectory() as directory:
         figures = measure(Path(directory), messages, feeds)
-    if as_json:
-        click.echo(
-            json.dumps({"messages": messages, "feeds": feeds, "figures": [f._asdict() for f in figures]})
-        )
-        return
-    show(f"{messages:,} messages of {feeds:,} feeds", figures)
-
-
-def show(title: str, figures: list[Figure]) -> None:
-    """Print figures beside their bars."""
-    click.echo(title)
-    for figure in figures:
-        value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.3g}"
-        verdict = "" if figure.bar is None else f"   bar {figure.bar:,}: {'met' if figure.met else 'missed'}"
-        click.echo(f"  {figure.what:40} {value:>10} {figure.unit}{verdict}")
+    report(f"{messages:,} messages of {feeds:,} feeds", figures, as_json, messages=messages, feeds=feeds)
 
 
 if __name__ == "__main__":
-    sys.exit(bench())
+    run(bench, "testbed.bench.peers.store")

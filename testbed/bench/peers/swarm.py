@@ -5,7 +5,6 @@ The messages are spread over the run's time. A capture is written, as in a run. 
 """
 
 import resource
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ from collections.abc import Iterator
 import click
 
 from captures.formats.pcapng import Writer
-from testbed.bench.peers.store import Figure, show
+from testbed.bench.figures import Row, figure
+from testbed.bench.program import command, report, run
 from testbed.experiment.emulated_run import Emulation
 from testbed.experiment.files import capture_interfaces
 from testbed.layerings.kinds.ladder import RUNGS
@@ -24,7 +24,7 @@ _SETTLE_S = 20
 _BAR_S, _BAR_MB = 300, 2000
 
 
-def measure(layering: str, peers: int, seconds: int, each: int) -> Iterator[Figure]:
+def measure(layering: str, peers: int, seconds: int, each: int) -> Iterator[Row]:
     """Play a swarm; `each` is the number of messages per peer."""
     names = tuple(f"s{number}" for number in range(1, peers + 1))
     scenario = Scenario.model_validate(
@@ -53,27 +53,29 @@ def measure(layering: str, peers: int, seconds: int, each: int) -> Iterator[Figu
         emulation.run(emulation.timeline.start + seconds * 1_000_000_000)
     took, work = time.perf_counter() - began, time.process_time() - worked
     delivered = sum(event["event"] == "delivered" for event in emulation.take_events())
-    yield Figure("time", took, "s", _BAR_S, is_most=True)
-    yield Figure("processor time", work, "s")
-    yield Figure(
+    yield figure("time", took, "s", _BAR_S, is_most=True)
+    yield figure("processor time", work, "s")
+    yield figure(
         "greatest memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000, "MB", _BAR_MB, True
     )
-    yield Figure("frames", emulation.network.frames, "")
-    yield Figure("messages delivered", 100 * delivered / (workload.items * (peers - 1)), "%")
+    yield figure("frames", emulation.network.frames, "")
+    yield figure("messages delivered", 100 * delivered / (workload.items * (peers - 1)), "%")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@command
 @click.option("--layering", type=click.Choice([*RUNGS]), default="ebt", show_default=True)
 @click.option("--peers", type=click.IntRange(2), default=200, show_default=True)
 @click.option("--seconds", type=click.IntRange(_SETTLE_S + 1), default=600, show_default=True)
 @click.option("--each", type=click.IntRange(1), default=1, show_default=True, help="Messages of each peer.")
-def bench(layering: str, peers: int, seconds: int, each: int) -> None:
+def bench(layering: str, peers: int, seconds: int, each: int, as_json: bool) -> None:
     """Measure how fast the emulator plays a swarm of Scuttlebutt peers."""
     figures = [*measure(layering, peers, seconds, each)]
-    show(
-        f"{layering}: {peers} peers and feeds, {peers * each} messages, {seconds} s of virtual time", figures
+    report(
+        f"{layering}: {peers} peers and feeds, {peers * each} messages, {seconds} s of virtual time",
+        figures,
+        as_json,
     )
 
 
 if __name__ == "__main__":
-    sys.exit(bench())
+    run(bench, "testbed.bench.peers.swarm")

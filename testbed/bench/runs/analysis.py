@@ -20,13 +20,12 @@ maximum. Peak memory is that of a process that does all nodes one after the othe
 for all.
 """
 
-import json
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +41,8 @@ from analysis.spark.batch_source import readings
 from analysis.spark.parquet import BY
 from analysis.spark.session import spark_session
 from analysis.spark.to_parquet import extract
+from testbed.bench.figures import Measured, Row, Series, figure
+from testbed.bench.program import command, report, run
 from testbed.experiment import run as running
 from testbed.experiment.platform import EMULATED
 from testbed.scenario import workload
@@ -201,8 +202,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 
 def peak_memory(packets: Path, out: Path) -> int:
     """Return the peak memory, MB, of the work in a process of its own."""
-    command = [sys.executable, "-c", _MEASURED, str(packets), str(out)]
-    return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    words = [sys.executable, "-c", _MEASURED, str(packets), str(out)]
+    return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
 def count_differences(ours: Path, theirs: Path) -> int:
@@ -212,18 +213,17 @@ def count_differences(ours: Path, theirs: Path) -> int:
     return int(row[0]) if row else -1
 
 
-@click.command()
+@command
 @click.option("--packets", type=click.IntRange(min=1000), default=10_000_000, show_default=True)
 @click.option("--repetitions", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
 def bench(packets: int, repetitions: int, as_json: bool) -> None:
     """Measure how fast PIT state is told from packets."""
-    took: dict[str, list[float]] = {name: [] for name in ("spark", "duckdb", "prefixes", "alone", "lli")}
+    took: Measured = defaultdict(Series)
     with tempfile.TemporaryDirectory() as place:
         scratch = Path(place)
-        classic, rows = make_packets("poll", packets, scratch)
+        classic, count = make_packets("poll", packets, scratch)
         (scratch / "few").mkdir()
-        few, _ = make_packets("poll", rows // 10, scratch / "few")
+        few, _ = make_packets("poll", count // 10, scratch / "few")
         prefixes = ask_for_prefixes(classic, scratch / "prefixes")
         llis, lli_rows = make_packets("lli", packets // 10, scratch)
         memory = [peak_memory(source, scratch / "measured") for source in (few, classic)]
@@ -242,50 +242,28 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
                 shutil.rmtree(ours, ignore_errors=True)
                 before = time.perf_counter()
                 scan(source, ours, session)
-                took[name].append(time.perf_counter() - before)
+                took[name].add(time.perf_counter() - before)
                 if name == "spark":
-                    took["duckdb"].append(by_duckdb(classic, theirs))
+                    took["duckdb"].add(by_duckdb(classic, theirs))
                 if name in ("spark", "prefixes") and (differing := count_differences(ours, theirs)):
                     raise click.ClickException(f"{name}: {differing} rows of the two results differ")
         spark.stop()
-    ratios, over_plain = (
-        [a / b for a, b in zip(took[one], took[other], strict=True)]
-        for one, other in (("spark", "duckdb"), ("prefixes", "spark"))
-    )
-    found = {
-        "rows": rows,
-        "lli_rows": lli_rows,
-        "seconds": took,
-        "over_duckdb": ratios,
-        "prefixes_over_plain": over_plain,
-        "start": start,
-        "mb": memory,
-    }
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    click.echo(f"{rows:,} rows of classic traffic; seconds, median (least to greatest)")
-    _show("feednet with Spark, two cores", took["spark"])
-    _show("DuckDB, all cores", took["duckdb"])
-    _show("feednet over DuckDB", ratios, _verdict(ratios, BAR))
-    _show("feednet with Spark, CanBePrefix", took["prefixes"])
-    _show("CanBePrefix over plain", over_plain, _verdict(over_plain, PREFIX_BAR))
-    _show("feednet in this process, one core", took["alone"])
-    click.echo(f"{lli_rows:,} rows of LLI traffic")
-    _show("feednet with Spark, two cores", took["lli"])
-    click.echo(
-        f"peak memory: {memory[1]} MB, of a tenth of the rows {memory[0]} MB; start of Spark {start:.1f} s"
-    )
-
-
-def _verdict(ratios: list[float], bar: float) -> str:
-    return f"   bar {bar}: {'met' if statistics.median(ratios) <= bar else 'missed'}; results are equal"
-
-
-def _show(what: str, values: list[float], note: str = "") -> None:
-    middle, least, most = statistics.median(values), min(values), max(values)
-    click.echo(f"  {what:40} {middle:8.2f}  ({least:.2f} to {most:.2f}){note}")
+    ratios, over_plain = took["spark"].over(took["duckdb"]), took["prefixes"].over(took["spark"])
+    equal = "results are equal"
+    rows = [
+        Row("feednet with Spark, two cores", took["spark"], "s"),
+        Row("DuckDB, all cores", took["duckdb"], "s"),
+        Row("feednet over DuckDB", ratios, "", BAR, True, equal),
+        Row("feednet with Spark, CanBePrefix", took["prefixes"], "s"),
+        Row("CanBePrefix over plain", over_plain, "", PREFIX_BAR, True, equal),
+        Row("feednet in this process, one core", took["alone"], "s"),
+        Row("LLIs, feednet with Spark, two cores", took["lli"], "s", note=f"{lli_rows:,} rows"),
+        figure("peak memory", memory[1], "MB"),
+        figure("peak memory, a tenth of the rows", memory[0], "MB"),
+        figure("start of Spark", start, "s"),
+    ]
+    report(f"{count:,} rows of classic traffic", rows, as_json, rows_of_lli=lli_rows, rows_of_packets=count)
 
 
 if __name__ == "__main__":
-    sys.exit(bench())
+    run(bench, "testbed.bench.runs.analysis")

@@ -11,14 +11,12 @@ Only ratios within one repetition count; shown are the median, the minimum and t
 is measured in processor time, comparisons with Spark by wall clock.
 """
 
-import json
 import os
 import shutil
-import statistics
 import subprocess
-import sys
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import click
@@ -35,6 +33,8 @@ from forwarder.wire.feed import item_name, ssb_content
 from forwarder.wire.lp import make_lp
 from forwarder.wire.name import component, from_uri
 from forwarder.wire.packet import make_data, make_interest
+from testbed.bench.figures import Measured, Row, Series
+from testbed.bench.program import command, report, run
 
 DECODER_BAR = 1_000_000
 """Target of the decoder alone, packets per CPU second."""
@@ -89,14 +89,12 @@ def alone(path: Path) -> float:
 
 def by_tshark(path: Path) -> float:
     """Return seconds of tshark's field export."""
-    command = ["tshark", "-n", "-r", str(path), "-T", "fields"]
-    for field in _FIELDS:
-        command += ["-e", field]
+    words = ["tshark", "-n", "-r", str(path), "-T", "fields", *(f"-e{field}" for field in _FIELDS)]
     with tempfile.TemporaryDirectory() as home:  # excludes the user's settings and plugins
         environment = {**os.environ, "HOME": home, "WIRESHARK_CONFIG_DIR": home}
         before = time.perf_counter()
         subprocess.run(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, env=environment
         )
         return time.perf_counter() - before
 
@@ -115,13 +113,12 @@ def by_scapy(path: Path) -> float:
     return time.perf_counter() - before
 
 
-@click.command()
+@command
 @click.option("--packets", type=click.IntRange(min=1000), default=1_000_000, show_default=True)
 @click.option("--repetitions", type=click.IntRange(min=1), default=3, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
 def bench(packets: int, repetitions: int, as_json: bool) -> None:
     """Measure how fast captures are decoded."""
-    rates: dict[str, list[float]] = {name: [] for name in ("alone", "tshark", "scapy", "spark", "through")}
+    rates: Measured = defaultdict(Series)
     with tempfile.TemporaryDirectory() as scratch:
         whole, part, few = (Path(scratch, name) for name in ("whole.pcapng", "part.pcapng", "few.pcapng"))
         for path, count in ((whole, packets), (part, min(packets, 100_000)), (few, min(packets, 5000))):
@@ -152,39 +149,23 @@ def bench(packets: int, repetitions: int, as_json: bool) -> None:
                 ("through", through_spark, whole),
             ):
                 if name != "tshark" or shutil.which("tshark"):
-                    rates[name].append(sizes[path] / way(path))
+                    rates[name].add(sizes[path] / way(path))
         size = whole.stat().st_size
-    ratios = {
-        name: [ours / theirs for ours, theirs in zip(rates["spark"], rates[name], strict=True)]
-        for name in ("tshark", "scapy")
-        if rates[name]
-    }
-    if as_json:
-        click.echo(json.dumps({"packets": packets, "bytes": size, "rates": rates, "spark_over": ratios}))
-        return
-    click.echo(f"{packets} packets, {size >> 20} MB; packets a second, median (least to greatest)")
-    _show("decoder alone, a CPU second", rates["alone"], DECODER_BAR)
-    _show("Spark, two cores, to Parquet", rates["spark"])
-    _show("  through the DataSource and Spark's own writer", rates["through"])
-    _show("tshark, fields up to UDP", rates["tshark"])
-    _show("Scapy, up to UDP", rates["scapy"])
-    _show("Spark over tshark", ratios.get("tshark", []), TSHARK_BAR)
-    _show("Spark over Scapy", ratios.get("scapy", []), SCAPY_BAR)
-
-
-def _show(what: str, values: list[float], bar: float | None = None) -> None:
-    if not values:
-        click.echo(f"  {what:48} not there")
-        return
-    form = "{:,.0f}" if max(values) > 1000 else "{:.1f}"
-    middle, least, most = (
-        form.format(value) for value in (statistics.median(values), min(values), max(values))
-    )
-    verdict = (
-        "" if bar is None else f"   bar {bar:,}: " + ("met" if statistics.median(values) >= bar else "missed")
-    )
-    click.echo(f"  {what:48} {middle:>10}  ({least} to {most}){verdict}")
+    rows = [
+        Row("decoder alone, a CPU second", rates["alone"], "packets/s", DECODER_BAR),
+        Row("Spark, two cores, to Parquet", rates["spark"], "packets/s"),
+        Row("  through the DataSource and Spark's own writer", rates["through"], "packets/s"),
+    ]
+    for name, what, least in (
+        ("tshark", "tshark, fields up to", TSHARK_BAR),
+        ("scapy", "Scapy, up to", SCAPY_BAR),
+    ):
+        ratio = rates["spark"].over(rates[name]) if name in rates else None
+        note = "" if ratio else "not there"
+        rows.append(Row(f"{what} UDP", rates.get(name), "packets/s", note=note))
+        rows.append(Row("  Spark's rate over it", ratio, "", least))
+    report(f"{packets} packets, {size >> 20} MB", rows, as_json, packets=packets, bytes=size)
 
 
 if __name__ == "__main__":
-    sys.exit(bench())
+    run(bench, "testbed.bench.runs.decode")

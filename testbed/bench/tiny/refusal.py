@@ -10,13 +10,13 @@ from base.units import MS
 from ssb.tiny.entry import DEMUX, PACKET
 from ssb.tiny.goset import Claim, make_claim, set_demultiplexer
 from ssb.tiny.vectors import make_want
+from testbed.bench.figures import Line
 from testbed.bench.tiny.provider_network import ISP, ProviderNetwork
-from testbed.bench.tiny.studies import Row
 
 _PACKETS = 2_000
 
 
-def refusal() -> Iterator[Row]:
+def refusal() -> Iterator[Line]:
     """Return packets dropped per second of a provider's processor time."""
     random = Random(1)
     network = ProviderNetwork(2)
@@ -46,7 +46,7 @@ def refusal() -> Iterator[Row]:
     yield _dropped(network, "entries of a feed that is withheld", of_expected, "withheld")
 
 
-def _dropped(network: ProviderNetwork, case: str, packets: Sequence[bytes], reason: str) -> Row:
+def _dropped(network: ProviderNetwork, case: str, packets: Sequence[bytes], reason: str) -> Line:
     node = network.nodes[ISP]
     sealed = [packet + crc32(packet).to_bytes(4) for packet in islice(cycle(packets), _PACKETS)]
     before, begun = node.dropped[reason], time.process_time()
@@ -56,4 +56,4 @@ def _dropped(network: ProviderNetwork, case: str, packets: Sequence[bytes], reas
     seconds = time.process_time() - begun
     if node.dropped[reason] - before < 0.9 * _PACKETS:
         raise RuntimeError(f"{case}: not all are dropped: {node.dropped}")
-    return Row(case, {"packets a second": _PACKETS / seconds, "µs each": seconds / _PACKETS * 1e6})
+    return Line(case, {"packets a second": _PACKETS / seconds, "µs each": seconds / _PACKETS * 1e6})

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from base.units import MS, SECOND
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.requests import Timing
+from testbed.bench.figures import Line
 from testbed.bench.tiny.nodes import MeteredNode
 from testbed.bench.tiny.provider_network import ISP, ProviderNetwork
-from testbed.bench.tiny.studies import Row
 from testbed.layerings.tiny.hostile_client import Attack, HostileClient
 from topologies.radio import Radio
 
@@ -58,7 +58,7 @@ LINE_PACE = {"each sender 250 kbit/s": 12 * MS, "one LoRa channel of 22 kbit/s":
 """Twice an honest client's rate: an occasional entry of two packets."""
 
 
-def storm() -> Iterator[Row]:
+def storm() -> Iterator[Line]:
     """Return delays between honest clients beside two hostile ones on the same medium."""
     for name, shared in MEDIA.items():
         for limit, terms in (
@@ -66,7 +66,7 @@ def storm() -> Iterator[Row]:
             (", lines have a pace", shared.terms._replace(size=10, line_pace=LINE_PACE[name])),
         ):
             for attack in ATTACKS:
-                yield Row(f"{name}, {attack}{limit}", played(shared._replace(terms=terms), attack))
+                yield Line(f"{name}, {attack}{limit}", played(shared._replace(terms=terms), attack))
 
 
 def played(shared: Shared, attack: Attack) -> dict[str, float]:

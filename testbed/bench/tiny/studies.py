@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 from statistics import median
-from typing import NamedTuple
 
 from analysis.decode.protocols.tiny import DECLARATION
 from base.units import MS, SECOND
@@ -30,6 +29,7 @@ from ssb.tiny.isp.subscription import STANDS
 from ssb.tiny.isp.terms import Terms
 from ssb.tiny.node import Node
 from ssb.tiny.requests import Timing
+from testbed.bench.figures import Line
 from testbed.bench.tiny.nodes import MeteredNode, NodeWithoutPriority, TimedNode, WeighedNode, sent_on_link
 from testbed.bench.tiny.provider_network import ISP, ON_LINKS, ProviderNetwork, TinyNetwork, star
 
@@ -46,20 +46,13 @@ _SLOW = Timing(gap=100 * MS, pause=500 * MS, retry=2 * SECOND)
 """Timing for a slow medium, on which packets queue at the sender."""
 
 
-class Row(NamedTuple):
-    """A row of a study: the case, and its figures by title."""
-
-    case: str
-    figures: dict[str, float]
-
-
 def _texts(count: int, size: int = _SHORT) -> list[bytes]:
     """Return contents without common chunks, because a node stores equal chunks once."""
     random = Random(size)
     return [random.randbytes(size).hex()[:size].encode() for _ in range(count)]
 
 
-def storage(messages: int) -> Iterator[Row]:
+def storage(messages: int) -> Iterator[Line]:
     """Yield the storage while messages go from one client to another."""
     marks = [messages // 8, messages // 4, messages // 2, messages]
     for size, said in (
@@ -67,7 +60,7 @@ def storage(messages: int) -> Iterator[Row]:
         (50, "feeds of 50 entries"),
         (NEVER, "a feed that never hops"),
     ):
-        yield Row(f"provider, {said}", _stored(Terms(size=size), marks))
+        yield Line(f"provider, {said}", _stored(Terms(size=size), marks))
     network, keys = _plain(2, [0, 1])
     figures, sent = {}, 0
     for mark in marks:
@@ -75,7 +68,7 @@ def storage(messages: int) -> Iterator[Row]:
         sent = mark
         figures[f"kB after {mark}"] = network.size(ISP) / 1000
     sizes = {f"{role}, kB": network.size(name) / 1000 for role, name in _STORES}
-    yield Row("a pub that keeps everything", figures | sizes)
+    yield Line("a pub that keeps everything", figures | sizes)
 
 
 def _stored(terms: Terms, marks: Sequence[int]) -> dict[str, float]:
@@ -133,10 +126,10 @@ def _has_all(network: TinyNetwork, key: bytes, writer: Node) -> bool:
     return all(node.store.feeds[key].whole == last for node in network.nodes.values())
 
 
-def farewell(messages: int) -> Iterator[Row]:
+def farewell(messages: int) -> Iterator[Line]:
     """Yield the provider's storage after pairs of clients have come and gone."""
-    yield Row("with farewells", _left(messages // 8, is_said=True))
-    yield Row("clients vanish, contracts stay", _left(messages // 8, is_said=False))
+    yield Line("with farewells", _left(messages // 8, is_said=True))
+    yield Line("clients vanish, contracts stay", _left(messages // 8, is_said=False))
 
 
 def _left(messages: int, *, is_said: bool) -> dict[str, float]:
@@ -162,15 +155,15 @@ def _are_free(clients: Sequence[Client]) -> bool:
     return not any(client.contracts for client in clients)
 
 
-def bundling() -> Iterator[Row]:
+def bundling() -> Iterator[Line]:
     """Yield the vectors between one client and the provider during exchanges of ten messages with each
     contact.
     """
     for contacts in (1, 5, 10, 20):
-        yield Row(f"bundled, {contacts} contacts", _bundled(contacts))
+        yield Line(f"bundled, {contacts} contacts", _bundled(contacts))
         plain, keys = _plain(1, [*[0] * contacts, *[-1] * contacts])
         _replicate(plain, {key: _texts(_EACH) for key in keys})
-        yield Row(f"a set of {2 * contacts} feeds", _vectors(plain, [(0, 0)] * 3, 2 * _EACH * contacts))
+        yield Line(f"a set of {2 * contacts} feeds", _vectors(plain, [(0, 0)] * 3, 2 * _EACH * contacts))
 
 
 def _bundled(contacts: int) -> dict[str, float]:
@@ -212,11 +205,11 @@ def _vectors(network: TinyNetwork, before: Sequence[tuple[int, int]], messages: 
     }
 
 
-def priority() -> Iterator[Row]:
+def priority() -> Iterator[Line]:
     """Yield the delay of a request to a client with waiting data."""
     for make, said in ((Node, "control feeds first"), (NodeWithoutPriority, "all feeds alike")):
         times = [_request_s(make, seed) for seed in range(1, 8)]
-        yield Row(said, {"median, s": median(times), "longest, s": max(times)})
+        yield Line(said, {"median, s": median(times), "longest, s": max(times)})
 
 
 def _request_s(make: type[Node], seed: int) -> float:
@@ -229,7 +222,7 @@ def _request_s(make: type[Node], seed: int) -> float:
     return (network.now - begun) / SECOND
 
 
-def overhead(messages: int) -> Iterator[Row]:
+def overhead(messages: int) -> Iterator[Line]:
     """Yield bytes on both links per message, by packets."""
     for size in (_SHORT, 400):
         contents = _texts(messages, size)
@@ -238,10 +231,10 @@ def overhead(messages: int) -> Iterator[Row]:
         before = _both(network)
         for begin in range(0, messages, _PAGE):
             _tunnel(network, ref, "c0", "c1", contents[begin : begin + _PAGE])
-        yield Row(f"tinyISP, {size} bytes", _per_message(before, _both(network), messages))
+        yield Line(f"tinyISP, {size} bytes", _per_message(before, _both(network), messages))
         plain, keys = _plain(2, [0, 1])
         _replicate(plain, {keys[0]: contents}, _PAGE)
-        yield Row(f"tinySSB, {size} bytes", _per_message({}, _both(plain), messages))
+        yield Line(f"tinySSB, {size} bytes", _per_message({}, _both(plain), messages))
 
 
 def _both(network: TinyNetwork) -> dict[str, int]:
@@ -259,12 +252,14 @@ def _per_message(before: dict[str, int], after: dict[str, int], messages: int) -
     }
 
 
-def speed() -> Iterator[Row]:
+def speed() -> Iterator[Line]:
     """Yield packets that a provider handles per second of processor time."""
     for clients in (5, 20, 80):
         packets, cpu_ns = _taken(clients)
         each = cpu_ns / packets / 1e3
-        yield Row(f"{clients} clients", {"packets": packets, "µs each": each, "packets a second": 1e6 / each})
+        yield Line(
+            f"{clients} clients", {"packets": packets, "µs each": each, "packets a second": 1e6 / each}
+        )
 
 
 def _taken(clients: int) -> tuple[int, int]:
@@ -291,9 +286,9 @@ def _taken(clients: int) -> tuple[int, int]:
     return node.received - received, node.cpu_ns - cpu_ns
 
 
-OF_MESSAGES: dict[str, Callable[[int], Iterator[Row]]] = {
+OF_MESSAGES: dict[str, Callable[[int], Iterator[Line]]] = {
     each.__name__: each for each in (storage, farewell, overhead)
 }
 """Studies with a number of messages."""
-CLAIMS: dict[str, Callable[[], Iterator[Row]]] = {each.__name__: each for each in (bundling, priority)}
+CLAIMS: dict[str, Callable[[], Iterator[Line]]] = {each.__name__: each for each in (bundling, priority)}
 """Studies of claims with fixed cases."""
