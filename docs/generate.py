@@ -11,7 +11,7 @@ tests/test_protocol_document.py fails while they are not.
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -42,6 +42,9 @@ from forwarder.wire import hello as hellos
 from forwarder.wire import lp, name, packet
 from forwarder.wire.tlv import elements, read_nni
 from ssb.keys import Identity
+from testbed.verify.kit.story import Step
+from testbed.verify.push.family import PUSH
+from testbed.verify.push.stories import story
 
 DOCUMENT = Path(__file__).with_name("controlled-push.md")
 
@@ -120,116 +123,32 @@ def fork_packet() -> bytes:
     return Fork(2, open_item(FEED, 2, SECOND), open_item(FEED, 2, OTHER_SECOND)).packet(FEED)
 
 
-# An exchange: a consumer, a relay and a producer, and what crosses the two links.
+# An exchange: a consumer, a relay and a producer, and what arrives at the ends of the two links.
 
-_DELAY = 10 * estimates.MS
-_CONSUMER, _RELAY, _PRODUCER = "consumer", "relay", "producer"
-_TO_PRODUCER, _TO_CONSUMER = 1, 2  # faces of the relay
-
-
-class _Exchange:
-    """Four items, the third of which is lost on the first link; then the consumer has enough."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self._log: dict[int, packet.Data] = {}
-        self._now = 0
-        self._flying: list[tuple[int, int, str, str, bytes]] = []
-        self._lost = False
-        self._consumer = consumer.Consumer(FEED, rng=Random(3), credit=4, lifetime_ms=60_000)
-        self._producer = Producer(FEED, self._log.get, tip=lambda: len(self._log))
-        self._relay = core.Forwarder(rng=Random(4))
-        for face in (_TO_PRODUCER, _TO_CONSUMER):
-            self._relay.add_face(face)
-        self._relay.fib.add(FEED, _TO_PRODUCER)
-
-    def run(self) -> str:
-        """Return what happens, a line a packet."""
-        self._consumer.start(0)
-        for ms, seq in ((100, 1), (200, 2), (300, 3), (301, 4)):
-            self._until(ms * estimates.MS)
-            self._log[seq] = _item(seq, self._log[seq - 1].digest() if seq > 1 else b"", b"item %d" % seq)
-            self._producer.appended(seq, self._now)
-        self._until(400 * estimates.MS)
-        self._consumer.cancel(self._now)
-        self._until(500 * estimates.MS)
-        return "\n".join(["```", *self.lines, "```"])
-
-    def _until(self, end: int) -> None:
-        self._collect()
-        while True:
-            alarms = (
-                self._consumer.next_deadline(),
-                self._relay.next_deadline(),
-                self._producer.next_deadline(),
-            )
-            times = [self._flying[0][0]] if self._flying else []
-            self._now = max(min([*times, *(time for time in alarms if time is not None), end]), self._now)
-            if self._now >= end:
-                return
-            while self._flying and self._flying[0][0] <= self._now:
-                self._arrive(*heappop(self._flying)[2:])
-            self._consumer.wake(self._now)
-            self._relay.wake(self._now)
-            self._producer.wake(self._now)
-            self._collect()
-
-    def _arrive(self, sender: str, receiver: str, wire: bytes) -> None:
-        if receiver == _RELAY:
-            self._relay.receive(_TO_CONSUMER if sender == _CONSUMER else _TO_PRODUCER, wire, self._now)
-        elif receiver == _CONSUMER:
-            self._consumer.receive(lp.parse_lp(wire), self._now)
-            self._consumer.take_items()
-        elif interest := lp.open_interest(wire):
-            self._producer.receive(interest, self._now)
-
-    def _collect(self) -> None:
-        for wire in self._consumer.take_outputs():
-            self._send(_CONSUMER, _RELAY, wire)
-        for wire in self._producer.take_outputs():
-            self._send(_PRODUCER, _RELAY, wire)
-        for face, wire in self._relay.take_outputs():
-            self._send(_RELAY, _CONSUMER if face == _TO_CONSUMER else _PRODUCER, wire)
-
-    def _send(self, sender: str, receiver: str, wire: bytes) -> None:
-        what = say(wire)
-        is_lost = not self._lost and sender == _PRODUCER and what.startswith("item 3")
-        self._lost = self._lost or is_lost
-        end = "lost" if is_lost else receiver
-        self.lines.append(f"{self._now / 1e6:6.1f} ms  {sender:>8} -> {end:<9} {what}")
-        if not is_lost:
-            heappush(self._flying, (self._now + _DELAY, len(self.lines), sender, receiver, wire))
+_NAMES = ("consumer", "relay", "producer")
+_MS = story.MS
+EXCHANGE = story.Story(
+    seed=3,
+    nodes=tuple(map(story.Node, _NAMES)),
+    links=tuple(story.Link(a, b, delay=10 * _MS) for a, b in pairwise(_NAMES)),
+    feeds=(story.Feed("native", 0, ("producer",)),),
+    subscribers=(story.Subscriber("reader", "consumer", 0, credit=4, lifetime_ms=60_000),),
+    steps=(
+        Step(0, "subscribe", ("reader",)),
+        *(Step(ms * _MS, "publish", (0, 0, 1)) for ms in (100, 200, 300, 301)),
+        Step(400 * _MS, "cancel", ("reader",)),
+    ),
+    calm=500 * _MS,
+    fates=(story.Fate("producer", "relay", 4, "lost"),),  # the frame with item 3
+)
+"""Four items, the third of which is lost on the first link; then the consumer has enough."""
 
 
-def say(wire: bytes) -> str:
-    """Return a packet in words."""
-    header = lp.parse_lp(wire)
-    state = "" if header.tip is None else f"FeedState Tip {header.tip} Limit {header.limit}"
-    if header.evidence is not None:
-        state += f" Evidence ({header.evidence.number}, {header.evidence.hops})"
-    if header.hello is not None:
-        return _say_hello(hellos.parse_hello(header.hello))
-    if not header.fragment:
-        return f"idle: {state}"
-    if header.fragment[0] == packet.DATA:
-        parts = feeds.split_item(packet.parse_data(header.fragment).name)
-        assert parts is not None
-        return f"item {parts[1]}" + (f"  {state}" if state else "")
-    interest = packet.parse_interest(header.fragment)
-    parts = feeds.split_item(interest.name)
-    assert parts is not None
-    if interest.send_credit is None:
-        return f"Interest {parts[1]}"
-    return f"LLI ({parts[1]}, {interest.send_credit})" if interest.send_credit else "cancel"
-
-
-def _say_hello(hello: hellos.Hello) -> str:
-    words = ["Hello"]
-    words += [] if hello.number is None else [f"Number {hello.number}"]
-    words += [] if hello.reply is None else [f"Reply {hello.reply}"]
-    for title, standings in (("Have", hello.haves), ("State", hello.states)):
-        words += [f"{title} {each.next} .. {each.limit}" for each in standings]
-    return " ".join(words)
+def exchange() -> str:
+    """Return what happens, a line a packet."""
+    rows = PUSH.play(EXCHANGE, record=True).rows
+    lines = [f"{row.time / 1e6:6.1f} ms  {row.a:>8} -> {row.b:<9} {row.text}" for row in rows if row.b]
+    return "\n".join(["```", *lines, "```"])
 
 
 # Bytes to lines.
@@ -241,43 +160,49 @@ _COMPONENTS = {
     name.KEYWORD: ("KeywordNameComponent", _TEXT),
     name.SEQUENCE: ("SequenceNumNameComponent", _NUMBER),
 }
+# The protocol's own elements: type, name, place, value, and form.
+_OWN: list[tuple[int, str, str, str, str | None]] = [
+    (packet.SEND_CREDIT, "SendCredit", "Interest", "NonNegativeInteger: items granted; 0 cancels", _NUMBER),
+    (packet.KNOWN, "Known", "Interest", "the sender's evidence, as in Evidence, without a signature", _EVIDENCE),
+    (feeds.BACKLINK, "Backlink", "Content of an item", "32 bytes: the id of the item before", _BYTES),
+    (feeds.PAYLOAD, "Payload", "Content of an item", "the application's bytes", _TEXT),
+    (feeds.SSB_MESSAGE, "SsbMessage", "Content of an item", "a classic SSB message, canonical JSON", _TEXT),
+    (feeds.FORK_PROOF, "ForkProof", "Content of a proof", "two Data packets, whole", None),
+    (lp.FEED_STATE, "FeedState", "LpPacket", "[Name] Tip Limit [First] [Evidence]", None),
+    (lp._TIP, "Tip", "FeedState", "NonNegativeInteger: newest item the sender can push", _NUMBER),
+    (lp._LIMIT, "Limit", "FeedState", "NonNegativeInteger: last item the sender will push", _NUMBER),
+    (lp._FIRST, "First", "FeedState", "NonNegativeInteger: oldest item the sender can push", _NUMBER),
+    (lp._EVIDENCE, "Evidence", "FeedState", "1 byte: hops; NonNegativeInteger: number; perhaps 64 bytes: signature", _EVIDENCE),
+    (lp.HELLO, "Hello", "LpPacket", "[Number] [Reply] [Granted] [Held] Have* State* [Forgotten]", None),
+    (hellos.NUMBER, "Number", "Hello", "NonNegativeInteger", _NUMBER),
+    (hellos.REPLY, "Reply", "Hello", "NonNegativeInteger", _NUMBER),
+    (hellos.GRANTED, "Granted", "Hello", "8 bytes: digest", _BYTES),
+    (hellos.HELD, "Held", "Hello", "8 bytes: membership", _BYTES),
+    (hellos.HAVE, "Have", "Hello", "8 bytes: reference; [Next Limit] [Evidence]", _STANDING),
+    (hellos.STATE, "State", "Hello", "the same", _STANDING),
+    (hellos.FORGOTTEN, "Forgotten", "Hello", "empty", _BYTES),
+    (hellos.NEXT, "Next", "Have, State", "NonNegativeInteger: next item to come", _NUMBER),
+    (hellos.LIMIT, "Limit", "Have, State", "NonNegativeInteger: last item granted", _NUMBER),
+    (hellos.EVIDENCE, "Evidence", "Have, State", "as in FeedState", _EVIDENCE),
+]  # fmt: skip
 _ELEMENTS: dict[int, tuple[str, str | None]] = {  # None: holds elements
+    **{kind: (title, form) for kind, title, _, _, form in _OWN},
     packet.INTEREST: ("Interest", None),
     packet.DATA: ("Data", None),
     name.NAME: ("Name", None),
     packet._NONCE: ("Nonce", _BYTES),
     packet._LIFETIME: ("InterestLifetime", _NUMBER),
     packet._HOP_LIMIT: ("HopLimit", _NUMBER),
-    packet.SEND_CREDIT: ("SendCredit", _NUMBER),
-    packet.KNOWN: ("Known", _EVIDENCE),
     packet._META_INFO: ("MetaInfo", None),
     packet._FRESHNESS: ("FreshnessPeriod", _NUMBER),
     packet._CONTENT: ("Content", None),
     packet._SIGNATURE_INFO: ("SignatureInfo", None),
     packet._SIGNATURE_TYPE: ("SignatureType", _NUMBER),
     packet._SIGNATURE_VALUE: ("SignatureValue", _BYTES),
-    feeds.BACKLINK: ("Backlink", _BYTES),
-    feeds.PAYLOAD: ("Payload", _TEXT),
-    feeds.FORK_PROOF: ("ForkProof", None),
     lp.LP_PACKET: ("LpPacket", None),
     lp.FRAGMENT: ("Fragment", None),
     lp._NACK: ("Nack", None),
     lp._NACK_REASON: ("NackReason", _NUMBER),
-    lp.FEED_STATE: ("FeedState", None),
-    lp._TIP: ("Tip", _NUMBER),
-    lp._LIMIT: ("Limit", _NUMBER),
-    lp._FIRST: ("First", _NUMBER),
-    lp._EVIDENCE: ("Evidence", _EVIDENCE),
-    lp.HELLO: ("Hello", None),
-    hellos.NUMBER: ("Number", _NUMBER),
-    hellos.REPLY: ("Reply", _NUMBER),
-    hellos.GRANTED: ("Granted", _BYTES),
-    hellos.HELD: ("Held", _BYTES),
-    hellos.HAVE: ("Have", _STANDING),
-    hellos.STATE: ("State", _STANDING),
-    hellos.NEXT: ("Next", _NUMBER),
-    hellos.LIMIT: ("Limit", _NUMBER),
-    hellos.EVIDENCE: ("Evidence", _EVIDENCE),
 }
 _ROW = 16
 _KEPT = 8  # bytes shown of a value that is cut short
@@ -350,43 +275,9 @@ def _type(kind: int) -> str:
 
 def registry() -> str:
     """Return the table of TLV types that are this protocol's own."""
-    rows = [
-        (packet.SEND_CREDIT, "SendCredit", "Interest", "NonNegativeInteger: items granted; 0 cancels"),
-        (packet.KNOWN, "Known", "Interest", "the sender's evidence, as in Evidence, without a signature"),
-        (feeds.BACKLINK, "Backlink", "Content of an item", "32 bytes: the id of the item before"),
-        (feeds.PAYLOAD, "Payload", "Content of an item", "the application's bytes"),
-        (feeds.SSB_MESSAGE, "SsbMessage", "Content of an item", "a classic SSB message, canonical JSON"),
-        (feeds.FORK_PROOF, "ForkProof", "Content of a proof", "two Data packets, whole"),
-        (lp.FEED_STATE, "FeedState", "LpPacket", "[Name] Tip Limit [First] [Evidence]"),
-        (lp._TIP, "Tip", "FeedState", "NonNegativeInteger: newest item the sender can push"),
-        (lp._LIMIT, "Limit", "FeedState", "NonNegativeInteger: last item the sender will push"),
-        (lp._FIRST, "First", "FeedState", "NonNegativeInteger: oldest item the sender can push"),
-        (
-            lp._EVIDENCE,
-            "Evidence",
-            "FeedState",
-            "1 byte: hops; NonNegativeInteger: number; perhaps 64 bytes: signature",
-        ),
-        (
-            lp.HELLO,
-            "Hello",
-            "LpPacket",
-            "[Number] [Reply] [Granted] [Held] Have* State* [Forgotten]",
-        ),
-        (hellos.NUMBER, "Number", "Hello", "NonNegativeInteger"),
-        (hellos.REPLY, "Reply", "Hello", "NonNegativeInteger"),
-        (hellos.GRANTED, "Granted", "Hello", "8 bytes: digest"),
-        (hellos.HELD, "Held", "Hello", "8 bytes: membership"),
-        (hellos.HAVE, "Have", "Hello", "8 bytes: reference; [Next Limit] [Evidence]"),
-        (hellos.STATE, "State", "Hello", "the same"),
-        (hellos.FORGOTTEN, "Forgotten", "Hello", "empty"),
-        (hellos.NEXT, "Next", "Have, State", "NonNegativeInteger: next item to come"),
-        (hellos.LIMIT, "Limit", "Have, State", "NonNegativeInteger: last item granted"),
-        (hellos.EVIDENCE, "Evidence", "Have, State", "as in FeedState"),
-    ]
     return grid(
         ("type", "decimal", "element", "stands in", "value"),
-        [(f"`{_type(kind)}`", str(kind), *rest) for kind, *rest in rows],
+        [(f"`{_type(kind)}`", str(kind), *rest) for kind, *rest, _ in _OWN],
     )
 
 
@@ -545,7 +436,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "packet hello": lambda: annotated(hello_packet()),
     "packet nack": lambda: annotated(nack_packet(), whole=False),
     "packet fork": lambda: annotated(fork_packet(), whole=False),
-    "exchange": lambda: _Exchange().run(),
+    "exchange": exchange,
     "range examples": range_examples,
     "events": event_list,
     "transitions": state_machine,
