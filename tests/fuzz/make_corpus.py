@@ -32,19 +32,18 @@ from ssb.message import Message
 from ssb.tiny.isp import messages as tinyisp
 from ssb.transport.box_stream import Boxer
 from testbed.verify.fuzz import corpus
-from testbed.verify.fuzz.subjects import events, management, mapping, ssb, tiny
+from testbed.verify.fuzz.subjects import management, mapping, ssb, tiny
+from testbed.verify.fuzz.subjects.events import PAUSE, Event
 from testbed.verify.fuzz.subjects.node import (
     APPLICATION,
     CACHED,
     CUT,
     NONCE,
-    NOTHING,
     OWN_NAME,
     PENDING,
     RELAYED,
     RELAYED_NAME,
     WAKE,
-    Event,
 )
 from testbed.verify.push.stories.feeds import items_of
 from testbed.verify.push.stories.story import FORGERIES, MISCHIEF
@@ -201,9 +200,9 @@ def for_node() -> dict[str, bytes]:
             Event(1, 1, make_hello(HELLO._replace(is_forgotten=True))),
         ],
         "proof": [Event(1, 0, make_data(fork_name(RELAYED_NAME, 3), proof))],
-        "cut": [Event(CUT, 1), Event(NOTHING, 8), Event(CUT, 1), Event(CUT, 0), Event(WAKE, 0)],
+        "cut": [Event(CUT, 1), Event(PAUSE, 8), Event(CUT, 1), Event(CUT, 0), Event(WAKE, 0)],
         "cut-and-answered": [Event(CUT, 0), Event(1, 3, data), Event(CUT, 0)],
-        "expired": [Event(NOTHING, 11), Event(NOTHING, 15)],
+        "expired": [Event(PAUSE, 11), Event(PAUSE, 15)],
         "fragments": [Event(0, 0, frame) for frame in cut],
         "localhost": [Event(0, 0, interest) for interest in scoped],
     }
@@ -241,18 +240,16 @@ def for_management() -> dict[str, bytes]:
             from_uri(f"/localhost/nfd{verb}"), nonce=number, can_be_prefix=True, must_be_fresh=True
         )
         stories[verb.strip("/").replace("/", "-")] = [
-            management.Event(management.COMMAND, number, wanted),
-            management.Event(management.PACKET, 0, ask),
-            management.Event(management.PAUSE, 2),
+            Event(management.COMMAND, number, wanted),
+            Event(management.PACKET, 0, ask),
+            Event(PAUSE, 2),
         ]
     period = element(0x6D, nni(1000))
     announcement = make_data(from_uri("/pa/32=PA/v=1/seg=0"), period, content_type=5)
     announce = management.VERBS.index("/rib/announce")
-    stories["announce"] = [management.Event(management.COMMAND, announce, announcement)]
+    stories["announce"] = [Event(management.COMMAND, announce, announcement)]
     signed = Signer(lambda: management.START_MS, Random(5)).command(from_uri("/rib/list"), b"")
-    stories["signed"] = [
-        management.Event(kind, 0, signed) for kind in (management.PACKET, management.FROM_NEIGHBOUR)
-    ]
+    stories["signed"] = [Event(kind, 0, signed) for kind in (management.PACKET, management.FROM_NEIGHBOUR)]
     return {what: b"".join(event.encode() for event in events) for what, events in stories.items()}
 
 
@@ -296,45 +293,45 @@ def for_ssb() -> dict[str, bytes]:
     feed, other, blob = ssb.AUTHOR.ref, ssb.OTHER.ref, blob_ref(hashlib.sha256(ssb.BLOB.encode()).digest())
     absent = blob_ref(bytes(32))
     messages = [stringify(parse(message.text), indent=0).encode() for message in ssb.FEED]
-    ebt = events.Event(ssb.REQUEST, 20, b'[{"version":3,"format":"classic"}]')
+    ebt = Event(ssb.REQUEST, 20, b'[{"version":3,"format":"classic"}]')
     history, wants, get, has, ping = (ssb.NAMES.index(name) + 10 * form for name, form in _CALLS)
 
-    def part(value: object, call: int = 1) -> events.Event:
-        return events.Event(ssb.PART, call - 1, json.dumps(value).encode())
+    def part(value: object, call: int = 1) -> Event:
+        return Event(ssb.PART, call - 1, json.dumps(value).encode())
 
-    def asked(call: int, *options: object) -> list[events.Event]:
-        return [events.Event(ssb.REQUEST, call, json.dumps(options).encode())]
+    def asked(call: int, *options: object) -> list[Event]:
+        return [Event(ssb.REQUEST, call, json.dumps(options).encode())]
 
     unasked = Message.create(ssb.OTHER, None, {"type": "post"}, 1.0)
     fork = Message.create(ssb.AUTHOR, ssb.FEED[2], {"type": "post", "text": "other"}, 1.0)
     inputs = {
         "notes": [ebt, part({feed: 16}), part({feed: 17, other: 0}), part({feed: -1}), part({})],
-        "messages": [ebt, part({feed: 16}), *(events.Event(ssb.PART, 0, body) for body in messages[4:])],
-        "gap": [ebt, part({feed: 16}), events.Event(ssb.PART, 0, messages[6])],
-        "fork": [ebt, part({feed: 16}), events.Event(ssb.PART, 0, fork.encoded)],
+        "messages": [ebt, part({feed: 16}), *(Event(ssb.PART, 0, body) for body in messages[4:])],
+        "gap": [ebt, part({feed: 16}), Event(ssb.PART, 0, messages[6])],
+        "fork": [ebt, part({feed: 16}), Event(ssb.PART, 0, fork.encoded)],
         "other": [ebt, part({other: 16}), part(3), part([]), part({feed: "x"})],
         "unasked": [
             ebt,
-            events.Event(ssb.PART, 0, unasked.encoded),
+            Event(ssb.PART, 0, unasked.encoded),
         ],
         "history": asked(history, {"id": feed, "seq": 2, "limit": 2, "keys": False}),
         "history-live": [
             *asked(history, {"id": feed, "live": True, "old": False}),
-            events.Event(events.PAUSE, 2),
+            Event(PAUSE, 2),
         ],
         "history-none": asked(history, {"id": feed, "seq": "x"}) + asked(history, {"id": 3}) + asked(history),
-        "wants": [*asked(wants), events.Event(ssb.ANSWER, 0, json.dumps({blob: -1, absent: -1}).encode())],
-        "wants-none": [events.Event(ssb.ANSWER, 0, json.dumps({blob: "x"}).encode())],
+        "wants": [*asked(wants), Event(ssb.ANSWER, 0, json.dumps({blob: -1, absent: -1}).encode())],
+        "wants-none": [Event(ssb.ANSWER, 0, json.dumps({blob: "x"}).encode())],
         "blob": asked(get, blob)
         + asked(get, {"key": blob, "max": 5})
         + asked(get, absent)
         + asked(has, blob),
-        "ping": [*asked(ping, {"timeout": 3}), part(1), events.Event(ssb.END, 0, b"true")],
-        "idle": [events.Event(events.PAUSE, which) for which in range(5)],
-        "goodbye": [events.Event(ssb.RAW, 0, bytes(9))],
-        "no-list": [events.Event(ssb.REQUEST, history, b"3"), events.Event(ssb.REQUEST, 20, b"{}")],
-        "handshake": [events.Event(ssb.HANDSHAKE, 0, bytes(64)), events.Event(ssb.HANDSHAKE, 1, bytes(80))],
-        "boxes": [events.Event(ssb.BOXES, 0, Boxer(b"k" * 32, bytes(24)).box(b"x" * 50))],
+        "ping": [*asked(ping, {"timeout": 3}), part(1), Event(ssb.END, 0, b"true")],
+        "idle": [Event(PAUSE, which) for which in range(5)],
+        "goodbye": [Event(ssb.RAW, 0, bytes(9))],
+        "no-list": [Event(ssb.REQUEST, history, b"3"), Event(ssb.REQUEST, 20, b"{}")],
+        "handshake": [Event(ssb.HANDSHAKE, 0, bytes(64)), Event(ssb.HANDSHAKE, 1, bytes(80))],
+        "boxes": [Event(ssb.BOXES, 0, Boxer(b"k" * 32, bytes(24)).box(b"x" * 50))],
     }
     return {name: b"".join(event.encode() for event in of) for name, of in inputs.items()}
 
@@ -345,29 +342,28 @@ def for_tiny() -> dict[str, bytes]:
     control, data, root = range(3)
     ref, other = tiny.REF, tiny.OTHER.public_key
     every = tiny.genuine()[1]
-    prev, tunnelled = events.Event(signed, data, say(tinyisp.HopPrev(None))), bytes(range(240))
-    in_order = [events.Event(tiny.GENUINE, at) for at in range(len(every))]
+    prev, tunnelled = Event(signed, data, say(tinyisp.HopPrev(None))), bytes(range(240))
+    in_order = [Event(tiny.GENUINE, at) for at in range(len(every))]
     inputs = {
         "genuine": in_order,
         "backwards": in_order[::-1],
         "forged": [
-            events.Event(tiny.GENUINE, 4, bytes((119, 1))),
-            events.Event(tiny.GENUINE, 4, b"\x14\x01"),
+            Event(tiny.GENUINE, 4, bytes((119, 1))),
+            Event(tiny.GENUINE, 4, b"\x14\x01"),
         ],
-        "want": [events.Event(tiny.WANT, which, encode([0, 1, 1])) for which in range(8)],
-        "chunks": [events.Event(tiny.CHUNKS, which, encode([[0, 2, 0], [1, 1, 1]])) for which in range(8)],
-        "novelty": [events.Event(tiny.CLAIM, which, b"n" + key) for which in range(8)],
+        "want": [Event(tiny.WANT, which, encode([0, 1, 1])) for which in range(8)],
+        "chunks": [Event(tiny.CHUNKS, which, encode([[0, 2, 0], [1, 1, 1]])) for which in range(8)],
+        "novelty": [Event(tiny.CLAIM, which, b"n" + key) for which in range(8)],
         "claim": [
-            events.Event(tiny.CLAIM, which, b"c" + key + bytes(range(1, 33)) + key + b"\x09")
-            for which in range(8)
+            Event(tiny.CLAIM, which, b"c" + key + bytes(range(1, 33)) + key + b"\x09") for which in range(8)
         ]
-        + [events.Event(events.PAUSE, 2)],
+        + [Event(PAUSE, 2)],
         "values": [
-            events.Event(tiny.PAYLOAD, 0, encode(value))
+            Event(tiny.PAYLOAD, 0, encode(value))
             for value in (None, True, -1, 2.5, "text", key, [1, [2]], {"a": 1})
         ],
         "requests": [
-            events.Event(signed, control, say(message))
+            Event(signed, control, say(message))
             for message in (
                 tinyisp.SubRequest(other, key),
                 tinyisp.SubRequest(key, other),
@@ -378,25 +374,25 @@ def for_tiny() -> dict[str, bytes]:
             )
         ],
         "control": [
-            events.Event(signed, control, say(message))
+            Event(signed, control, say(message))
             for message in (tinyisp.OnboardAck(key), tinyisp.HopFin(key), tinyisp.FarewellFin())
         ],
         "farewell": [
-            events.Event(signed, control, say(tinyisp.FarewellInit())),
+            Event(signed, control, say(tinyisp.FarewellInit())),
             prev,
-            events.Event(signed, data, say(tinyisp.HopNext(None))),
-            events.Event(signed, control, say(tinyisp.FarewellFin())),
-            events.Event(events.PAUSE, 3),
+            Event(signed, data, say(tinyisp.HopNext(None))),
+            Event(signed, control, say(tinyisp.FarewellFin())),
+            Event(PAUSE, 3),
         ],
-        "line": [prev, *[events.Event(signed, data, tunnelled)] * 6],
-        "hop": [prev, events.Event(signed, data, say(tinyisp.HopNext(key)))],
-        "hop-back": [prev, events.Event(signed, data, say(tinyisp.HopNext(other)))],
-        "short-key": [prev, events.Event(signed, data, encode(["ISP", "feedhopping_next", key[:31]]))],
+        "line": [prev, *[Event(signed, data, tunnelled)] * 6],
+        "hop": [prev, Event(signed, data, say(tinyisp.HopNext(key)))],
+        "hop-back": [prev, Event(signed, data, say(tinyisp.HopNext(other)))],
+        "short-key": [prev, Event(signed, data, encode(["ISP", "feedhopping_next", key[:31]]))],
         "onboard": [
-            events.Event(signed, root, say(tinyisp.OnboardRequest(tiny.ISP.public_key, key))),
-            events.Event(events.PAUSE, 2),
+            Event(signed, root, say(tinyisp.OnboardRequest(tiny.ISP.public_key, key))),
+            Event(PAUSE, 2),
         ],
-        "idle": [events.Event(events.PAUSE, which) for which in range(4)],
+        "idle": [Event(PAUSE, which) for which in range(4)],
     }
     return {name: b"".join(event.encode() for event in of) for name, of in inputs.items()}
 

@@ -1,9 +1,11 @@
 """Fuzzing targets by name, with the structure of their inputs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib import import_module
 from random import Random
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from testbed.verify.fuzz.subjects.events import Event, read_events
 from testbed.verify.mutations import mutate
@@ -45,60 +47,17 @@ def _wire() -> Target:
     )
 
 
-def _node() -> Target:
-    from testbed.verify.fuzz.subjects import node
-
+def _program(name: str, longest: int = 8192) -> Target:
+    """Return a target whose inputs are events."""
+    program = import_module(f"testbed.verify.fuzz.subjects.{name}")
     return Target(
-        node.check,
-        4096,
-        lambda data: [event.encode() for event in node.decode(data)],
-        lambda unit: (unit[:1], unit[3:]),
-        lambda head, packet: node.Event(head[0] & 7, head[0] >> 3 & 15, packet[:_MOST]).encode(),
-        lambda rng: bytes((rng.randrange(128),)),
-    )
-
-
-def _management() -> Target:
-    from testbed.verify.fuzz.subjects import management
-
-    return Target(
-        management.check,
-        4096,
-        lambda data: [event.encode() for event in management.decode(data)],
-        lambda unit: (unit[:1], unit[3:]),
-        lambda head, packet: management.Event(head[0] & 3, head[0] >> 2, packet[:_MOST]).encode(),
-        lambda rng: bytes((rng.randrange(256),)),
-    )
-
-
-def _program(check: Callable[[bytes], None], most: int) -> Target:
-    """Return a target whose inputs are at most `most` events."""
-    return Target(
-        check,
-        8192,
-        lambda data: [event.encode() for event in read_events(data, most)],
+        program.check,
+        longest,
+        lambda data: [event.encode() for event in read_events(data, program.MOST_EVENTS)],
         lambda unit: (unit[:1], unit[3:]),
         lambda head, content: Event(head[0] & 7, head[0] >> 3, content[:_MOST]).encode(),
         lambda rng: bytes((rng.randrange(256),)),
     )
-
-
-def _ssb() -> Target:
-    from testbed.verify.fuzz.subjects import ssb
-
-    return _program(ssb.check, ssb.MOST_EVENTS)
-
-
-def _tiny() -> Target:
-    from testbed.verify.fuzz.subjects import tiny
-
-    return _program(tiny.check, tiny.MOST_EVENTS)
-
-
-def _mapping() -> Target:
-    from testbed.verify.fuzz.subjects import mapping
-
-    return _program(mapping.check, mapping.MOST_EVENTS)
 
 
 def _captures() -> Target:
@@ -112,14 +71,14 @@ def _captures() -> Target:
 class _Targets(Mapping[str, Target]):
     """Imports targets on demand: Atheris takes seconds to instrument each."""
 
-    _MAKERS = MappingProxyType(
+    _MAKERS: ClassVar[Mapping[str, Callable[[], Target]]] = MappingProxyType(
         {
             "wire": _wire,
-            "node": _node,
-            "management": _management,
-            "ssb": _ssb,
-            "tiny": _tiny,
-            "mapping": _mapping,
+            "node": partial(_program, "node", 4096),
+            "management": partial(_program, "management", 4096),
+            "ssb": partial(_program, "ssb"),
+            "tiny": partial(_program, "tiny"),
+            "mapping": partial(_program, "mapping"),
             "captures": _captures,
         }
     )

@@ -1,13 +1,11 @@
 """The management protocol under any commands: an answer, or a drop; no change unless the answer is 200.
 
-An input is a sequence of events. Each is a byte, the kind in its low two bits and an index in the others;
-except for a pause, two bytes of length and the data follow: a packet of a local application or a neighbour;
-or a command's ControlParameters element, which is signed here, as no mutation would do.
+An input is a sequence of events (`events.py`): a packet of a local application or a neighbour; or a command's
+ControlParameters element, which is signed here, as no mutation would do.
 """
 
 from collections.abc import Callable
 from random import Random
-from typing import NamedTuple
 
 from base.units import MS
 from forwarder.daemon.commands import Signer
@@ -21,10 +19,12 @@ from forwarder.tables.face_system import LOCAL_FIELDS, FaceEvent, FaceParameters
 from forwarder.wire.lp import open_data
 from forwarder.wire.name import from_uri
 from forwarder.wire.tlv import MalformedPacket, elements, read_nni
+from testbed.verify.fuzz.subjects.events import PAUSE, Event, read_events
 from testbed.verify.fuzz.subjects.wire import expect
 
 START_MS = 1_700_000_000_000
-PACKET, FROM_NEIGHBOUR, COMMAND, PAUSE = range(4)
+PACKET, FROM_NEIGHBOUR, COMMAND, DISTANT_COMMAND = range(4)
+"""Kinds; a distant command comes from one hop away."""
 VERBS = (
     "/rib/register",
     "/rib/unregister",
@@ -53,37 +53,11 @@ VERBS = (
 """Of commands and datasets, by an event's index."""
 
 _PAUSES_MS = (1, 50, 1000, 4000, 60_000, 200_000)
-_MOST_EVENTS = 24
+MOST_EVENTS = 24
+"""Maximum number of events of an input."""
+
 _MOST_OUTPUTS = 64
 _NAMES = tuple(from_uri(verb) for verb in VERBS)
-
-
-class Event(NamedTuple):
-    """An event: a kind, an index (below 64) and bytes."""
-
-    kind: int
-    which: int
-    packet: bytes = b""
-
-    def encode(self) -> bytes:
-        """Return its bytes."""
-        head = bytes((self.kind | self.which << 2,))
-        return head if self.kind == PAUSE else head + len(self.packet).to_bytes(2, "big") + self.packet
-
-
-def decode(data: bytes) -> list[Event]:
-    """Return the events of an input; every input has some."""
-    events: list[Event] = []
-    at = 0
-    while at < len(data) and len(events) < _MOST_EVENTS:
-        kind, which = data[at] & 3, data[at] >> 2
-        at += 1
-        packet = b""
-        if kind != PAUSE:
-            end = at + 2 + int.from_bytes(data[at : at + 2], "big")
-            packet, at = data[at + 2 : end], end
-        events.append(Event(kind, which, packet))
-    return events
 
 
 class _Faces:
@@ -164,7 +138,7 @@ class _Node:
         face = self.neighbour if event.kind == FROM_NEIGHBOUR else self.application
         if face not in self.forwarder.faces:
             return
-        packet = self._command(event) if event.kind == COMMAND else event.packet
+        packet = self._command(event) if event.kind in (COMMAND, DISTANT_COMMAND) else event.content
         before = self._state()
         self.host.receive(face, packet, None, self.now)
         outputs = self.host.take_outputs()
@@ -173,14 +147,14 @@ class _Node:
             expect("what is not answered by 200 has changed nothing", holds=self._state() == before)
 
     def _command(self, event: Event) -> bytes:
-        """Return a command, one in four from one hop away, or a plain Interest for a dataset."""
+        """Return a command, or a plain Interest for a dataset."""
         verb = _NAMES[event.which % len(_NAMES)]
         takes_payload = verb == from_uri("/rib/announce")
         return self._signer.command(
             verb,
-            b"" if takes_payload else event.packet,
-            payload=event.packet if takes_payload else b"",
-            prefix=LOCALHOP if event.which >= 3 * 16 else LOCALHOST,
+            b"" if takes_payload else event.content,
+            payload=event.content if takes_payload else b"",
+            prefix=LOCALHOP if event.kind == DISTANT_COMMAND else LOCALHOST,
         )
 
     def _wait(self, duration: int) -> None:
@@ -226,5 +200,5 @@ def _is_success(frame: bytes) -> bool:
 def check(data: bytes) -> None:
     """Play the events of an input; raise Finding, or whatever should not be raised."""
     node = _Node()
-    for event in decode(data):
+    for event in read_events(data, MOST_EVENTS):
         node.play(event)

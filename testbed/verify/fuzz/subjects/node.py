@@ -1,8 +1,6 @@
 """A node with state, under any frames at any of its faces and at any time.
 
-An input is a sequence of events. Each is a byte with its kind (low three bits) and the pause before it (the
-others, an index into PAUSES_MS); for a frame or packet, two bytes of its length and its bytes follow; a
-truncated one ends early.
+An input is a sequence of events (`events.py`). The index of each is that of the pause before it in PAUSES_MS.
 """
 
 import io
@@ -11,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from random import Random
-from typing import NamedTuple
 
 from base.units import MS
 from forwarder.feedcache.cache import FeedStore
@@ -25,6 +22,7 @@ from forwarder.wire.lp import parse_lp
 from forwarder.wire.name import from_uri, prefix_ends
 from forwarder.wire.packet import make_data, make_interest, parse_data, parse_interest
 from forwarder.wire.persistent import make_persistent
+from testbed.verify.fuzz.subjects.events import Event, read_events
 from testbed.verify.fuzz.subjects.wire import Finding, expect
 from testbed.verify.push.stories.feeds import items_of, name_of, signer_of
 from testbed.verify.push.stories.story import Feed
@@ -33,14 +31,16 @@ from testbed.verify.push.world.invariants import digest
 
 LINKS = 4
 """The kinds 0 to 3 are frames on links: plain, plain, of known rate, ad hoc with local fields."""
-APPLICATION, CUT, WAKE, NOTHING = range(LINKS, LINKS + 4)
-"""A packet of an application; a link goes down, or up again; the next alarm rings; only time passes."""
+APPLICATION, CUT, WAKE = range(LINKS, LINKS + 3)
+"""A packet of an application; a link goes down, or up again; the next alarm rings."""
 
 PAUSES_MS = (0, 0, 1, 5, 20, 100, 250, 500, 1000, 2000, 4000, 6000, 10_000, 60_000, 600_000, 3_600_000)
 
 UNTOUCHED = "a malformed packet changes nothing"
 
-_MOST_EVENTS = 64
+MOST_EVENTS = 64
+"""Maximum number of events of an input."""
+
 _MOST_WAKES = 32
 _MOST_OUTPUTS = 200
 _MTU = 1500
@@ -52,35 +52,6 @@ RELAYED = Feed("native", 1, ("them",))
 OWN_NAME, RELAYED_NAME = name_of(OWN), name_of(RELAYED)
 PENDING, CACHED, PERSISTENT = from_uri("/net/a"), from_uri("/net/b"), from_uri("/net/c")
 NONCE = 0x01020304
-
-
-class Event(NamedTuple):
-    """An event: one of the kinds above, an index into PAUSES_MS, and a frame or packet."""
-
-    kind: int
-    pause: int
-    frame: bytes = b""
-
-    def encode(self) -> bytes:
-        """Return its bytes."""
-        head = bytes((self.kind | self.pause << 3,))
-        return head + len(self.frame).to_bytes(2, "big") + self.frame if self.kind <= APPLICATION else head
-
-
-def decode(data: bytes) -> list[Event]:
-    """Return the events of an input; every input has some."""
-    events: list[Event] = []
-    at = 0
-    while at < len(data) and len(events) < _MOST_EVENTS:
-        kind, pause = data[at] & 7, data[at] >> 3 & 15
-        at += 1
-        frame = b""
-        if kind <= APPLICATION:
-            end = at + 2 + int.from_bytes(data[at : at + 2], "big")
-            frame = data[at + 2 : end]
-            at = end
-        events.append(Event(kind, pause, frame))
-    return events
 
 
 @cache
@@ -166,14 +137,14 @@ class _Node:
 
     def play(self, event: Event) -> None:
         """Let time pass, perform the event, and check its effects."""
-        self._wait(PAUSES_MS[event.pause] * MS)
+        self._wait(PAUSES_MS[event.which % len(PAUSES_MS)] * MS)
         if event.kind < LINKS and self.is_up[self.links[event.kind]]:
-            self._receive(self.links[event.kind], event.frame)
+            self._receive(self.links[event.kind], event.content)
         elif event.kind == APPLICATION:
-            self.application.outbox.append(event.frame)
+            self.application.outbox.append(event.content)
             self.host.wake(self.now)
         elif event.kind == CUT:
-            link = self.links[event.pause % LINKS]
+            link = self.links[event.which % LINKS]
             self.is_up[link] = not self.is_up[link]
             self.host.set_link(link, self.is_up[link], self.now)
         elif event.kind == WAKE:
@@ -235,5 +206,5 @@ def check(data: bytes) -> None:
 
 def _play(data: bytes, photograph: Callable[[Forwarder], bytes]) -> None:
     node = _Node(photograph)
-    for event in decode(data):
+    for event in read_events(data, MOST_EVENTS):
         node.play(event)
