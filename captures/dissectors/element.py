@@ -23,6 +23,9 @@ _Element = TypeVar("_Element", bound="Element")
 LAYERS: dict[int, Any] = {}
 """Layers of whole packets, by TLV type; each registers itself, so one may contain another defined later."""
 
+SHOWN: dict[str, Tlv] = {}
+"""Fields of all layers, by their names in Wireshark."""
+
 
 def shown_if_set(*fields: Tlv | Unrecognised | FixedBytes) -> list[Any]:
     """Return the fields for a `fields_desc`; `show()` omits unset ones."""
@@ -46,6 +49,7 @@ class _ElementClass(Packet_metaclass):
         made.by_type = {
             field.kind: (rank, field) for rank, field in enumerate(unwrapped) if isinstance(field, Tlv)
         }
+        SHOWN.update({field.shown: getattr(field, "one", field) for _, field in made.by_type.values()})
         made.titles = {field.name: field.title for _, field in made.by_type.values()}
         return made
 

@@ -21,8 +21,8 @@ class NativeItem(Element):
     EXACT = True
     REQUIRED: ClassVar[tuple[str, ...]] = ("body",)
     fields_desc = shown_if_set(
-        Tlv("backlink", BACKLINK, sizes=range(32, 33)),
-        Tlv("body", PAYLOAD, b""),
+        Tlv("backlink", BACKLINK, sizes=range(32, 33), shown="ndn.feed.backlink"),
+        Tlv("body", PAYLOAD, b"", shown="ndn.feed.payload"),
     )
 
 
@@ -32,7 +32,7 @@ class SsbItem(Element):
     name = "SsbItem"
     EXACT = True
     REQUIRED: ClassVar[tuple[str, ...]] = ("message",)
-    fields_desc = shown_if_set(Text("message", SSB_MESSAGE, b"{}"))
+    fields_desc = shown_if_set(Text("message", SSB_MESSAGE, b"{}", shown="ndn.feed.ssb"))
 
 
 class _Halves(Repeated):

@@ -26,17 +26,26 @@ class Tlv(Field[Any, Any]):
         default: the default value; None omits the element.
         anywhere: whether the element is recognised at any position.
         sizes: allowed lengths of the value in bytes; None for all.
+        shown: the field's name in Wireshark; empty for fields that are shown otherwise, or not.
     """
 
-    __slots__ = ["anywhere", "kind", "sizes"]
+    __slots__ = ["anywhere", "kind", "shown", "sizes"]
 
     def __init__(
-        self, name: str, kind: int, default: Any = None, *, anywhere: bool = False, sizes: range | None = None
+        self,
+        name: str,
+        kind: int,
+        default: Any = None,
+        *,
+        anywhere: bool = False,
+        sizes: range | None = None,
+        shown: str = "",
     ) -> None:
         super().__init__(name, default, fmt="s")
         self.kind = kind
         self.anywhere = anywhere
         self.sizes = sizes
+        self.shown = shown
 
     def decode(self, value: bytes) -> Any:
         """Return the field's value from a TLV-VALUE; raise MalformedPacket."""
@@ -80,9 +89,9 @@ class Number(Tlv):
         default: Any = None,
         *,
         names: Mapping[int, str] | None = None,
-        anywhere: bool = False,
+        **options: Any,
     ) -> None:
-        super().__init__(name, kind, default, anywhere=anywhere)
+        super().__init__(name, kind, default, **options)
         self.names = names or {}
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
@@ -108,8 +117,8 @@ class Fixed(Tlv):
 
     __slots__ = ["size"]
 
-    def __init__(self, name: str, kind: int, size: int, default: Any = None) -> None:
-        super().__init__(name, kind, default, sizes=range(size, size + 1))
+    def __init__(self, name: str, kind: int, size: int, **options: Any) -> None:
+        super().__init__(name, kind, sizes=range(size, size + 1), **options)
         self.size = size
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
@@ -182,8 +191,8 @@ class FixedBytes(Field[Any, Any]):
 class Flag(Tlv):
     """An empty element as a bool."""
 
-    def __init__(self, name: str, kind: int, *, anywhere: bool = False) -> None:
-        super().__init__(name, kind, False, anywhere=anywhere, sizes=range(1))
+    def __init__(self, name: str, kind: int, **options: Any) -> None:
+        super().__init__(name, kind, False, sizes=range(1), **options)
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
         super().decode(value)
@@ -221,8 +230,8 @@ class Name(Tlv):
 
     __slots__ = ["nonempty"]
 
-    def __init__(self, name: str, default: Any = None, *, nonempty: bool = False) -> None:
-        super().__init__(name, NAME, default)
+    def __init__(self, name: str, default: Any = None, *, nonempty: bool = False, shown: str = "") -> None:
+        super().__init__(name, NAME, default, shown=shown)
         self.nonempty = nonempty
 
     def decode(self, value: bytes) -> Any:  # noqa: D102
@@ -294,9 +303,9 @@ class NestedNumber(Number):
     __slots__ = ["absent", "inner"]
 
     def __init__(
-        self, name: str, kind: int, inner: int, *, absent: int = 0, names: Mapping[int, str] | None = None
+        self, name: str, kind: int, inner: int, *, absent: int = 0, names: Mapping[int, str], shown: str
     ) -> None:
-        super().__init__(name, kind, None, names=names)
+        super().__init__(name, kind, names=names, shown=shown)
         self.inner = inner
         self.absent = absent
 
@@ -321,7 +330,7 @@ class Repeated(Tlv):
     islist = 1
 
     def __init__(self, one: Tlv) -> None:
-        super().__init__(one.name, one.kind, [])
+        super().__init__(one.name, one.kind, [], shown=one.shown)
         self.one = one
 
     def decode(self, value: bytes) -> Any:  # noqa: D102

@@ -27,8 +27,8 @@ class Standing(Element):
     name = "Standing"
     fields_desc = shown_if_set(
         FixedBytes("reference", REFERENCE_BYTES),
-        Number("next", NEXT),
-        Number("limit", LIMIT),
+        Number("next", NEXT, shown="ndn.hello.next"),
+        Number("limit", LIMIT, shown="ndn.hello.limit"),
         Source("evidence", EVIDENCE),
         Unrecognised(),
     )
@@ -49,10 +49,11 @@ class _Standings(Repeated):
 
     def __init__(self, name: str, kind: int) -> None:
         super().__init__(Nested(name, Standing, kind))
+        self.shown = f"ndn.hello.{name}"
 
 
 def _digest(name: str, kind: int) -> Tlv:
-    return Tlv(name, kind, sizes=range(REFERENCE_BYTES, REFERENCE_BYTES + 1))
+    return Tlv(name, kind, sizes=range(REFERENCE_BYTES, REFERENCE_BYTES + 1), shown=f"ndn.hello.{name}")
 
 
 class Hello(Element):
@@ -61,12 +62,12 @@ class Hello(Element):
     TYPE = HELLO
     name = "Hello"
     fields_desc = shown_if_set(
-        Number("number", NUMBER),
-        Number("reply", REPLY),
+        Number("number", NUMBER, shown="ndn.hello.number"),
+        Number("reply", REPLY, shown="ndn.hello.reply"),
         _digest("granted", GRANTED),
         _digest("held", HELD),
         _Standings("have", HAVE),
         _Standings("state", STATE),
-        Flag("forgotten", FORGOTTEN),
+        Flag("forgotten", FORGOTTEN, shown="ndn.hello.forgotten"),
         Unrecognised(),
     )

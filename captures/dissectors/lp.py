@@ -42,10 +42,10 @@ class FeedState(Element):
     name = "FeedState"
     REQUIRED: ClassVar[tuple[str, ...]] = ("tip", "limit")
     fields_desc = shown_if_set(
-        Name("feed"),
-        Number("tip", 0x0371, 0),
-        Number("limit", 0x0372, 0),
-        Number("first", 0x0373),
+        Name("feed", shown="ndn.feed.name"),
+        Number("tip", 0x0371, 0, shown="ndn.feed.tip"),
+        Number("limit", 0x0372, 0, shown="ndn.feed.limit"),
+        Number("first", 0x0373, shown="ndn.feed.first"),
         Source("evidence", 0x0374),
         Unrecognised(),
     )
@@ -73,19 +73,19 @@ class LpPacket(Element):
     guarded = True
     name = "LpPacket"
     fields_desc = shown_if_set(
-        Fixed("sequence", 0x51, 8),
-        Number("frag_index", 0x52),
-        Number("frag_count", 0x53),
-        Tlv("pit_token", 0x62, sizes=range(1, 33)),
-        NestedNumber("nack_reason", 0x0320, 0x0321, names=NACK_REASONS),
-        Number("incoming_face_id", 0x032C),
-        Number("next_hop_face_id", 0x0330),
-        NestedNumber("cache_policy", 0x0334, 0x0335, names=CACHE_POLICIES),
-        Number("congestion_mark", 0x0340),
-        Repeated(Fixed("ack", 0x0344, 8)),
-        Fixed("tx_sequence", 0x0348, 8),
-        Flag("non_discovery", 0x034C),
-        _Announcement("prefix_announcement", 0x0350),
+        Fixed("sequence", 0x51, 8, shown="ndn.lp.sequence"),
+        Number("frag_index", 0x52, shown="ndn.lp.frag_index"),
+        Number("frag_count", 0x53, shown="ndn.lp.frag_count"),
+        Tlv("pit_token", 0x62, sizes=range(1, 33), shown="ndn.lp.pit_token"),
+        NestedNumber("nack_reason", 0x0320, 0x0321, names=NACK_REASONS, shown="ndn.lp.nack_reason"),
+        Number("incoming_face_id", 0x032C, shown="ndn.lp.incoming_face"),
+        Number("next_hop_face_id", 0x0330, shown="ndn.lp.next_hop_face"),
+        NestedNumber("cache_policy", 0x0334, 0x0335, names=CACHE_POLICIES, shown="ndn.lp.cache_policy"),
+        Number("congestion_mark", 0x0340, shown="ndn.lp.congestion_mark"),
+        Repeated(Fixed("ack", 0x0344, 8, shown="ndn.lp.ack")),
+        Fixed("tx_sequence", 0x0348, 8, shown="ndn.lp.tx_sequence"),
+        Flag("non_discovery", 0x034C, shown="ndn.lp.non_discovery"),
+        _Announcement("prefix_announcement", 0x0350, shown="ndn.lp.prefix_announcement"),
         Nested("feed_state", FeedState),
         Nested("hello", Hello),
         Unrecognised(),

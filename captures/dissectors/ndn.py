@@ -64,7 +64,11 @@ class ValidityPeriod(Element):
 
     TYPE = 253
     name = "ValidityPeriod"
-    fields_desc = shown_if_set(Text("not_before", 254), Text("not_after", 255), Unrecognised())
+    fields_desc = shown_if_set(
+        Text("not_before", 254, shown="ndn.signature.not_before"),
+        Text("not_after", 255, shown="ndn.signature.not_after"),
+        Unrecognised(),
+    )
 
 
 class KeyLocator(Element):
@@ -72,7 +76,11 @@ class KeyLocator(Element):
 
     TYPE = 28
     name = "KeyLocator"
-    fields_desc = shown_if_set(Name("key_name"), Tlv("key_digest", 29), Unrecognised())
+    fields_desc = shown_if_set(
+        Name("key_name", shown="ndn.signature.key_name"),
+        Tlv("key_digest", 29, shown="ndn.signature.key_digest"),
+        Unrecognised(),
+    )
 
 
 class SignatureInfo(Element):
@@ -81,11 +89,11 @@ class SignatureInfo(Element):
     name = "SignatureInfo"
     REQUIRED: ClassVar[tuple[str, ...]] = ("signature_type",)
     fields_desc = shown_if_set(
-        Number("signature_type", 27, 0, names=SIGNATURE_TYPES),
+        Number("signature_type", 27, 0, names=SIGNATURE_TYPES, shown="ndn.signature.type"),
         Nested("key_locator", KeyLocator),
-        Tlv("signature_nonce", 38),
-        Number("signature_time", 40),
-        Number("signature_seq_num", 42),
+        Tlv("signature_nonce", 38, shown="ndn.signature.nonce"),
+        Number("signature_time", 40, shown="ndn.signature.time"),
+        Number("signature_seq_num", 42, shown="ndn.signature.seq_num"),
         Nested("validity", ValidityPeriod),
         Unrecognised(),
     )
@@ -98,9 +106,9 @@ class MetaInfo(Element):
     TYPE = 20
     name = "MetaInfo"
     fields_desc = shown_if_set(
-        Number("content_type", 24, names=CONTENT_TYPES),
-        Number("freshness", 25),
-        Component("final_block", 26),
+        Number("content_type", 24, names=CONTENT_TYPES, shown="ndn.content_type"),
+        Number("freshness", 25, shown="ndn.freshness"),
+        Component("final_block", 26, shown="ndn.final_block"),
         Unrecognised(),
     )
 
@@ -169,16 +177,16 @@ class Interest(Named):
         Nested("selectors", Selectors),
         Flag("can_be_prefix", 33),
         Flag("must_be_fresh", 18),
-        Names("forwarding_hint", 30),
-        Fixed("nonce", 10, 4),
-        Number("lifetime", 12),
-        Fixed("hop_limit", 34, 1),
-        Tlv("parameters", 36),
+        Names("forwarding_hint", 30, shown="ndn.forwarding_hint"),
+        Fixed("nonce", 10, 4, shown="ndn.nonce"),
+        Number("lifetime", 12, shown="ndn.lifetime"),
+        Fixed("hop_limit", 34, 1, shown="ndn.hop_limit"),
+        Tlv("parameters", 36, shown="ndn.parameters"),
         Nested("signature_info", SignatureInfo, 44),
-        Tlv("signature_value", _INTEREST_SIGNATURE_VALUE),
+        Tlv("signature_value", _INTEREST_SIGNATURE_VALUE, shown="ndn.signature.value"),
         Number("send_credit", SEND_CREDIT, anywhere=True),
         OptionalSource("known", KNOWN, anywhere=True),
-        Flag("persistent", PERSISTENT, anywhere=True),
+        Flag("persistent", PERSISTENT, anywhere=True, shown="ndn.persistent"),
         Unrecognised(),
     )
 
@@ -265,9 +273,9 @@ class Data(Named):
     fields_desc = shown_if_set(
         Name("name", "/"),
         Nested("meta_info", MetaInfo),
-        _Content("content", 21),
+        _Content("content", 21, shown="ndn.content"),
         Nested("signature_info", SignatureInfo, 22),
-        Tlv("signature_value", _SIGNATURE_VALUE),
+        Tlv("signature_value", _SIGNATURE_VALUE, shown="ndn.signature.value"),
         Unrecognised(),
     )
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from scapy.packet import Packet, Raw
 
-from captures.dissectors.element import Element
+from captures.dissectors.element import SHOWN, Element
 from captures.dissectors.feed import ForkProof, NativeItem, SsbItem
-from captures.dissectors.fields import source_text
+from captures.dissectors.fields import Fixed, Text, source_text
 from captures.dissectors.hello import Hello, Standing
 from captures.dissectors.lp import NACK_REASONS, FeedState, LpPacket
-from captures.dissectors.ndn import Data, Interest, SignatureInfo
+from captures.dissectors.ndn import Data, Interest
 from captures.dissectors.tiny import TINY_FIELDS
 from captures.layers.old_format import OLD_FORMAT
 from forwarder.wire.evidence import Evidence
@@ -29,6 +29,7 @@ Fields = list[tuple[str, Any]]
 _LONGEST_COMPONENT = 24
 _SHOWN_BYTES = 3
 _LAST = (1 << 64) - 1
+_NUMBER, _HOPS, _PROOF = (f"ndn.evidence.{name}" for name in ("number", "hops", "signature"))
 
 
 def short_name(uri: str) -> str:
@@ -244,14 +245,7 @@ def fields_of(packet: Packet, whole: Reassembled | None = None) -> Fields:
     fields: Fields = [("ndn.type", kind)] if kind else []
     is_piece = whole is None and isinstance(packet, LpPacket) and is_fragment(packet)
     if isinstance(packet, LpPacket):
-        fields += _plain(packet, _LP)
-        if packet.prefix_announcement is not None:
-            fields.append(("ndn.lp.prefix_announcement", uri_of(packet.prefix_announcement)))
-        if packet.feed_state is not None:
-            fields += _plain(packet.feed_state, _STATE)
-            fields += _source(packet.feed_state.evidence)
-        if packet.hello is not None:
-            fields += _hello(packet.hello)
+        fields += _walk(packet)
         packet = packet.payload if whole is None else whole.packet
     if isinstance(packet, Interest | Data):
         fields += _network(packet)
@@ -260,78 +254,23 @@ def fields_of(packet: Packet, whole: Reassembled | None = None) -> Fields:
     return fields
 
 
-_LP = {
-    "sequence": "ndn.lp.sequence",
-    "frag_index": "ndn.lp.frag_index",
-    "frag_count": "ndn.lp.frag_count",
-    "pit_token": "ndn.lp.pit_token",
-    "nack_reason": "ndn.lp.nack_reason",
-    "incoming_face_id": "ndn.lp.incoming_face",
-    "next_hop_face_id": "ndn.lp.next_hop_face",
-    "cache_policy": "ndn.lp.cache_policy",
-    "congestion_mark": "ndn.lp.congestion_mark",
-    "ack": "ndn.lp.ack",
-    "tx_sequence": "ndn.lp.tx_sequence",
-    "non_discovery": "ndn.lp.non_discovery",
-}
-_STATE = {
-    "feed": "ndn.feed.name",
-    "tip": "ndn.feed.tip",
-    "limit": "ndn.feed.limit",
-    "first": "ndn.feed.first",
-}
-_HELLO = {
-    "number": "ndn.hello.number",
-    "reply": "ndn.hello.reply",
-    "granted": "ndn.hello.granted",
-    "held": "ndn.hello.held",
-}
-_STANDING = {"next": "ndn.hello.next", "limit": "ndn.hello.limit"}
-_SOURCE = {"number": "ndn.evidence.number", "hops": "ndn.evidence.hops"}
-_INTEREST = {
-    "forwarding_hint": "ndn.forwarding_hint",
-    "nonce": "ndn.nonce",
-    "lifetime": "ndn.lifetime",
-    "hop_limit": "ndn.hop_limit",
-    "parameters": "ndn.parameters",
-    "persistent": "ndn.persistent",
-}
-_META = {"content_type": "ndn.content_type", "freshness": "ndn.freshness", "final_block": "ndn.final_block"}
-_SIGNATURE = {
-    "signature_type": "ndn.signature.type",
-    "signature_nonce": "ndn.signature.nonce",
-    "signature_time": "ndn.signature.time",
-    "signature_seq_num": "ndn.signature.seq_num",
-}
-_LOCATOR = {"key_name": "ndn.signature.key_name", "key_digest": "ndn.signature.key_digest"}
-_VALIDITY = {"not_before": "ndn.signature.not_before", "not_after": "ndn.signature.not_after"}
-
-
-def _plain(packet: Packet, names: dict[str, str]) -> Iterator[tuple[str, Any]]:
-    for field, name in names.items():
-        value = packet.getfieldval(field)
+def _walk(packet: Element) -> Iterator[tuple[str, Any]]:
+    """Yield the fields that are declared with a name in Wireshark, nested ones included."""
+    for _, field in packet.by_type.values():
+        value = packet.getfieldval(field.name)
         for each in value if isinstance(value, list) else [value]:
-            if each is not None and each is not False:
-                yield name, each
-
-
-def _source(evidence: Evidence | tuple[()] | None) -> Iterator[tuple[str, Any]]:
-    if evidence:
-        for attribute, name in _SOURCE.items():
-            yield name, getattr(evidence, attribute)
-        if evidence.proof:
-            yield "ndn.evidence.signature", evidence.proof
-
-
-def _hello(hello: Hello) -> Iterator[tuple[str, Any]]:
-    yield from _plain(hello, _HELLO)
-    for name, standings in (("ndn.hello.have", hello.have), ("ndn.hello.state", hello.state)):
-        for standing in standings or []:
-            yield name, standing.reference
-            yield from _plain(standing, _STANDING)
-            yield from _source(standing.evidence)
-    if hello.forgotten:
-        yield "ndn.hello.forgotten", True
+            if isinstance(each, Evidence):
+                yield from ((_NUMBER, each.number), (_HOPS, each.hops))
+                if each.proof:
+                    yield _PROOF, each.proof
+            elif isinstance(each, Data):
+                yield from [(field.shown, uri_of(each))] if field.shown else _network(each)
+            elif isinstance(each, Element):
+                if isinstance(each, Standing):
+                    yield field.shown, each.reference
+                yield from _walk(each)
+            elif field.shown and each is not None and each is not False:
+                yield field.shown, each
 
 
 def _network(packet: Interest | Data) -> Fields:
@@ -346,95 +285,32 @@ def _network(packet: Interest | Data) -> Fields:
     if isinstance(packet, Interest):
         names = ("ndn.can_be_prefix", "ndn.must_be_fresh")
         fields += [(name, True) for is_set, name in zip(packet.asks(), names, strict=True) if is_set]
-        fields += _plain(packet, _INTEREST)
         if packet.selectors is not None:
             fields.append(("ndn.problem", OLD_FORMAT))
         credit = _credit(packet)
         if credit is not None:
             fields.append(("ndn.lli.credit", credit))
-        fields += _source(packet.known)
         if item is not None and credit:
             fields += [("ndn.lli.first", item), ("ndn.lli.last", _last(item, credit))]
-    else:
-        if packet.meta_info is not None:
-            fields += _plain(packet.meta_info, _META)
-        fields += _content(packet.content)
-    if packet.signature_info is not None:
-        fields += _signature(packet.signature_info)
-    if packet.signature_value is not None:
-        fields.append(("ndn.signature.value", packet.signature_value))
-    return fields
-
-
-_HEXADECIMAL = {
-    "ndn.nonce": 8,
-    "ndn.lp.sequence": 16,
-    "ndn.lp.ack": 16,
-    "ndn.lp.tx_sequence": 16,
-}
+    return [*fields, *_walk(packet)]
 
 
 def value_text(name: str, value: Any) -> str:
     """Return a field's value as tshark prints it."""
+    field = SHOWN.get(name)
     if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace") if name in _TEXTS else value.hex()
-    if isinstance(value, int) and name in _HEXADECIMAL:
-        return f"0x{value:0{_HEXADECIMAL[name]}x}"
+        return value.decode(errors="backslashreplace") if isinstance(field, Text) else value.hex()
+    if isinstance(field, Fixed) and isinstance(value, int) and field.size > 1:
+        return f"0x{value:0{2 * field.size}x}"
     return str(int(value) if isinstance(value, bool) else value)
-
-
-_TEXTS = {"ndn.feed.ssb", "ndn.signature.not_before", "ndn.signature.not_after"}
-
-
-def _content(content: Any) -> Fields:
-    if isinstance(content, NativeItem):
-        link = [] if content.backlink is None else [("ndn.feed.backlink", content.backlink)]
-        return [*link, ("ndn.feed.payload", content.body)]
-    if isinstance(content, SsbItem):
-        return [("ndn.feed.ssb", content.message)]
-    if isinstance(content, ForkProof):
-        return [field for half in content.halves for field in _network(half)]
-    return [] if content is None else [("ndn.content", content)]
-
-
-def _signature(info: SignatureInfo) -> Iterator[tuple[str, Any]]:
-    yield from _plain(info, _SIGNATURE)
-    if info.key_locator is not None:
-        yield from _plain(info.key_locator, _LOCATOR)
-    if info.validity is not None:
-        yield from _plain(info.validity, _VALIDITY)
 
 
 FIELD_NAMES = sorted(
     {"frame.number", "frame.interface_name", "ip.src", "ip.dst", "ip.addr"}
     | TINY_FIELDS
-    | {
-        "ndn.type",
-        "ndn.problem",
-        "ndn.name",
-        "ndn.content",
-        "ndn.signature.value",
-        "ndn.lp.prefix_announcement",
-    }
-    | {"ndn.feed.item", "ndn.feed.fork", "ndn.feed.backlink", "ndn.feed.payload", "ndn.feed.ssb"}
-    | {"ndn.evidence.signature", "ndn.hello.have", "ndn.hello.state", "ndn.hello.forgotten"}
+    | SHOWN.keys() - {""}
+    | {"ndn.type", "ndn.problem", "ndn.name", "ndn.feed.item", "ndn.feed.fork", _NUMBER, _HOPS, _PROOF}
     | {"ndn.can_be_prefix", "ndn.must_be_fresh", "ndn.lli.credit", "ndn.lli.first", "ndn.lli.last"}
-    | {
-        name
-        for table in (
-            _LP,
-            _STATE,
-            _HELLO,
-            _STANDING,
-            _SOURCE,
-            _INTEREST,
-            _META,
-            _SIGNATURE,
-            _LOCATOR,
-            _VALIDITY,
-        )
-        for name in table.values()
-    }
 )
 """Names of all fields."""
 
