@@ -199,7 +199,7 @@ class Node:
         else:
             self._outbox.suppress(packet, port)
             try:
-                self._take(packet, port, now)
+                self._process_packet(packet, port, now)
             except InvalidEntry as error:
                 self.dropped[error.kind] += 1
             except ForkedFeed as error:
@@ -250,7 +250,7 @@ class Node:
 
     # Receiving
 
-    def _take(self, packet: bytes, port: int, now: int) -> None:
+    def _process_packet(self, packet: bytes, port: int, now: int) -> None:
         demux = packet[:DEMUX]
         routed = self.sets.routed(demux)
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):

@@ -248,7 +248,7 @@ class TinyStore(FeedTables):
             self._database.deserialize(self._image)
         super()._open()
         self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten
+        self._database.execute("PRAGMA secure_delete = ON")  # dropped data are overwritten
         self._load()
 
     def _load(self) -> None:

@@ -56,7 +56,7 @@ class Exchange(BaseParty):
         if line is not None:
             if self._backlog(line.feed) >= contract.terms.held:
                 return False
-            if self._take_inner(contract, line, content, now):
+            if self._store_inner(contract, line, content, now):
                 self._events.append(Event("received", flowing[line.ref].contact, line.ref))
             return True
         if not is_tunnelled(content) and not isinstance(message, SubResponseIsp):

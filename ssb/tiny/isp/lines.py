@@ -179,7 +179,7 @@ class Lines(ABC):
                 return
 
     def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:
-        """Process an entry of the other's line; return whether to go on."""
+        """Process an entry of the other's line; return whether to continue."""
         if entry.sequence > self.terms.size:
             return self._break("a data feed longer than agreed", feed, entry.sequence, now)
         if is_tunnelled(entry.content) and entry.sequence > 1:

@@ -6,7 +6,7 @@ These are not in the paper; receivers ignore unknown commands:
 - `sub_receipt`: a client's signed receipt for entries of another's feed;
 - `reach` and `sub_relay`, between providers: reachable clients, and requests for them;
 - the arguments `proof` and `group` of subscriptions, at the end: a client's signature for its feed
-  (`ssb.tiny.isp.evidence`), and the members of a group (`ssb.tiny.isp.groups`).
+  (`ssb.tiny.isp.evidence`), and the members of a group (`ssb.tiny.isp.subscription`).
 """
 
 from collections.abc import Callable, Sequence
@@ -140,7 +140,7 @@ class SubPause:
 
 @dataclass(frozen=True, slots=True)
 class SubResume:
-    """In the provider's control feed: go on with this client-to-client feed."""
+    """In the provider's control feed: continue this client-to-client feed."""
 
     feed: bytes
 

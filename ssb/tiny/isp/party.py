@@ -118,7 +118,7 @@ class BaseParty(Party, ABC):
     def abandon(self, other: bytes, now: int) -> None:
         """Delete the contract with another at once, unread data included, without notifying it.
 
-        For one that violates the protocol, or is gone for good. Raises ValueError without a contract.
+        For one that violates the protocol, or is lost. Raises ValueError without a contract.
         """
         contract = self.contracts.current(other)
         if contract is None:
@@ -232,7 +232,7 @@ class BaseParty(Party, ABC):
                 return line
         return None
 
-    def _take_inner(self, contract: Lines, line: Line, content: bytes, now: int) -> bool:
+    def _store_inner(self, contract: Lines, line: Line, content: bytes, now: int) -> bool:
         """Store a tunnelled entry; return whether it was valid. The sender of an invalid one is accused."""
         packets = [content[at : at + PACKET] for at in range(0, len(content), PACKET)]
         try:

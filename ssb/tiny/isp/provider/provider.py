@@ -144,7 +144,7 @@ class Provider(Switch):
             return True
         before = self.contracts.current(feed)
         if before is not None and before.facts.state == FAREWELL:
-            self.gate.close(feed)  # its last command is on its way, or the client would not ask
+            self.gate.close(feed)  # its last command is in flight, or the client would not request it
             return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
@@ -152,7 +152,7 @@ class Provider(Switch):
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
-            before.delete()  # both have asked: the request of the lower key counts
+            before.delete()  # requests of both: the lower key's counts
             self.contracts.remove(before)
             before = None
         listed = self.whitelist
@@ -225,7 +225,7 @@ class Provider(Switch):
             case SubResponse(ref, _, feed, proof) if not is_peer:
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
-                if self.take_receipt(contract, message, now):
+                if self.forward_receipt(contract, message, now):
                     self.gate.give_back_command(contract.other, now)
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)

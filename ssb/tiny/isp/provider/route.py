@@ -13,7 +13,7 @@ class Side:
     Attributes:
         contract: its contract's id; None after its end.
         feed: its own feed; None until it has accepted.
-        is_paused: whether it was told to pause.
+        is_paused: whether it was requested to pause.
         has_ended: whether its last entry was received.
         is_told: whether the other side was notified of the end, or there is nobody to notify.
         is_gone: whether it takes nothing more, as the client behind another provider is gone.
@@ -42,7 +42,7 @@ class Route:
     Attributes:
         ref: the id of the request, the same at all providers on the way.
         source, target: the root feeds of the requesting and of the requested client.
-        group: the group that it belongs to, if any (`ssb.tiny.isp.groups`).
+        group: the group that it belongs to, if any (`ssb.tiny.isp.subscription`).
     """
 
     ref: bytes

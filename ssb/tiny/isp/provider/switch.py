@@ -91,7 +91,7 @@ class Switch(BaseParty):
         feed = self._store.feeds[line.feed]
         if feed.sequence - feed.base >= contract.terms.held and self._is_late(line.feed):
             return False
-        if not self._take_inner(contract, line, content, now):
+        if not self._store_inner(contract, line, content, now):
             return True
         for route, side, other in found:
             to = self.contracts.get(other.contract) if other.contract is not None else None
@@ -122,7 +122,7 @@ class Switch(BaseParty):
                     self._resume(sender, side, now)
         self._save(route)
 
-    def take_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
+    def forward_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
         """Forward a client's receipt, if it is new; return whether it was."""
         route = self.routes.get(message.ref)
         for side, other in route.sides() if route is not None else ():
