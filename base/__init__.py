@@ -1,1 +1,1 @@
-"""The ground floor: time, timers, estimates, sockets and the contracts of sans-IO programs."""
+"""The lowest package: time, timers, estimates, sockets and the interfaces of sans-IO programs."""

@@ -1,13 +1,12 @@
-"""Sans-IO contracts of programs on a node: datagrams, streams and links.
+"""Sans-IO interfaces of programs on a node: datagrams, streams and links.
 
-The emulator, the driver of Mininet's nodes and the simulator know this contract, and nothing of the
-protocols behind it. A program is an endpoint and its ports, which say where datagrams and streams reach it.
-The endpoint is called with what arrives, and asked afterwards what it puts out and when it wants to be woken.
-Time is an argument, in ns.
+The emulator, the driver of Mininet's nodes and the simulator depend on these interfaces, not on the protocols
+above. A program is an endpoint and its ports, the addresses of its datagrams and streams. The endpoint is
+called with input, and queried afterwards for its output and its next deadline. Time is an argument, in ns.
 
 Streams are TCP's. An endpoint that opens one chooses its number, above 0; one that others open has a number
-below 0. A `Send` is never refused: what the connection does not take waits. An endpoint that sends nothing
-between `Full` and `Writable` keeps little waiting.
+below 0. A `Send` is never refused: data beyond the connection's capacity are queued. An endpoint that sends
+nothing between `Full` and `Writable` keeps the queue short.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,20 +29,20 @@ class LinkPort(NamedTuple):
 
 
 class DatagramPort(NamedTuple):
-    """Datagrams from and to any node, by the underlay: UDP port `number` at the node's address."""
+    """Datagrams from and to any node, over the underlay: UDP port `number` at the node's address."""
 
     number: int
 
 
 class GroupPort(NamedTuple):
-    """Datagrams from and to all on a medium or a link that listen to a group: UDP port `number`.
+    """Datagrams from and to all members of a group on a medium or a link: UDP port `number`.
 
     The group is an IPv4 multicast address, or 255.255.255.255 for all. A datagram has a time to live of 1,
-    and does not come back to its sender. In Mininet the kernel sends IGMP reports for a group outside
+    and is not returned to its sender. In Mininet the kernel sends IGMP reports for a group outside
     224.0.0.0/24, and captures show them.
 
-    If it `is_shared`, other programs of this machine may listen, too. They hear what is sent here; so it is
-    sent from a port of its own, by which each knows what is its own.
+    If it `is_shared`, other programs of this machine may listen, too, and receive the datagrams sent here; so
+    these have a source port of their own, by which each program recognizes its own.
     """
 
     interface: Interface
@@ -62,7 +61,7 @@ Port = LinkPort | DatagramPort | GroupPort | StreamPort
 
 
 class Opened(NamedTuple):
-    """A stream is open: one that this endpoint has asked for, or one that has come to `port`."""
+    """A stream is open: requested by this endpoint, or accepted at `port`."""
 
     stream: int
     peer: Address
@@ -70,32 +69,32 @@ class Opened(NamedTuple):
 
 
 class Received(NamedTuple):
-    """Bytes have come."""
+    """Bytes were received."""
 
     stream: int
     data: bytes
 
 
 class Full(NamedTuple):
-    """The connection cannot take all that was sent; it may be told before the stream is open."""
+    """The connection has queued data; possible before the stream is open."""
 
     stream: int
 
 
 class Writable(NamedTuple):
-    """The connection has taken all that was sent, and has room for more; this follows Full."""
+    """The connection has sent its queue, and has room for more; this follows Full."""
 
     stream: int
 
 
 class Ended(NamedTuple):
-    """The other end sends no more."""
+    """The other end has finished sending."""
 
     stream: int
 
 
 class Closed(NamedTuple):
-    """The stream is over; `reason` is "" if both ends have closed it, else a few words."""
+    """The stream has ended; `reason` is "" if both ends have closed it, else a few words."""
 
     stream: int
     reason: str
@@ -119,14 +118,14 @@ class Send(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Take no more bytes, so that the other end has to wait; `False` takes them again."""
+    """Stop reading, so that the other end has to wait; `False` resumes."""
 
     stream: int
     paused: bool = True
 
 
 class Close(NamedTuple):
-    """Send no more after what was sent; if `abort`, break the stream off."""
+    """Finish sending after the queued data; if `abort`, reset the stream."""
 
     stream: int
     abort: bool = False
@@ -139,15 +138,15 @@ class Endpoint(Protocol):
     """A sender and receiver of datagrams, with port numbers of its own."""
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """Take in a datagram; `sender` is None at a LinkPort, where there is one neighbour."""
+        """Process a datagram; `sender` is None at a LinkPort, which has one neighbour."""
         ...
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """Take note that the link of a LinkPort is down, or up again."""
+        """Handle a change of a LinkPort's link: down, or up again."""
         ...
 
     def take_outputs(self) -> Sequence[tuple[int, bytes, Address | None]]:
-        """Return the (port, datagram, to) to be sent, in order; `to` matters at a DatagramPort alone."""
+        """Return the (port, datagram, to) to send, in order; `to` is used at a DatagramPort only."""
         ...
 
     def next_deadline(self) -> int | None:
@@ -155,7 +154,7 @@ class Endpoint(Protocol):
         ...
 
     def wake(self, now: int) -> None:
-        """Act on a deadline; without one that is due, do nothing."""
+        """Act on a deadline; no effect if none is due."""
         ...
 
 
@@ -164,11 +163,11 @@ class StreamEndpoint(Endpoint, Protocol):
     """An endpoint that also opens and accepts streams."""
 
     def on_stream(self, event: StreamEvent, now: int) -> None:
-        """Take in what has happened to a stream."""
+        """Handle an event of a stream."""
         ...
 
     def take_actions(self) -> list[StreamAction]:
-        """Return what is to be done with streams, in order."""
+        """Return the actions on streams, in order."""
         ...
 
 

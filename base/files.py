@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Atomic writes of files."""
 
 import errno
 import os
@@ -8,12 +8,13 @@ from pathlib import Path
 from secrets import token_hex
 
 OF_WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""Errors of writing, for which Python names no file."""
+"""Errors of writing, where Python gives no file name."""
 
 
 def named(path: Path) -> Path:
-    """Return a path that ends with a name, for a neighbour to be named after it: of ".", ".." and "" that of
-    the directory which they stand for. Raises IsADirectoryError for the root, which has none."""
+    """Return a path that ends with a name, as the base of a neighbour's name: ".", ".." and "" are resolved
+    to their directory. Raises IsADirectoryError for the root, which has none.
+    """
     if path.name in ("", ".."):
         path = path.resolve()
     if not path.name:
@@ -31,10 +32,10 @@ def whole_file(
 
     Args:
         path: of the file.
-        mode: permissions of the file, less those that the umask takes away.
-        is_durable: whether a power cut after the block takes neither the content nor the name back.
-        is_sole: whether this process alone writes the file, as under a lock. What such a process has left,
-            when it was killed, is overwritten; otherwise it stays beside the file.
+        mode: permissions of the file, reduced by the umask.
+        is_durable: whether content and name survive a power cut after the block.
+        is_sole: whether only this process writes the file, as under a lock. Remains of a killed process are
+            overwritten then; otherwise they stay beside the file.
         is_new: whether an old file is an error, FileExistsError, and not replaced.
     """
     path = named(path)
@@ -76,7 +77,7 @@ def write_whole(
 
 
 def sync(path: Path) -> None:
-    """Make the content of a file durable, or the names in a directory, where its file system can do that.
+    """Make the content of a file durable, or the names in a directory, where its file system supports that.
 
     Raises OSError.
     """

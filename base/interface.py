@@ -1,4 +1,4 @@
-"""Network interfaces of a node, as programs see them: an end of a link, or a place on a medium."""
+"""Network interfaces of a node in a topology: an end of a link, or an attachment to a medium."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,7 +31,7 @@ class LinkEnd(Interface):
 
 @dataclass(frozen=True)
 class Attachment(Interface):
-    """A member's interface. `medium` is the medium's index in Topology.media."""
+    """A member's interface to a medium. `medium` is the medium's index in Topology.media."""
 
     PREFIX_LENGTH = 24
 

@@ -1,7 +1,7 @@
-"""A key log: secrets by which encrypted streams of a capture can be read.
+"""A key log: secrets for decrypting the streams of a capture.
 
-A line a secret: a label, an identifier and the secret itself, both hexadecimal, as in the key logs of TLS
-(draft-ietf-tls-keylogfile), from which only the labels differ. What a label means, its protocol says.
+Each line has a label, an identifier and the secret, the latter two hexadecimal, as in the key logs of TLS
+(draft-ietf-tls-keylogfile), from which only the labels differ. Their meaning is defined by each protocol.
 """
 
 import re
@@ -12,7 +12,7 @@ _LINE = re.compile(r"([A-Z][A-Z0-9_]*) ([0-9a-f]*) ([0-9a-f]+)")
 
 
 class Secret(NamedTuple):
-    """A secret: its label, capitals and underscores; what it is for; and itself."""
+    """A secret: its label, capitals and underscores; the identifier of its stream; and its value."""
 
     label: str
     identifier: bytes
@@ -23,7 +23,7 @@ Secrets: TypeAlias = frozenset[Secret]
 
 
 def to_lines(secrets: Iterable[Secret]) -> bytes:
-    """Return the lines of some secrets, in order and each once. Raises ValueError for what is no label."""
+    """Return the lines of some secrets, sorted and deduplicated. Raises ValueError for an invalid label."""
     lines = sorted({f"{each.label} {each.identifier.hex()} {each.secret.hex()}" for each in secrets})
     for line in lines:
         if _LINE.fullmatch(line) is None:
@@ -32,7 +32,7 @@ def to_lines(secrets: Iterable[Secret]) -> bytes:
 
 
 def from_lines(lines: bytes) -> Secrets:
-    """Return the secrets of a key log. Lines that are none, comments among them, are passed over."""
+    """Return the secrets of a key log. Other lines, comments among them, are ignored."""
     found = (_LINE.fullmatch(line.strip()) for line in lines.decode("ascii", "replace").splitlines())
     return frozenset(
         Secret(line[1], bytes.fromhex(line[2]), bytes.fromhex(line[3]))

@@ -24,8 +24,8 @@ class Interface:
     """A network interface that is up.
 
     Attributes:
-        name, index, mtu: as the system has them.
-        is_loopback, is_multicast: what it is, and whether it takes multicast.
+        name, index, mtu: of the system.
+        is_loopback, is_multicast: its flags.
         mac: Ethernet address, 6 bytes; None if it has none.
         ipv4: its address; None if it has none.
         ipv6: its link-local address, without scope; None if it has none.
@@ -49,29 +49,29 @@ def interfaces(patterns: tuple[str, ...] = ("*",)) -> list[Interface]:
         for index, name in socket.if_nameindex():
             if not any(fnmatch(name, pattern) for pattern in patterns):
                 continue
-            with suppress(OSError):  # it may go while we look at it
-                interface = _look_at(sock, index, name, link_local.get(name))
+            with suppress(OSError):  # it may disappear meanwhile
+                interface = _query(sock, index, name, link_local.get(name))
                 if interface is not None:
                     found.append(interface)
     return found
 
 
-def _look_at(sock: socket.socket, index: int, name: str, ipv6: str | None) -> Interface | None:
-    (flags,) = struct.unpack_from("@H", _ask(sock, _SIOCGIFFLAGS, name), 16)
+def _query(sock: socket.socket, index: int, name: str, ipv6: str | None) -> Interface | None:
+    (flags,) = struct.unpack_from("@H", _ioctl(sock, _SIOCGIFFLAGS, name), 16)
     if not flags & _IFF_UP:
         return None
-    (mtu,) = struct.unpack_from("@i", _ask(sock, _SIOCGIFMTU, name), 16)
-    hardware = _ask(sock, _SIOCGIFHWADDR, name)
+    (mtu,) = struct.unpack_from("@i", _ioctl(sock, _SIOCGIFMTU, name), 16)
+    hardware = _ioctl(sock, _SIOCGIFHWADDR, name)
     (kind,) = struct.unpack_from("@H", hardware, 16)
     mac = hardware[18:24] if kind == _ARPHRD_ETHER and any(hardware[18:24]) else None
     ipv4 = None
     with suppress(OSError):
-        ipv4 = socket.inet_ntoa(_ask(sock, _SIOCGIFADDR, name)[20:24])
+        ipv4 = socket.inet_ntoa(_ioctl(sock, _SIOCGIFADDR, name)[20:24])
     is_loopback, is_multicast = bool(flags & _IFF_LOOPBACK), bool(flags & _IFF_MULTICAST)
     return Interface(name, index, mtu, is_loopback, is_multicast, mac, ipv4, ipv6)
 
 
-def _ask(sock: socket.socket, question: int, name: str) -> bytes:
+def _ioctl(sock: socket.socket, question: int, name: str) -> bytes:
     return fcntl.ioctl(sock, question, struct.pack("@16s24x", name.encode()))
 
 

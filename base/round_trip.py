@@ -1,13 +1,13 @@
-"""Round-trip times, and the time-outs that follow from them (RFC 6298, section 2)."""
+"""Round-trip times, and the time-outs computed from them (RFC 6298, section 2)."""
 
 
 class RoundTrip:
-    """A smoothed round-trip time; the caller leaves out measurements that are ambiguous (Karn, section 3).
+    """A smoothed round-trip time; the caller omits ambiguous measurements (Karn, section 3).
 
     Args:
         initial: the time-out before there is a measurement, ns.
         least, most: bounds of the time-out, ns.
-        margin: what the time-out is above the smoothed round trip at least, ns.
+        margin: least excess of the time-out over the smoothed round trip, ns.
 
     Attributes:
         smoothed: ns; None before there is a measurement.
@@ -24,7 +24,7 @@ class RoundTrip:
         self.smoothed: int | None = None
 
     def sample(self, measured: int) -> None:
-        """Take in a measurement, ns."""
+        """Add a measurement, ns."""
         if self.smoothed is None:
             self.smoothed, self._variation = measured, measured // 2
         else:

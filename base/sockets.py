@@ -1,7 +1,7 @@
 """Programs on real sockets: the same endpoints as in the emulator, with the machine's clock.
 
-There everything is measured: what comes of a datagram is sent before the next one is looked at. An exception
-of a program goes to the event loop's handler; what the program has asked for is done, and it is woken again.
+For measurements, the outputs of a datagram are sent before the next one is received. An exception of a
+program goes to the event loop's handler; the program's outputs are still sent, and it is woken again.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from base.endpoint import (
 from base.event_loop import BURST, Alarm
 
 BROADCAST = "255.255.255.255"
-"""The group of all."""
+"""The broadcast group."""
 
 _LARGEST = 65535
 _BUFFER = 4 << 20
@@ -53,11 +53,11 @@ class Sockets:
     """The programs of a node.
 
     Args:
-        programs: what runs on the node.
-        address: the node's own; others reach its programs there.
+        programs: the node's.
+        address: the node's own, for its programs.
         clock: the time, ns.
-        within: makes the context in which each socket is opened, such as being in a network namespace. A
-            socket stays where it was opened, so one process may run the programs of many nodes.
+        within: creates the context in which each socket is opened, such as a network namespace. A socket
+            stays there, so one process may run the programs of many nodes.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Sockets:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._sockets: dict[tuple[int, int], socket.socket] = {}  # by a program's and its port's number
-        self._groups: dict[tuple[int, int], Address] = {}  # likewise, where GroupPorts send
-        self._sending: dict[tuple[int, int], socket.socket] = {}  # and by what, if they are shared
+        self._groups: dict[tuple[int, int], Address] = {}  # likewise, destinations of GroupPorts
+        self._sending: dict[tuple[int, int], socket.socket] = {}  # and the sending sockets of shared ones
         self._elsewhere: dict[int, Callable[[int, bytes], None]] = {}  # by a program's number
-        self._own: set[Address] = set()  # where they send from
+        self._own: set[Address] = set()  # their source addresses
         self._servers: list[asyncio.Server] = []
         self._streams: dict[tuple[int, int], _Stream] = {}  # by a program's and its stream's number
         self._is_closed = False
@@ -89,7 +89,7 @@ class Sockets:
         self._alarm = Alarm(self._loop, clock, self._wake)
 
     async def start(self) -> None:
-        """Open all ports, and let the programs begin. Raises OSError."""
+        """Open all ports, and start the programs. Raises OSError."""
         for number, (endpoint, ports) in enumerate(self._programs):
             for port_number, port in ports.items():
                 if isinstance(port, LinkPort):
@@ -115,29 +115,29 @@ class Sockets:
         self._wake()
 
     def set_link(self, peer: str, up: bool) -> None:
-        """Tell the programs that the link to a neighbour is down, or up again."""
+        """Notify the programs that the link to a neighbour is down, or up again."""
         for endpoint, ports in self._programs:
             for number, port in ports.items():
                 if isinstance(port, LinkPort) and port.interface.peer == peer:
                     endpoint.set_link(number, up, self._clock())
         self.settle()
 
-    def hand_over(self, endpoint: Endpoint, to: Callable[[int, bytes], None]) -> None:
-        """Give what a program puts out at ports that are not here to somebody else, as (port, datagram)."""
+    def redirect(self, endpoint: Endpoint, to: Callable[[int, bytes], None]) -> None:
+        """Redirect a program's output at ports without a socket here, as (port, datagram)."""
         (program,) = (number for number, each in enumerate(self._programs) if each.endpoint is endpoint)
         self._elsewhere[program] = to
 
     def ports(self, endpoint: Endpoint) -> Mapping[int, Port]:
-        """Return the ports of a program, by their numbers."""
+        """Return the ports of a program by number."""
         return next(each.ports for each in self._programs if each.endpoint is endpoint)
 
     def send(self, endpoint: Endpoint, port: int, payload: bytes) -> None:
-        """Send a datagram of a program that somebody else has taken from it, at a LinkPort."""
+        """Send a program's datagram, taken from it elsewhere, at a LinkPort."""
         (program,) = (number for number, each in enumerate(self._programs) if each.endpoint is endpoint)
         self._send(program, port, payload, None)
 
     def close(self) -> None:
-        """Close everything; the kernel tells the other ends, and programs are told nothing more."""
+        """Close everything; the kernel notifies the other ends, and programs get no more events."""
         self._is_closed = True
         self._alarm.cancel()
         for sock in self._sockets.values():
@@ -150,8 +150,8 @@ class Sockets:
         for stream in list(self._streams.values()):
             stream.end()
 
-    def tell(self, endpoint: StreamEndpoint, event: StreamEvent) -> None:
-        """Let a program take in what has happened to a stream, and act on it."""
+    def notify(self, endpoint: StreamEndpoint, event: StreamEvent) -> None:
+        """Deliver a stream's event to a program, and send its outputs."""
         if self._is_closed:
             return
         try:
@@ -159,8 +159,8 @@ class Sockets:
         finally:
             self.settle()
 
-    def forget(self, program: int, stream: int) -> None:
-        """Let go of a stream that is over."""
+    def remove(self, program: int, stream: int) -> None:
+        """Remove a stream that has ended."""
         self._streams.pop((program, stream), None)
 
     # Datagrams.
@@ -168,7 +168,7 @@ class Sockets:
     def _open(
         self, program: int, port: int, local: Address, *, is_open: bool, is_shared: bool = False
     ) -> socket.socket:
-        """Open a socket; `is_open` if several others send to it, `is_shared` if other programs may, too."""
+        """Open a socket; `is_open` for several senders, `is_shared` if other programs may listen, too."""
         with self._within():
             sock = udp_socket(socket.AF_INET)
         self._sockets[program, port] = sock
@@ -187,19 +187,19 @@ class Sockets:
             except BlockingIOError:
                 break
             except OSError:
-                continue  # nobody has heard what was sent before
+                continue  # an earlier datagram was refused
             if sender in self._own:
-                continue  # the kernel gives a broadcast to its sender, too
+                continue  # the kernel returns a broadcast to its sender, too
             try:
                 endpoint.receive(port, payload, sender if is_open else None, self._clock())
             except BaseException:
                 self.settle()
                 raise
-            self._put_out()
+            self._send_outputs()
         self.settle()
 
     def _sending_socket(self, port: GroupPort) -> socket.socket:
-        """Return what a shared GroupPort sends by: it has a port of its own. Raises OSError."""
+        """Return the sending socket of a shared GroupPort: it has a port of its own. Raises OSError."""
         with self._within():
             sock = udp_socket(socket.AF_INET)
         try:
@@ -223,7 +223,7 @@ class Sockets:
             else:
                 sock.sendto(payload, to)
         except OSError:
-            pass  # a full queue, or nobody there: lost, as on any link
+            pass  # a full queue, or no receiver: lost, as on any link
 
     # Streams.
 
@@ -250,7 +250,7 @@ class Sockets:
             sock = self._stream_socket(0)
             await self._loop.sock_connect(sock, to)
             await self._loop.create_connection(lambda: stream, sock=sock)
-        except (OSError, OverflowError) as error:  # the latter for a port that is none
+        except (OSError, OverflowError) as error:  # the latter for an invalid port
             stream.fail(_reason(error))
         finally:
             if sock is not None and not stream.is_open:
@@ -262,7 +262,7 @@ class Sockets:
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
-            # asyncio would do so, but not where a socket's protocol is 0. Who accepts inherits it.
+            # asyncio would do so, but not where a socket's protocol is 0. Accepted sockets inherit it.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if port:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -275,13 +275,13 @@ class Sockets:
     # The clock.
 
     def settle(self) -> None:
-        """Do what the programs ask for, and set the alarm; for a caller that has talked to one of them."""
-        self._put_out()
+        """Process the programs' outputs, and set the alarm; for a caller that has called one of them."""
+        self._send_outputs()
         deadlines = [endpoint.next_deadline() for endpoint, _ in self._programs]
         self._alarm.set(min((due for due in deadlines if due is not None), default=None))
 
-    def _put_out(self) -> None:
-        """Do what the programs ask for."""
+    def _send_outputs(self) -> None:
+        """Process the programs' outputs."""
         is_busy = True
         while is_busy:
             is_busy = False
@@ -298,7 +298,7 @@ class Sockets:
             for endpoint, _ in self._programs:
                 endpoint.wake(self._clock())
         except BaseException:
-            self._put_out()
+            self._send_outputs()
             self._alarm.set(self._clock() + _AFTER_A_MISTAKE)  # not at once, for the same deadline again
             raise
         self.settle()
@@ -325,11 +325,11 @@ class _Stream(asyncio.Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has been opened."""
+        """Whether it was opened."""
         return self._transport is not None
 
     def act(self, action: StreamAction) -> None:
-        """Do what the program asks for."""
+        """Perform an action of the program."""
         transport = self._transport
         if isinstance(action, Send):
             if self._has_closed:
@@ -340,61 +340,61 @@ class _Stream(asyncio.Protocol):
                 transport.write(action.data)
         elif isinstance(action, Pause):
             self._is_paused = action.paused
-            self._heed_pause()
+            self._apply_pause()
         elif isinstance(action, Close):
             self._has_closed = True
             if action.abort:
-                self._break_off()
+                self._abort()
             elif transport is not None:
                 self._close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         # Linux would acknowledge the first segments one by one; the emulator's TCP delays what may wait.
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
-        transport.set_write_buffer_limits(0)  # Full as soon as something waits, Writable when nothing does
+        transport.set_write_buffer_limits(0)  # Full when data are queued, Writable when none are
         if self._early:
             transport.write(bytes(self._early))
             self._early.clear()
-        self._heed_pause()
+        self._apply_pause()
         if self._has_closed:
             self._close()
         peer = transport.get_extra_info("peername")
-        self._sockets.tell(self._endpoint, Opened(self._number, (peer[0], peer[1]), self._port))
+        self._sockets.notify(self._endpoint, Opened(self._number, (peer[0], peer[1]), self._port))
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
-        self._sockets.tell(self._endpoint, Received(self._number, data))
+        """See asyncio.Protocol."""
+        self._sockets.notify(self._endpoint, Received(self._number, data))
 
     def pause_writing(self) -> None:
-        """More has been sent than it takes."""
-        # asyncio calls this from within write(), while the program's actions are being done.
-        asyncio.get_running_loop().call_soon(self._sockets.tell, self._endpoint, Full(self._number))
+        """See asyncio.Protocol."""
+        # asyncio calls this from within write(), while the program's actions are processed.
+        asyncio.get_running_loop().call_soon(self._sockets.notify, self._endpoint, Full(self._number))
 
     def resume_writing(self) -> None:
-        """It has room again."""
-        asyncio.get_running_loop().call_soon(self._sockets.tell, self._endpoint, Writable(self._number))
+        """See asyncio.Protocol."""
+        asyncio.get_running_loop().call_soon(self._sockets.notify, self._endpoint, Writable(self._number))
 
     def eof_received(self) -> bool:
-        """The other end sends no more; this end may go on."""
+        """See asyncio.Protocol: this end may continue."""
         self._has_ended = True
-        self._sockets.tell(self._endpoint, Ended(self._number))
+        self._sockets.notify(self._endpoint, Ended(self._number))
         return not self._has_closed
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is over."""
+        """See asyncio.Protocol."""
         self.fail(self._reason if error is None else _reason(error))
 
     def fail(self, reason: str) -> None:
-        """Tell the program that it is over, or has not been opened."""
-        self._sockets.forget(self._program, self._number)
-        self._sockets.tell(self._endpoint, Closed(self._number, reason))
+        """Notify the program that the stream has ended, or was not opened."""
+        self._sockets.remove(self._program, self._number)
+        self._sockets.notify(self._endpoint, Closed(self._number, reason))
 
     def end(self) -> None:
-        """Let the kernel close it."""
+        """Close it in the kernel."""
         if self._transport is not None:
             self._transport.close()
         elif self.opening is not None:
@@ -408,7 +408,7 @@ class _Stream(asyncio.Protocol):
             with suppress(OSError):  # reset meanwhile: connection_lost() follows
                 self._transport.write_eof()
 
-    def _break_off(self) -> None:
+    def _abort(self) -> None:
         self._reason = "broken off here"
         if self._transport is None:
             self.end()
@@ -418,7 +418,7 @@ class _Stream(asyncio.Protocol):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self._transport.abort()
 
-    def _heed_pause(self) -> None:
+    def _apply_pause(self) -> None:
         if self._transport is None or self._has_ended or self._transport.is_closing():
             return
         if self._is_paused:
@@ -428,7 +428,7 @@ class _Stream(asyncio.Protocol):
 
 
 def _join(sock: socket.socket, port: GroupPort) -> None:
-    """Let a socket send to a group on an interface, and hear it there. Raises OSError."""
+    """Join a socket to a group on an interface, for sending and receiving. Raises OSError."""
     _send_to(sock, port)
     if port.group != BROADCAST:
         membership = socket.inet_aton(port.group) + socket.inet_aton(port.interface.ipv4)
@@ -436,7 +436,7 @@ def _join(sock: socket.socket, port: GroupPort) -> None:
 
 
 def _send_to(sock: socket.socket, port: GroupPort) -> None:
-    """Let a socket send to a group on an interface. Raises OSError."""
+    """Set a socket to send to a group on an interface. Raises OSError."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, port.interface.name.encode())
     if port.group == BROADCAST:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
@@ -452,7 +452,7 @@ def _reason(error: Exception) -> str:
 
 
 def udp_socket(family: socket.AddressFamily) -> socket.socket:
-    """Return a socket that does not block, with room for bursts, whose frames may be cut on the way."""
+    """Return a non-blocking socket with room for bursts, whose frames may be fragmented by IP."""
     sock = socket.socket(family, socket.SOCK_DGRAM)
     sock.setblocking(False)
     for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
@@ -461,6 +461,6 @@ def udp_socket(family: socket.AddressFamily) -> socket.socket:
     if family == socket.AF_INET6:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
     else:
-        # Frames may be larger than what the path takes: routers on it are to cut them, not to refuse them.
+        # Frames may exceed the path's MTU: routers are to fragment them, not to drop them.
         sock.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DONT)
     return sock

@@ -1,16 +1,16 @@
-"""Deadlines of many things: the earliest in O(1), a change in O(log n), however many there are.
+"""Deadlines by key: the earliest in O(1), a change in O(log n).
 
-Every `next_deadline()` over a set of things asks one of these, so no event costs a look at all of them. The
-structure is a heap with lazy deletion: a deadline that is removed or replaced stays in the heap until it
-comes to the top, or until such entries outnumber the others. They are cleared away then, so their number
-never depends on how often deadlines change. Both costs are amortised.
+Every `next_deadline()` over a set uses one of these, so no event scans the set. The structure is a heap with
+lazy deletion: a removed or replaced deadline stays in the heap until it reaches the top, or until such
+entries outnumber the others. Then all are removed, so their number is independent of how often deadlines
+change. Both costs are amortised.
 """
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Final, Generic, TypeVar
 
-_SPARE: Final = 64  # removed deadlines that the heap may hold, beyond one for each that counts
+_SPARE: Final = 64  # removed deadlines in the heap, beyond one for each valid one
 
 MANY: Final = 1 << 30
 
@@ -28,7 +28,7 @@ class Timers(Generic[K]):
         self._number = 0
 
     def set(self, key: K, deadline: int | None) -> None:
-        """Replace the deadline of a key; None for none. The same one again keeps its place."""
+        """Replace the deadline of a key; None removes it. An equal deadline keeps its rank."""
         current = self._set
         if deadline is None:
             current.pop(key, None)
@@ -63,7 +63,7 @@ class Timers(Generic[K]):
         return None
 
     def expire(self, now: int, most: int = MANY) -> list[K]:
-        """Remove the deadlines that are not after `now`, `most` at most; return the keys, earliest first."""
+        """Remove the deadlines up to `now`, at most `most`; return their keys, earliest first."""
         due: list[K] = []
         heap = self._heap
         while heap and heap[0][0] <= now and len(due) < most:

@@ -2,7 +2,7 @@
 
 
 class TokenBucket:
-    """It holds at most `burst` tokens and gains one every `interval`. It begins full.
+    """Holds at most `burst` tokens and gains one every `interval`. It begins full.
 
     Args:
         interval: ns.
@@ -29,7 +29,7 @@ class TokenBucket:
         return True
 
     def give_back(self, tokens: int = 1) -> None:
-        """Put tokens back."""
+        """Return tokens to the bucket."""
         self._empty_at -= self._interval * tokens
 
     def due(self, count: int) -> int:

@@ -19,8 +19,8 @@ Feeds for python-ndn applications: subscribe as an async iterator, publish by ap
 
     app.run_forever(after_start=main())
 
-Everything goes over the application's own face. With a forwarder that knows long-lived Interests, items are
-pushed as they come; over one that does not (NFD) the same calls pull them.
+All packets use the application's own face. A forwarder with long-lived Interests pushes the items; over one
+without (NFD) the same calls pull them.
 """
 
 from importlib import import_module
@@ -60,7 +60,7 @@ _PLACES = {
     ),
     "topologies.model": ("Link", "Medium", "Topology"),
 }
-"""Modules of the public names, which are imported when somebody asks for one: a publisher needs no Spark."""
+"""Modules of the public names, imported on first access: a publisher needs no Spark."""
 
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}
 
@@ -92,8 +92,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Import a public name (PEP 562).
 
-    Raises ImportError, with a line for the user, if something hides packages of feednet's, or an extra is
-    missing.
+    Raises ImportError, with a line for the user, if other packages hide feednet's, or an extra is missing.
     """
     if name not in _MODULES:
         raise AttributeError(f"module 'feednet' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""`feednet`, and `python -m feednet`: the command line, once it is sure that all of it is feednet's."""
+"""`feednet`, and `python -m feednet`: the command line, after a check that all its packages are feednet's."""
 
 import sys
 
@@ -6,7 +6,7 @@ from feednet import rooms
 
 
 def main() -> None:
-    """Run the command that the arguments name."""
+    """Run the command of the arguments."""
     try:
         rooms.check()
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""A sans-IO application at the forwarder that a python-ndn application is connected to."""
+"""Attachment of a sans-IO application to the forwarder of a python-ndn application."""
 
 import asyncio
 import time
@@ -23,9 +23,9 @@ class Attachment:
 
     Args:
         application: see forwarder.host.Application.
-        prefixes: returns the prefixes for which it wants Interests, as the bytes of their components.
-        after: called when the application has taken in a packet, or was woken.
-        on_problem: told, in a line, what the forwarder refuses.
+        prefixes: returns the prefixes to register, as the bytes of their components.
+        after: called after each packet for the application, and each deadline.
+        on_problem: called with a line for each refusal of the forwarder.
     """
 
     def __init__(
@@ -46,14 +46,14 @@ class Attachment:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
-        """Connect to the forwarder, and work until the connection is lost; raise OSError if there is none."""
+        """Run on a connection to the forwarder until it is lost; raise OSError if there is none."""
         app = NDNApp()
         self._forwarder = Prefixes(app)
         app.face.callback = self._receive_around(app.face.callback)
         self._registered.clear()
         try:
             if not await app.main_loop(self._begin(app)):
-                raise asyncio.CancelledError  # which python-ndn keeps to itself
+                raise asyncio.CancelledError  # swallowed by python-ndn
         except OSError:
             if self._app is None:
                 raise
@@ -63,7 +63,7 @@ class Attachment:
                 self._registering.cancel()
 
     def settle(self) -> None:
-        """Send what the application has put out, and set its alarm."""
+        """Send the application's outputs, and set its alarm."""
         app = self._app
         packets = self._application.take_outputs()
         if app is None or not app.face.running:
@@ -84,7 +84,7 @@ class Attachment:
         self.settle()
 
     def _receive_around(self, pass_on: Callable[[int, Any], Any]) -> Callable[[int, Any], Any]:
-        """Return what takes a packet for the application first, and for python-ndn's commands then."""
+        """Return a callback that passes packets to the application, and answers of commands to python-ndn."""
 
         async def receive(kind: int, wire: Any) -> None:
             self._application.receive(bytes(wire), time.monotonic_ns())
@@ -101,7 +101,7 @@ class Attachment:
         self.settle()
 
     async def _register(self, forwarder: Prefixes) -> None:
-        """Register the prefixes that are new, and unregister those that are over."""
+        """Register new prefixes, and unregister former ones."""
         try:
             while (wanted := set(self._prefixes())) != self._registered:
                 for name in wanted - self._registered:
@@ -118,7 +118,7 @@ class Attachment:
 
 
 def _is_answer(packet: bytes) -> bool:
-    """Tell whether a packet answers a command: python-ndn has no part in others."""
+    """Whether a packet answers a command: python-ndn handles no others."""
     try:
         header = parse_lp(packet)
         return bool(header.fragment) and read_name(header.fragment).startswith(_COMMANDS)

@@ -1,8 +1,8 @@
 """Feeds over a python-ndn application's face.
 
-Theory of operation. `Feeds` puts itself between the face and the application: what belongs to a feed that is
-subscribed to or published here goes to that feed's sans-IO end (forwarder.lli), everything else to the
-application as before. The ends' packets go out by the same face.
+Theory of operation. `Feeds` is a layer between the face and the application: packets of a feed that is
+subscribed to or published here go to that feed's sans-IO end (forwarder.lli), all others to the application
+as before. The ends' packets leave by the same face.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from forwarder.wire.tlv import MalformedPacket
 
 LIFETIME_MS = 60_000
 _LATE = 10_000_000
-"""An alarm that is later than this, ns, first lets the event loop read what has come meanwhile."""
+"""An alarm later than this, ns, first lets the event loop read pending input."""
 
 
 class Forked(Exception):
-    """The feed's author has signed two items of one number; nothing beyond is anybody's word.
+    """The feed's author has signed two items with one number; no later item can be trusted.
 
     Attributes:
         fork: the evidence; fork.packet() proves it to others.
@@ -57,7 +57,7 @@ class _Owner(Protocol):
     @property
     def _end(self) -> _End: ...
     def _advance(self) -> None:
-        """Let the end's outputs go, and take note of what has come of it."""
+        """Send the end's outputs, and process its results."""
 
 
 class Feeds:
@@ -92,12 +92,12 @@ class Feeds:
         Args:
             feed: its name, as an NDN URI or as the bytes of its components.
             after: the last item that is known already.
-            credit: items that the network may send ahead of what has been taken: the back-pressure. None: as
-                many as the path and the application's pace ask for.
-            skips_gaps: go on behind items that nobody holds any more; else they are waited for.
-            on_problem: told of what passes, in a word: "waiting" (the network knows no source), "resumed" (it
-                knows one again), "gone" (nobody holds the next items any more), "loop", "refused". The
-                subscription goes on.
+            credit: items that the network may send before they are taken: the back-pressure. None: adapted to
+                the path and the application's pace.
+            skips_gaps: skip items that nobody holds any more; else they are waited for.
+            on_problem: called with temporary problems, in a word: "waiting" (the network knows no source),
+                "resumed" (it knows one again), "gone" (nobody holds the next items any more), "loop",
+                "refused". The subscription continues.
 
         Raises ValueError if it is not a feed's name, or is followed or published here already. Iterating
         raises Forked, or ConnectionError when the application's face is closed.
@@ -120,7 +120,7 @@ class Feeds:
         return subscription
 
     async def publish(self, log: Log) -> "Feed":
-        """Serve a log's items, those that are there and those that will be appended.
+        """Serve a log's present and future items.
 
         Raises ValueError if it is published already, ConnectionError if the forwarder refuses the prefix.
         """
@@ -138,11 +138,11 @@ class Feeds:
         return feed
 
     async def _receive(self, kind: int, wire: Any) -> None:
-        if not self._take(bytes(wire)):
+        if not self._deliver(bytes(wire)):
             await self._pass_on(kind, wire)
 
-    def _take(self, packet: bytes) -> bool:
-        """Hand a packet to the feed that it belongs to; return whether there is one."""
+    def _deliver(self, packet: bytes) -> bool:
+        """Pass a packet to its feed; return whether there is one."""
         try:
             header = parse_lp(packet)
             if header.hello is not None:
@@ -150,16 +150,16 @@ class Feeds:
             subscription, feed = self._owner(header)
             interest = None if feed is None else parse_interest(header.fragment)
         except MalformedPacket:
-            return False  # let the application say so
+            return False  # left to the application
         if subscription is not None:
             subscription._end.receive(header, time.monotonic_ns())
             subscription._advance()
         if feed is not None and interest is not None:
-            feed._ask(interest)
+            feed._queue(interest)
         return subscription is not None or feed is not None or not header.fragment
 
     def _reply(self, value: bytes) -> None:
-        """Repeat the number of a Hello: the forwarder learns that what it sends here arrives."""
+        """Repeat the number of a Hello: it confirms to the forwarder that its packets arrive."""
         number = parse_hello(value).number
         if number is not None and self._face.running:
             self._face.send(make_hello(Hello(reply=number)))
@@ -179,7 +179,7 @@ class Feeds:
         return None, self._feeds.get(parts[0])
 
     def _settle(self, owner: _Owner) -> None:
-        """Send what an end has to send, and set its alarm."""
+        """Send an end's outputs, and set its alarm."""
         self._disarm(owner)
         for packet in owner._end.take_outputs():
             if self._face.running:
@@ -202,22 +202,22 @@ class Feeds:
         del self._alarms[owner]
         now = time.monotonic_ns()
         if due is not None and now > due + _LATE:
-            # The application has kept the event loop busy: what seems lost may be waiting in the socket. Once
-            # only, or in a busy application it would be so for ever.
+            # The application has blocked the event loop: packets that seem lost may be in the socket.
+            # Only once, or a busy application would delay it for ever.
             self._arm(owner, _LATE, None)
             return
         owner._end.wake(now)
         owner._advance()
 
     def _on_shutdown(self) -> None:
-        """End all subscriptions: the face is closed, by whichever side."""
+        """End all subscriptions: either side has closed the face."""
         self._shut_down()
         for subscription in list(self._subscriptions.values()):
-            subscription._lose("the connection to the forwarder is closed")
+            subscription._fail("the connection to the forwarder is closed")
 
 
 class Subscription(AsyncIterator[Item]):
-    """A feed that is followed; made by Feeds.subscribe().
+    """A subscription to a feed, from Feeds.subscribe().
 
     Iterate over it, from one task; as a context manager, or by aclose(), it ends, in the network too.
     """
@@ -238,7 +238,7 @@ class Subscription(AsyncIterator[Item]):
 
     @property
     def arrived(self) -> int:
-        """Number of the last item that has come, all before it included; some may not have been taken yet."""
+        """Number of the last item received in order; some may not have been taken yet."""
         return self._end.arrived
 
     async def __anext__(self) -> Item:
@@ -285,7 +285,7 @@ class Subscription(AsyncIterator[Item]):
                 self._on_problem(problem)
         self._changed.set()
 
-    def _lose(self, why: str) -> None:
+    def _fail(self, why: str) -> None:
         self._lost = why
         self._leave()
 
@@ -296,7 +296,7 @@ class Subscription(AsyncIterator[Item]):
 
 
 class Feed:
-    """A feed of one's own; made by Feeds.publish()."""
+    """A published feed, from Feeds.publish()."""
 
     def __init__(self, feeds: Feeds, log: Log) -> None:
         self._feeds = feeds
@@ -310,20 +310,20 @@ class Feed:
         return self.log.uri
 
     def append(self, message: bytes) -> int:
-        """Sign, keep and push a message; return its number. Raises ValueError if it is too large."""
+        """Sign, store and push a message; return its number. Raises ValueError if it is too large."""
         item = self.log.append(message)
         self._end.appended(item.seq, time.monotonic_ns())
         self._advance()
         return item.seq
 
     def close(self) -> None:
-        """Serve the feed no longer; the log stays open."""
+        """Stop serving the feed; the log stays open."""
         self._feeds._disarm(self)
         self._feeds._feeds.pop(self.log.name, None)
         self._asked.clear()
 
-    def _ask(self, interest: Interest) -> None:
-        """Take in an Interest, to be answered together with all that have been read by then."""
+    def _queue(self, interest: Interest) -> None:
+        """Queue an Interest, to be answered together with all others read by then."""
         if not self._asked:
             asyncio.get_running_loop().call_soon(self._answer)
         self._asked.append(interest)
@@ -344,10 +344,10 @@ class Feed:
 
 
 def without_repeats(asked: Sequence[Interest]) -> list[Interest]:
-    """Leave out the Interests for items that another one asks for, too.
+    """Leave out the Interests whose items another one requests, too.
 
-    They have waited together while the application did something else, and nothing has been sent since: a
-    repetition among them says that its sender has become impatient, not that an item was lost.
+    They were queued while the application was busy, and nothing has been sent since: a repetition among them
+    is due to a time-out, not to a lost item.
     """
     ranges = []
     kept = dict[bytes, int]()  # classic ones, by name: the last of each
@@ -356,7 +356,7 @@ def without_repeats(asked: Sequence[Interest]) -> list[Interest]:
         if interest.send_credit is None or parts is None:
             kept[interest.name] = index
         elif not interest.send_credit:
-            ranges = [(0, 0, -index)]  # a cancellation: what was asked for before it is not wanted
+            ranges = [(0, 0, -index)]  # a cancellation voids earlier requests
         else:
             ranges.append((parts[1], -(parts[1] + interest.send_credit), -index))
     chosen, reach = [*kept.values()], 0
@@ -368,7 +368,7 @@ def without_repeats(asked: Sequence[Interest]) -> list[Interest]:
 
 
 def _feed_name(feed: str | bytes) -> bytes:
-    """Return a feed's name as bytes; raise ValueError if it is none."""
+    """Return a feed's name as bytes; raise ValueError if it is invalid."""
     name = from_uri(feed) if isinstance(feed, str) else bytes(feed)
     try:
         check_feed_name(name)

@@ -1,9 +1,9 @@
 """A directory of files as an NDN producer: segments by NDN's naming conventions, for any consumer.
 
 A file `a/b` in the directory is `<prefix>/a/b`. Its segments are `<prefix>/a/b/v=<version>/seg=<n>`, numbered
-from 0, and the version is the time of its last change, in microseconds. Consumers find the version as they
-are used to: by an Interest for `<prefix>/a/b` that can be a prefix (the segment fetchers of ndn-cxx and
-python-ndn), or by metadata, `<prefix>/a/b/32=metadata` (NDN's Realtime Data Retrieval: ndncatchunks).
+from 0, and the version is the time of its last change, in microseconds. Consumers find the version by an
+Interest for `<prefix>/a/b` with CanBePrefix (the segment fetchers of ndn-cxx and python-ndn), or by metadata,
+`<prefix>/a/b/32=metadata` (NDN's Realtime Data Retrieval: ndncatchunks).
 """
 
 import os
@@ -31,7 +31,7 @@ class Files(PassiveApplication):
 
     Args:
         prefix: of all names.
-        directory: its files are served, but not hidden ones, nor files outside it that links lead to.
+        directory: its files are served, except hidden ones and targets of links outside it.
         sign: see Sign.
     """
 
@@ -67,7 +67,7 @@ class Files(PassiveApplication):
             if path and path[-1][0] == VERSION and interest.can_be_prefix:
                 return self._segment(path[:-1], read_nni(path[-1][1]), 0)
             return self._segment(path, None, 0) if interest.can_be_prefix else None
-        except (MalformedPacket, OSError, OverflowError, RuntimeError):  # the last: links in a circle
+        except (MalformedPacket, OSError, OverflowError, RuntimeError):  # the last: circular links
             return None
 
     def _metadata(self, name: bytes, path: list[tuple[int, bytes]]) -> bytes | None:
@@ -80,7 +80,7 @@ class Files(PassiveApplication):
         return self._sign(name + version + first, element(NAME, versioned), _METADATA_FRESHNESS_MS, first)
 
     def _segment(self, path: list[tuple[int, bytes]], version: int | None, number: int) -> bytes | None:
-        """Return a segment; of the version that there is, if none is asked for."""
+        """Return a segment; of the current version by default."""
         file = self._file(path)
         if file is None:
             return None
@@ -100,7 +100,7 @@ class Files(PassiveApplication):
         return b"".join(component(*part) for part in (*self._prefix, *path))
 
     def _file(self, path: list[tuple[int, bytes]]) -> Path | None:
-        """Return the file of a path of components; None if there is none that may be served."""
+        """Return the file of a path of components; None if there is none to serve."""
         try:
             names = [value.decode() for kind, value in path if kind == GENERIC]
         except UnicodeDecodeError:

@@ -22,7 +22,7 @@ _AGAIN_S = 1.0
 class GatewayProgram:
     """A program around an account's peer; see ssb.daemon.service.Surroundings.
 
-    The account's own feed is at home at the gateway, too.
+    The account's own feed has its home at the gateway, too.
 
     Args:
         account: see Account.

@@ -1,9 +1,9 @@
-"""A feed of one's own on disk: its key, its mark, and its items in the order in which they were appended.
+"""A local feed on disk: its key, its mark, and its items in order.
 
-A feed that is restarted from nothing, cut short, or written by two programs at once, forks: two items claim
+A feed that is restarted from nothing, truncated, or written by two programs at once, forks: two items have
 one number, and every follower drops it for good. So a log belongs to one process at a time. An item is on
-disk before anybody can have seen it, and then its number is, in the mark beside the key (`ssb.store.mark`):
-the items that the mark counts must be there, whole, and in the place where they were written.
+disk before it is disclosed, and so is its number, in the mark beside the key (`ssb.store.mark`): the items
+that the mark counts must be there, whole, and in the original place.
 """
 
 import fcntl
@@ -29,20 +29,20 @@ _REMEDY = (
 
 
 class BadLog(ValueError):
-    """A log cannot be used; the message says which and why."""
+    """A log cannot be used; the message has the reason."""
 
 
 class Log:
     """An append-only log of native items, in memory and in three files: PATH, the key in PATH.key, PATH.mark.
 
     Args:
-        path: where the items are, one Data packet after the other. The files are made if there are none.
+        path: of the items, one Data packet after the other. The files are created if missing.
         prefix: the feed's name is this and the key.
-        is_newest: nobody has seen an item that is not in this log, though it is a copy or a part of one.
+        is_newest: nobody has seen an item that is not in this log, though it is a copy or truncated.
 
     Raises BadLog: in use by another process, damaged, of another prefix, the key or items are missing, or it
-    is a copy: later items may have been seen since it was made. What a crash has left half written at the end
-    is cut off: nobody has seen it.
+    is a copy: later items may have been seen since it was made. A half-written item after a crash is
+    truncated: nobody has seen it.
 
     Attributes:
         name: the feed's name.
@@ -73,7 +73,7 @@ class Log:
 
     @property
     def uri(self) -> str:
-        """The feed's name for people, and for subscribe()."""
+        """The feed's name as a URI, for subscribe()."""
         return to_uri(self.name)
 
     @property
@@ -82,18 +82,18 @@ class Log:
         return len(self._items)
 
     def get(self, seq: int) -> Item | None:
-        """Return an item, None if there is none of that number."""
+        """Return an item, None if there is none with that number."""
         return self._items[seq - 1] if 0 < seq <= len(self._items) else None
 
     def sign(self, text: bytes) -> bytes:
-        """Sign by the feed's key: 64 bytes."""
+        """Sign with the feed's key: 64 bytes."""
         return self._identity.sign(text)
 
     def append(self, message: bytes) -> Item:
-        """Sign and keep a message.
+        """Sign and store a message.
 
-        Raises ValueError if its packet would be too large, or OSError if it cannot be written, or if this
-        process was forked off; the log then is as it was, or, if that cannot be had either, closed.
+        Raises ValueError if its packet would be too large, or OSError if it cannot be written, or in a forked
+        process; the log then is as it was, or, if it cannot be restored, closed.
         """
         self._mark.check_process()
         seq = self.tip + 1
@@ -114,7 +114,7 @@ class Log:
         return item
 
     def _write(self, wire: bytes) -> None:
-        """Put an item on disk and into the mark, or leave nothing of it."""
+        """Write an item to disk and to the mark, or undo both."""
         try:
             left = memoryview(wire)
             while left:
@@ -135,7 +135,7 @@ class Log:
         self._seen = self._seen._replace(number=self.tip + 1, size=self._size)
 
     def close(self) -> None:
-        """Let go of the file; the items can still be read."""
+        """Close the file; the items can still be read."""
         self._file.close()
 
     def _open_key(self, raw: bytes, seen: Seen | None) -> Identity:
@@ -146,7 +146,7 @@ class Log:
             if raw or (seen is not None and seen.number):
                 raise BadLog(f"{path}: the key of {self.path} is missing; put it back") from None
             seed = os.urandom(KEY_BYTES)
-            # The mark comes first: a key without one is that of a log that is lost.
+            # The mark comes first: a key without one is that of a lost log.
             self._mark.write(Seen(_reference(seed)))
             write_whole(path, f"{seed.hex()}\n", mode=0o600, is_durable=True, is_sole=True)
             return Identity.from_seed(seed)
@@ -159,7 +159,7 @@ class Log:
         return Identity.from_seed(seed)
 
     def _sure(self, raw: bytes, seen: Seen | None, *, is_newest: bool) -> int:
-        """Return how many bytes must be whole, as they have been shown or may have been; raise BadLog."""
+        """Return how many bytes must be whole, as others may have seen them; raise BadLog."""
         if is_newest:
             return 0
         if seen is None:
@@ -175,7 +175,7 @@ class Log:
         return seen.size
 
     def _read(self, raw: bytes, sure: int) -> list[Item]:
-        """Return the items; what was begun behind the `sure` bytes, and is not whole, is left out."""
+        """Return the items; an incomplete one behind the `sure` bytes is left out."""
         items: list[Item] = []
         at = 0
         while at < len(raw):
@@ -199,7 +199,7 @@ class Log:
         return items
 
     def _read_item(self, wire: bytes, before: list[Item]) -> Item:
-        """Return the item that comes next after others; raise MalformedPacket and RejectedItem."""
+        """Return the item that follows others; raise MalformedPacket and RejectedItem."""
         data = parse_data(wire)
         item = parse_item(self.name, len(before) + 1, data)
         if data.name != item_name(self.name, item.seq):
@@ -209,7 +209,7 @@ class Log:
         return item
 
     def _keep(self, seen: Seen | None) -> None:
-        """Cut off what is not whole, and have the mark count all items."""
+        """Truncate an incomplete item, and update the mark to all items."""
         if os.fstat(self._file.fileno()).st_size != self._size:
             self._file.truncate(self._size)
             os.fsync(self._file.fileno())

@@ -1,8 +1,8 @@
 """A participant in NDN over SSB as a program: a user's Scuttlebutt peer, and the NDN forwarder beside it.
 
-Applications talk to that forwarder as ever. Interests for which it has no better route come to the
-participant, which sends them to its providers. The participant sends the forwarder Interests under the
-prefixes of which this identity is a repository. A provider needs no forwarder beside it.
+Applications use that forwarder as usual. Interests for which it has no better route go to the participant,
+which sends them to its providers. The participant sends the forwarder Interests under the prefixes of which
+this identity is a repository. A provider needs no forwarder beside it.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ _logger = logging.getLogger("feednet.ssb")
 
 _AGAIN_S: Final = 1.0
 _LOG_EVERY_S: Final = 0.5
-_QUEUE: Final = 10_000  # packets that wait for a forwarder which is not connected
+_QUEUE: Final = 10_000  # packets queued for a disconnected forwarder
 _EVERYTHING: Final = frozenset((b"",))
 
 
 class Anchor(NamedTuple):
-    """By what a provider judges Data: a schema in LightVerSec's language, and the anchor's certificate."""
+    """Validation of Data by a provider: a schema in LightVerSec's language, and the anchor's certificate."""
 
     schema: str
     certificate: bytes
@@ -49,8 +49,8 @@ class ParticipantProgram:
     Args:
         account: see Account.
         root: the identity that allocates the name space.
-        offer: what customers are granted; None if this is no provider.
-        anchor: see Anchor; None if Data are not judged.
+        offer: terms for customers; None if this is no provider.
+        anchor: see Anchor; None for no validation of Data.
 
     Raises ndn_over_ssb.trust.TrustError.
     """
@@ -96,7 +96,7 @@ class ParticipantProgram:
         return self._participant
 
     def _answer(self, name: bytes) -> bytes | None:
-        """Return the Data packet of a message that this peer holds, by its place or by its hash."""
+        """Return the Data packet of a message in this peer's store, by its number or by its hash."""
         feeds = self._account.feeds
         author, item, wanted = read_log_name(name), split_item(name), message_id(name)
         if wanted is not None:
@@ -161,15 +161,15 @@ def _contract(contract: Contract) -> Value:
 
 
 class _Joint:
-    """Joins two forwarders: an application of each, whose packets are the other's.
+    """Joins two forwarders: an application of each, connected back to back.
 
     Args:
-        settle: called with the time, ns, when the inner application has something for its forwarder.
+        settle: called with the time, ns, when the inner application has output for its forwarder.
 
     Attributes:
         inner: of the participant's forwarder.
         outer: of the forwarder beside it.
-        settle_outer: called when the outer application has something for its forwarder.
+        settle_outer: called when the outer application has output for its forwarder.
     """
 
     def __init__(self, settle: Callable[[int], None]) -> None:
@@ -180,7 +180,7 @@ class _Joint:
 
 
 class _End(PassiveApplication):
-    """An Application that hands what it receives to its other end."""
+    """An Application that passes its input to its other end."""
 
     other: "_End"
 

@@ -1,6 +1,6 @@
-"""An application's prefixes, registered with its forwarder over the face that it has.
+"""Registration of an application's prefixes with its forwarder, over its face.
 
-python-ndn itself takes the clock's millisecond for each command, and NFD refuses the second of two.
+python-ndn itself signs each command with the clock's millisecond, and NFD refuses the second of two.
 """
 
 from typing import Any, Final
@@ -20,11 +20,11 @@ _LIFETIME_MS: Final = 10_000
 
 
 class Prefixes:
-    """Registers prefixes of an application with its forwarder, many at once if need be.
+    """Registers prefixes of an application with its forwarder, concurrently if needed.
 
     Args:
-        app: an NDNApp of python-ndn (ndn.app or ndn.appv2). A registerer of its own, for a forwarder that is
-            managed by another protocol, is used.
+        app: an NDNApp of python-ndn (ndn.app or ndn.appv2). A registerer of its own, for a forwarder with
+            another management protocol, is used.
     """
 
     def __init__(self, app: Any) -> None:
@@ -34,13 +34,13 @@ class Prefixes:
         self._other = None if other is None or type(other) is NfdRegister else other
 
     async def register(self, name: bytes) -> bool:
-        """Ask for the Interests under a prefix; return whether the forwarder will bring them."""
+        """Register a prefix; return whether the forwarder accepts."""
         if self._other is not None:
             return bool(await self._other.register(to_uri(name)))
         return await self._command("register", name)
 
     async def unregister(self, name: bytes) -> bool:
-        """Ask for them no longer; return whether the forwarder has agreed."""
+        """Unregister a prefix; return whether the forwarder accepts."""
         if self._other is not None:
             return bool(await self._other.unregister(to_uri(name)))
         return await self._command("unregister", name)

@@ -1,7 +1,7 @@
-"""feednet's other packages, which have common names such as `analysis`: are those that Python finds its own?
+"""Check that Python finds feednet's other packages, which have common names such as `analysis`.
 
-A file beside a script, or another distribution, may have one of these names. Whatever imports them would then
-take foreign code for feednet's. So the public names and the command check first, and say what is in the way.
+A file beside a script, or another distribution, may have one of these names. Imports would then take foreign
+code for feednet's. So the public names and the command check first, and report conflicts.
 """
 
 import csv
@@ -45,10 +45,10 @@ def check() -> None:
 
 
 def _found(room: str) -> Path | None:
-    """Return the file that `import` takes a package from; None if it is none."""
+    """Return the file that `import` takes a package from; None if there is none."""
     try:
         spec = find_spec(room)
-    except ValueError:  # a module that somebody has made by hand
+    except ValueError:  # a module created by hand
         spec = None
     if spec is not None and spec.has_location and spec.origin:
         return Path(spec.origin)
@@ -57,9 +57,9 @@ def _found(room: str) -> Path | None:
 
 
 def _overwritten() -> list[str]:
-    """Return the packages that differ from what was installed; none is known of an editable installation.
+    """Return the packages that differ from the installed ones; unknown for an editable installation.
 
-    Their `__init__.py` alone count: a distribution with a package of that name brings its own.
+    Only their `__init__.py` are compared: a distribution with a package of that name has its own.
     """
     records = [*HOME.glob("feednet-*.dist-info/RECORD")]
     if not records:
@@ -72,13 +72,13 @@ def _overwritten() -> list[str]:
 
 
 def _digest(package: Path) -> str:
-    """Return a package's digest as RECORD has it (packaging.python.org, "Recording installed projects")."""
+    """Return a package's digest as in RECORD (packaging.python.org, "Recording installed projects")."""
     digest = hashlib.sha256((package / "__init__.py").read_bytes()).digest()
     return f"sha256={urlsafe_b64encode(digest).decode().rstrip('=')}"
 
 
 def _again(room: str) -> str:
-    """Return the way out, and whose fault it may be."""
+    """Return the remedy, and the possible cause."""
     from importlib.metadata import distributions  # takes a while
 
     others = {

@@ -1,4 +1,4 @@
-"""Streams of packets by Spark, from captures that grow.
+"""Streams of packets by Spark, from growing captures.
 
 `from feednet.streams import follow_captures, spark_session`
 """

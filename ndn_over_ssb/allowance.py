@@ -1,4 +1,4 @@
-"""Packets that a side of a contract may send: a token bucket that can be in debt."""
+"""A token bucket, which may go into debt, for the packets of a side of a contract."""
 
 from typing import Final
 
@@ -8,11 +8,11 @@ _LONGEST_DEBT_S: Final = 10.0
 
 
 class Allowance:
-    """Packets that may be sent.
+    """A token bucket of packets.
 
     Args:
-        rate: a second.
-        burst: at once.
+        rate: tokens a second.
+        burst: its capacity; at least 1 is used.
         now: the time, ns.
     """
 
@@ -23,7 +23,7 @@ class Allowance:
         self._filled = now
 
     def take(self, now: int, *, in_debt: bool = False) -> bool:
-        """Take one, and return whether there was one; with `in_debt`, a missing one is taken on credit."""
+        """Take a token, and return whether there was one; `in_debt` allows credit."""
         self._left = min(self._burst, self._left + (now - self._filled) / SECOND * self._rate)
         self._filled = now
         has_one = self._left >= 1
@@ -33,5 +33,5 @@ class Allowance:
 
     @property
     def debt_s(self) -> float:
-        """Seconds until the debt is earned."""
+        """Seconds until the debt is repaid."""
         return max(-self._left / self._rate, 0.0)

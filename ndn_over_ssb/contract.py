@@ -3,22 +3,22 @@
 > an NDN forwarder accepts any downstream node as a friend, accepts its interest packets (= pushed replica of
 > the requests), and then relies on a similar contract with its upstream node
 
-Both follow each other (messages of type `contact`), and both write what they agree on into their own logs, in
+Both follow each other (messages of type `contact`), and both state the contract in their own logs, in
 messages of type `ndn-contract`. The id of the request names the contract.
 
 | do | by | fields | meaning |
 |---|---|---|---|
-| offer | a provider | terms | the most that it accepts |
-| request | a customer | provider, terms | asks for a contract |
-| accept | the provider | contract, customer, terms | it holds on these terms, from now on |
-| refuse | the provider | contract, customer, reason | it does not |
-| begin | either | contract, epoch, feed | packets are from now on in that transient feed |
-| end | either | contract | it is over |
+| offer | a provider | terms | its best terms |
+| request | a customer | provider, terms | requests a contract |
+| accept | the provider | contract, customer, terms | the contract holds on these terms, from now on |
+| refuse | the provider | contract, customer, reason | the request is refused |
+| begin | either | contract, epoch, feed | this transient feed has the packets from now on |
+| end | either | contract | the contract has ended |
 
-Both sides begin epoch 0. A side that has started anew begins the next epoch, and the other side follows: what
-was in the transient feeds before is lost, as in any router that starts anew.
+Both sides begin epoch 0. After a restart, a side begins the next epoch, and the other side follows: the
+content of the earlier transient feeds is lost, as in any restarted router.
 
-A provider may be a customer of another one. Whoever has both logs knows that the contract holds: nobody can
+A provider may be a customer of another one. A contract can be verified from both logs: nobody can
 claim to be the other's customer, or provider. So routes follow from logs (ndn_over_ssb.routes).
 """
 
@@ -38,7 +38,7 @@ _REASON = 200  # letters
 
 
 class InvalidClause(ValueError):
-    """The content is no valid clause of a contract; the message says why."""
+    """The content is no valid clause of a contract; the message has the reason."""
 
 
 class Terms(NamedTuple):
@@ -46,12 +46,12 @@ class Terms(NamedTuple):
 
     Attributes:
         rate: Interests a second, and the size of a burst.
-        prefixes: names that the customer may ask for begin with one of these.
+        prefixes: prefixes of the names that the customer may request.
         term_s: duration of the contract.
-        entries: messages of a transient feed.
-        unread: complete transient feeds of a side that the other may not have read. At this limit it waits,
+        entries: number of messages in a transient feed.
+        unread: most complete transient feeds of a side not read by the other. At this limit it waits,
             so that the contract takes a bounded amount of disk.
-        transit: the customer is a provider, too, and routes lead through it.
+        transit: whether the customer is a provider, too, with routes through it.
     """
 
     rate: int = 1_000
@@ -82,7 +82,7 @@ class Terms(NamedTuple):
         return cls(prefixes=names, transit=value.get("transit") is True, **numbers)
 
     def content(self) -> dict[str, Any]:
-        """Return them as a part of a message's content."""
+        """Encode the terms for a message's content."""
         return {
             "rate": self.rate,
             "prefixes": [to_uri(prefix) for prefix in self.prefixes],
@@ -107,7 +107,7 @@ class Terms(NamedTuple):
         return Terms(prefixes=tuple(dict.fromkeys(prefixes)), transit=is_transit, **numbers)
 
     def allow(self, name: bytes) -> bool:
-        """Return whether the customer may request a name."""
+        """Whether the customer may request a name."""
         return any(name.startswith(prefix) for prefix in self.prefixes)
 
 
@@ -170,7 +170,7 @@ class Clause(NamedTuple):
 
 
 def clause(do: str, **parts: Any) -> dict[str, Any]:
-    """Return the content of a message: see the module for the parts, which are references or Terms."""
+    """Return the content of a message; its parts are references or Terms (see the module)."""
     assert set(parts) == set(_PARTS[do]), f"{do}: {', '.join(parts)}"
     content = {part: value.content() if part == "terms" else value for part, value in parts.items()}
     return {"type": CONTRACT, "do": do} | content
@@ -183,11 +183,11 @@ class Contract:
     Attributes:
         id: of the request; "" if only the acceptance is known.
         customer, provider: the two sides; "" if not known.
-        terms: accepted ones; None before the acceptance is known.
+        terms: the accepted terms; None before the acceptance is known.
         begun: side -> its latest epoch, and its first transient feed in it.
         until: end of its duration, ms since 1970.
         is_requested, is_accepted, has_ended: state according to the logs.
-        refusal: why the provider has refused; None if it has not.
+        refusal: the provider's reason; None without a refusal.
     """
 
     id: str
@@ -203,12 +203,12 @@ class Contract:
     begun: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def holds(self, now_ms: float) -> bool:
-        """Return whether both sides have agreed and neither has ended it."""
+        """Whether both sides have agreed and neither has ended it."""
         return self.is_requested and self.is_accepted and not self.has_ended and now_ms < self.until
 
     @property
     def epoch(self) -> int:
-        """The latest epoch that a side has begun; -1 if none has begun any."""
+        """The latest epoch begun by a side; -1 if there is none."""
         return max((epoch for epoch, _ in self.begun.values()), default=-1)
 
     def other(self, side: str) -> str:
@@ -219,13 +219,13 @@ class Contract:
 class Contracts:
     """All contracts in the logs.
 
-    Logs are read in any order among each other, each from its start. A clause counts only if its author may
+    Logs are read in any order, each from its start. A clause is effective only if its author may
     state it.
     """
 
     def __init__(self) -> None:
         self._contracts: dict[str, Contract] = {}
-        self._unproven: dict[str, list[Clause]] = {}  # clauses whose request has not been read yet
+        self._unproven: dict[str, list[Clause]] = {}  # clauses without their request so far
         self.offers: dict[str, Terms] = {}
         """Provider -> its offer."""
 
@@ -236,7 +236,7 @@ class Contracts:
         return self._contracts[contract]
 
     def read(self, message: Message) -> list[Contract]:
-        """Apply the next message of a log; return the contracts that it changes."""
+        """Apply the next message of a log; return the changed contracts."""
         try:
             said = Clause.read(message)
         except InvalidClause:
@@ -255,7 +255,7 @@ class Contracts:
         return [self._contracts[said.contract]] if self._apply(said) else []
 
     def forget(self, contract: str) -> None:
-        """Drop a contract that is over."""
+        """Remove an ended contract."""
         self._contracts.pop(contract, None)
 
     def _request(self, said: Clause) -> Contract:

@@ -1,20 +1,20 @@
 """The line between two sides of a contract: NDN packets in transient feeds, one chain of feeds each way.
 
 Seed 000, section 9.5: Interests "could be delivered through log replication of transient SSB IDs". A feed
-can only grow, and it has to be kept as long as its end is needed. So a side writes a certain number of
-messages to a feed, goes on in the next one, and deletes the first when the other side says that it has read
+can only grow, and has to be kept as long as its end is needed. So a side writes a fixed number of
+messages to a feed, continues in the next one, and deletes the first once the other side acknowledges
 all of it. Seed 004 calls this feed hopping.
 
-Packets make a stream of bytes, which is cut into messages of type `ndn-packets`:
+Packets make a stream of bytes, which is split into messages of type `ndn-packets`:
 
-| field | is |
+| field | content |
 |---|---|
 | packets | bytes of the stream, base64; may be missing |
-| next | the feed after this one: in the first message of each feed, so the reader asks for it in time |
-| read | how many feeds the writer has read to their ends, if that has changed |
+| next | the feed after this one: in the first message of each feed, so that the reader requests it in time |
+| read | how many feeds the writer has read completely, if that has changed |
 
-Packets wait while the connection takes no more. Then they go into as few messages as have room for them:
-under load, a message carries many.
+Packets are queued while the connection is busy, and then written in as few messages as possible:
+under load, a message has many.
 """
 
 from collections import deque
@@ -32,23 +32,23 @@ from ssb.store.feeds import FeedStore
 PACKETS: Final = "ndn-packets"
 """The type of messages."""
 ROOM: Final = 5_600
-"""Bytes of packets in a message: with base64 and the message's other fields it stays below 8,192 letters."""
+"""Most bytes of packets in a message: in base64, with the other fields, fewer than 8,192 letters."""
 QUEUE: Final = 256 * 1024
-"""Largest queue to the other side, bytes, without those in feeds."""
+"""Most bytes queued for the other side, without those in feeds."""
 
-_MOST_NS = 1e18  # between the clocks of two peers
-_BURST = 1_000  # packets that are cut off a stream at once; a message has fewer
+_MOST_NS = 1e18  # between two peers' clocks
+_BURST = 1_000  # packets parsed at once; a message has fewer
 
 
 class Passage(NamedTuple):
-    """A packet that has passed one half of a line: it was written, or read.
+    """A packet written to a line, or read from it.
 
     Attributes:
         time: ns.
-        is_read: else it was written.
+        is_read: whether it was read, not written.
         packet: bare, or an LpPacket.
-        message: has its end.
-        duration: from when it was put on the line until it was written, or from then until it was read, ns.
+        message: the one with its end.
+        duration: from put() to the writing, or from there to the reading, ns.
     """
 
     time: int
@@ -59,7 +59,7 @@ class Passage(NamedTuple):
 
 
 class LineError(ValueError):
-    """The other side has violated the protocol of lines; the message says how."""
+    """The other side has violated the protocol of lines; the message has the reason."""
 
 
 class Line:
@@ -73,11 +73,11 @@ class Line:
             one is shared with the partner already.
         incoming: the other side's first feed.
         now: the time, ns.
-        watch: called with each packet that passes.
+        watch: called with each packet written or read.
 
     Attributes:
         terms: the contract's.
-        dropped: packets for which there was no room.
+        dropped: packets dropped at a full queue.
         written: messages, and
         carried: bytes of packets in them.
     """
@@ -99,18 +99,18 @@ class Line:
         self._partner = partner
         self.terms = terms
         self._identities = identities
-        self._own: deque[str] = deque()  # feeds that the other side has not read whole, the last one is open
+        self._own: deque[str] = deque()  # feeds not completely acknowledged; the last one is open
         self._next = identities(0)
         self._number = -1
         self._tip: Message | None = None
         self._acknowledged = 0
-        self._queue: deque[tuple[bytes, int]] = deque()  # packets, each with the time when it was put here
-        self._begun = 0  # bytes of the first one that are written
+        self._queue: deque[tuple[bytes, int]] = deque()  # packets, with the time of put()
+        self._begun = 0  # written bytes of the first packet
         self._queued = 0
         self._incoming = incoming
         self._expected = ""  # the feed after that one
         self._rest = b""
-        self._position = 0  # messages that were read of the incoming feed
+        self._position = 0  # messages read of the incoming feed
         self._read = 0
         self._owes_read = False
         self.dropped = 0
@@ -120,27 +120,27 @@ class Line:
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The feeds of the other side that the line reads."""
+        """The other side's feeds read by the line."""
         return tuple(feed for feed in (self._incoming, self._expected) if feed)
 
     @property
     def stored(self) -> int:
-        """Messages that this side keeps for the line."""
+        """Stored messages of the line."""
         tips = self._feeds.tips()
         return sum(tips.get(feed, 0) for feed in (*self._own, *self.reads))
 
     @property
     def waiting(self) -> int:
-        """Bytes that wait to be written."""
+        """Bytes to be written."""
         return self._queued
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to be written, now or later."""
+        """Whether there is anything to be written, now or later."""
         return self._owes_read or self._queued > 0
 
     def put(self, packet: bytes, now: int) -> bool:
-        """Queue a packet for the other side; return False if there is no room for it."""
+        """Queue a packet for the other side; return False if the queue is full."""
         if self._queued + len(packet) > QUEUE:
             self.dropped += 1
             return False
@@ -149,7 +149,7 @@ class Line:
         return True
 
     def flush(self, now: int, now_ms: float) -> None:
-        """Write due messages, if the other side is connected and has been sent all earlier ones."""
+        """Write due messages, if the other side is connected and all earlier ones are sent."""
         if not self._is_due() or self._peer.replication.backlog(self._open(), self._partner) != 0:
             return
         messages = []
@@ -158,18 +158,18 @@ class Line:
         if messages:
             self._peer.append(messages, now)
 
-    def take(self, message: Message, now: int, now_ms: float) -> list[bytes]:
-        """Read a new message of the other side's feeds; return the packets that it completes.
+    def receive(self, message: Message, now: int, now_ms: float) -> list[bytes]:
+        """Read a new message of the other side's feeds; return the completed packets.
 
         Raises LineError.
         """
         if message.author != self._incoming or message.sequence <= self._position:
-            return []  # its turn comes when the feed before has its end, or has come then
-        packets = self._take(message, now, now_ms)
+            return []  # read after the end of the feed before, or read already
+        packets = self._process(message, now, now_ms)
         while self._position == self.terms.entries:
             self._advance()
             for stored in self._feeds.after(self._incoming, 0, self.terms.entries):
-                packets += self._take(stored.message, now, now_ms)
+                packets += self._process(stored.message, now, now_ms)
         return packets
 
     def hold_back(self, now: int) -> None:
@@ -183,7 +183,7 @@ class Line:
             self._peer.replication.sources.release(feed, now)
 
     def close(self) -> None:
-        """Delete all that belongs to the line."""
+        """Delete the line's feeds and queue."""
         for feed in (*self._own, self._next.ref, *self.reads):
             self._remove(feed)
         self._own.clear()
@@ -194,19 +194,19 @@ class Line:
     # Writing
 
     def _open(self) -> str:
-        """Return the feed to which the next message is written."""
+        """Return the feed of the next message."""
         if self._tip is None or self._tip.sequence == self.terms.entries:
             return self._next.ref
         return self._tip.author
 
     def _has_room(self) -> bool:
-        """Return whether packets may be written: not while the other side has too many unread feeds."""
+        """Whether packets may be written: not while the other side has too many unread feeds."""
         return self._unread() <= self.terms.unread
 
     def _is_due(self) -> bool:
-        """Return whether there is something to write.
+        """Whether a message is due.
 
-        One more feed is reserved for acknowledgements, as a deadlock would follow if both sides waited for
+        One more feed is reserved for acknowledgements, to avoid a deadlock with both sides waiting for
         the other's.
         """
         if self._owes_read:
@@ -214,7 +214,7 @@ class Line:
         return self._queued > 0 and self._has_room()
 
     def _unread(self) -> int:
-        """Return how many feeds have their ends and are not acknowledged."""
+        """Return the number of complete feeds that are not acknowledged."""
         return len(self._own) - (self._open() != self._next.ref)
 
     def _write(self, now: int, now_ms: float) -> Message:
@@ -240,7 +240,7 @@ class Line:
         return message
 
     def _cut_off(self) -> tuple[bytes, list[tuple[bytes, int]]]:
-        """Remove as much of the queue as fits into a message; return it, and the packets that end there."""
+        """Remove a message's worth of bytes from the queue; return them, and the packets that end there."""
         parts, whole, room = [], [], ROOM
         while room and self._queue:
             packet = self._queue[0][0]
@@ -256,7 +256,7 @@ class Line:
 
     # Reading
 
-    def _take(self, message: Message, now: int, now_ms: float) -> list[bytes]:
+    def _process(self, message: Message, now: int, now_ms: float) -> list[bytes]:
         content = message.content
         if not isinstance(content, dict) or content.get("type") != PACKETS:
             raise LineError("a message that carries no packets")
@@ -268,7 +268,7 @@ class Line:
         if message.sequence == 1:
             self._expected = self._check_next(content.get("next"))
             self._peer.share(self._expected, self._partner, now, receives=True)
-        self._take_read(content.get("read", self._acknowledged))
+        self._acknowledge(content.get("read", self._acknowledged))
         self._position = message.sequence
         packets = self._packets(content.get("packets", ""))
         for packet in packets:
@@ -293,7 +293,7 @@ class Line:
         self._read += 1
         self._owes_read = True
 
-    def _take_read(self, read: object) -> None:
+    def _acknowledge(self, read: object) -> None:
         whole = self._acknowledged + self._unread()
         if not isinstance(read, int) or not self._acknowledged <= read <= whole:
             raise LineError("read is no number of feeds that have their ends")

@@ -14,7 +14,7 @@ from ndn_over_ssb.line import Line, Passage
 from ndn_over_ssb.side import ScuttlebuttSide
 from ssb.keys import Identity
 
-_PATIENCE_S: Final = 1.0  # a customer whose debt is longer is not received until it is earned
+_PATIENCE_S: Final = 1.0  # a customer with a longer debt is not received until repayment
 
 
 @dataclass(slots=True)
@@ -22,12 +22,12 @@ class Link:
     """A contract in force.
 
     Attributes:
-        contract: it, and
-        epoch: the epoch under way.
+        contract: the contract.
+        epoch: the current epoch.
         line: to the other side.
         face: of the forwarder.
-        allowance: what the customer may send.
-        reads: feeds by which the line is found.
+        allowance: the customer's token bucket.
+        reads: the line's feeds, for reading().
     """
 
     contract: Contract
@@ -48,8 +48,8 @@ class Links:
         self._by_contract: dict[str, Link] = {}
         self._by_face: dict[int, Link] = {}
         self._by_feed: dict[str, Link] = {}
-        self._unflushed: dict[str, Link] = {}  # links whose lines may have something to write
-        self._held: Timers[str] = Timers()  # of when customers that sent too much are received again
+        self._unflushed: dict[str, Link] = {}  # links whose lines may have output
+        self._held: Timers[str] = Timers()  # of when to receive held-back customers again
 
     def __iter__(self) -> Iterator[Link]:
         return iter(self._by_contract.values())
@@ -72,7 +72,7 @@ class Links:
     def open(self, contract: Contract, identities: Callable[[int], Identity], now: int) -> None:
         """Open the link of a contract whose epoch both sides have begun.
 
-        `identities`: by number, those of the transient feeds that this side writes.
+        `identities`: those of this side's transient feeds, by number.
         """
         side, other, terms = self._side, contract.other(self._side.me), contract.terms
         assert terms is not None
@@ -85,19 +85,19 @@ class Links:
         burst = terms.rate if contract.provider == side.me else terms.rate / 2
         link = Link(contract, contract.epoch, line, face.number, Allowance(terms.rate, burst, now))
         self._by_contract[contract.id] = self._by_face[face.number] = link
-        self.note(link)
+        self.update(link)
 
     def close(self, link: Link, now: int) -> None:
         """Close a link, its line and its face."""
         link.line.close()
-        self.note(link)
+        self.update(link)
         self._unflushed.pop(link.contract.id, None)
         self._held.set(link.contract.id, None)
         self._host.remove_face(link.face, now)
         del self._by_contract[link.contract.id], self._by_face[link.face]
 
-    def note(self, link: Link) -> None:
-        """Index a link by the feeds that its line reads now, and schedule its flush()."""
+    def update(self, link: Link) -> None:
+        """Index a link by its line's current feeds, and schedule its flush()."""
         for feed in link.reads:
             if self._by_feed.get(feed) is link:
                 del self._by_feed[feed]
@@ -107,19 +107,19 @@ class Links:
         self._unflushed[link.contract.id] = link
 
     def put(self, link: Link, packet: bytes, now: int) -> bool:
-        """Put a packet on a line; return whether there was room."""
+        """Queue a packet on a line; return whether there was room."""
         self._unflushed[link.contract.id] = link
         return link.line.put(packet, now)
 
     def flush(self, now: int) -> None:
-        """Write the messages that are due on lines."""
+        """Write the lines' due messages."""
         for link in sorted(self._unflushed.values(), key=lambda link: link.face):
             link.line.flush(now, self._side.ms(now))
             if not link.line.is_waiting:
                 del self._unflushed[link.contract.id]
 
     def charge(self, link: Link, now: int) -> bool:
-        """Charge a customer for a packet; return whether it may still send that one."""
+        """Charge a customer for a packet; return whether its rate allows the packet."""
         if link.contract.provider != self._side.me:
             return True
         may_send = link.allowance.take(now, in_debt=True)
@@ -133,6 +133,6 @@ class Links:
         return self._held.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Receive customers again whose debt has been earned."""
+        """Receive customers again whose debt is repaid."""
         for contract in self._held.expire(now):
             self._by_contract[contract].line.release(now)

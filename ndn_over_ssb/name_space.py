@@ -1,8 +1,8 @@
 """NDN's name space, allocated in logs (seed papers 000, section 9.5, and 002, section 4.4).
 
-A well-known identity, the *root*, allocates prefixes in its log. Who holds a prefix delegates longer ones in
-their own logs. Whoever has read the same logs has the same name space, in whatever order the logs came: no
-rule looks at the time of a message, or compares places in different logs.
+A well-known identity, the *root*, allocates prefixes in its log. The holder of a prefix delegates longer ones
+in its own log. Readers of the same logs have the same name space, in whatever order they received them: no
+rule depends on the time of a message, or compares positions in different logs.
 
 A message gives a prefix to an identity; its id is the *title* under which the holder acts. The content of
 such a message, of type `ndn-name-space`:
@@ -11,14 +11,14 @@ such a message, of type `ndn-name-space`:
 |---|---|---|---|
 | allocate | the root | prefix, to | gives a prefix to a holder |
 | delegate | a holder | title, prefix, to | gives a longer prefix to another holder |
-| transfer | a holder | title, to | hands on the title; the message's id is the new holder's title |
-| revoke | who gave it, or his heir | title, allocation | takes back a prefix and all under it |
-| repository | a holder | title, repositories | says which identities answer for the prefix |
+| transfer | a holder | title, to | transfers the title; the message's id is the new holder's title |
+| revoke | the giver, or his heir | title, allocation | takes back a prefix and all under it |
+| repository | a holder | title, repositories | names the identities that answer for the prefix |
 
 The root has no title at first, and names none.
 
 The history of a prefix is in the logs of its holders, one after the other, each from the holder's title to
-its transfer. That order decides: of two overlapping prefixes, the one that is given first stands, and the
+its transfer. That order decides: of two overlapping prefixes, the one given first stands, and the
 other message is void until the first is revoked and the second repeated. A holder whose log is forked holds
 nothing new from the fork on.
 """
@@ -41,7 +41,7 @@ _MOST_REPOSITORIES = 16
 
 
 class InvalidStatement(ValueError):
-    """The content is no valid statement about the name space; the message says why."""
+    """The content is no valid statement about the name space; the message has the reason."""
 
 
 class Statement(NamedTuple):
@@ -49,11 +49,11 @@ class Statement(NamedTuple):
 
     Attributes:
         id, feed, sequence, timestamp: of the message; ms since 1970 by its author's clock.
-        do: its effect: see the module.
+        do: its effect (see the module).
         title: of its author; "" for the root's first one.
         prefix: given by it, as a name; empty if none.
         to: the receiver; "" if none.
-        allocation: id of the message that it revokes; "" if none.
+        allocation: id of the revoked message; "" if none.
         repositories: see the module.
     """
 
@@ -108,7 +108,7 @@ def statement(
 
 
 class Verdict(NamedTuple):
-    """The standing of a statement: it is valid if `void` is empty, else `void` is the reason."""
+    """The validity of a statement: `void` is the reason why it is void, or empty."""
 
     statement: Statement
     void: str
@@ -116,10 +116,10 @@ class Verdict(NamedTuple):
 
 @dataclass(slots=True)
 class Holding:
-    """A prefix and who holds it.
+    """A prefix and its holder.
 
     Attributes:
-        allocation: id of the message that gave it away; "" for the root's.
+        allocation: id of the message that allocated it; "" for the root's.
         prefix: as a name.
         holder: a feed.
         title: id of the message under which the holder acts.
@@ -137,10 +137,10 @@ class Holding:
 
 
 class NameSpace:
-    """The name space as the logs that were read have it.
+    """The name space according to the logs read.
 
     Args:
-        root: the identity that allocates.
+        root: the allocating identity.
     """
 
     def __init__(self, root: str) -> None:
@@ -167,23 +167,23 @@ class NameSpace:
         return True
 
     def forked(self, feed: str, sequence: int) -> None:
-        """Apply a fork of a log at a sequence number: nothing from there on counts."""
+        """Apply a fork of a log at a sequence number: later messages are void."""
         if sequence < self._forks.get(feed, sequence + 1):
             self._forks[feed] = sequence
             self._is_stale = True
 
     def holders(self) -> frozenset[str]:
-        """Return the feeds that decide about the name space: all who hold something, and the root."""
+        """Return the feeds that determine the name space: the holders, and the root."""
         self._refresh()
         return frozenset(self._holders)
 
     def holdings(self) -> Mapping[bytes, Holding]:
-        """Return who holds which prefix."""
+        """Return the holdings by prefix."""
         self._refresh()
         return self._holdings
 
     def find(self, name: bytes) -> Holding | None:
-        """Return the holding of the longest prefix of a name; None if none was given."""
+        """Return the holding of the longest prefix of a name; None if there is none."""
         self._refresh()
         ends = prefix_ends(name)
         for length in self._lengths:
@@ -200,14 +200,14 @@ class NameSpace:
         return self._office
 
     def giver(self, holding: Holding) -> Holding:
-        """Return the holding that another one was delegated from."""
+        """Return the holding from which another one was delegated."""
         above = self.office
         while holding.allocation not in above._given:
             above = next(each for each in above._given.values() if _is_under(holding.prefix, each.prefix))
         return above
 
     def verdicts(self) -> Iterator[Verdict]:
-        """Yield the standing of each statement, log by log."""
+        """Yield the validity of each statement, log by log."""
         self._refresh()
         for feed in sorted(self._statements):
             for statement in self._statements[feed]:
@@ -282,7 +282,7 @@ def _apply(holding: Holding, statement: Statement) -> str:
 
 
 def _is_under(name: bytes, prefix: bytes) -> bool:
-    """Return whether a name is longer than a prefix and begins with it."""
+    """Whether a name is longer than a prefix and begins with it."""
     return len(name) > len(prefix) and name.startswith(prefix)
 
 

@@ -1,4 +1,4 @@
-"""The life of contracts: requests answered, epochs begun, lines opened and closed."""
+"""The life cycle of contracts: answers to requests, epochs, lines."""
 
 import hashlib
 from collections import Counter
@@ -13,8 +13,8 @@ from ndn_over_ssb.links import Link, Links
 from ndn_over_ssb.side import ScuttlebuttSide
 from ssb.keys import Identity
 
-_CONTRACTS: Final = 1_000  # that a provider has at once
-_REPLIES: Final = 20  # requests and epochs of a customer that a provider answers, at once and in an hour
+_CONTRACTS: Final = 1_000  # of a provider at once
+_REPLIES: Final = 20  # to a customer's requests and epochs, at once and an hour
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +23,7 @@ class Policy:
 
     Attributes:
         root: the identity that allocates the name space.
-        offer: the best terms for customers; None if it is no provider.
+        offer: the best terms for customers; None if not a provider.
         admits: whether an identity may be a customer.
     """
 
@@ -40,9 +40,9 @@ class Negotiation:
         counters: requests refused or ignored, by reason.
 
     Attributes:
-        open: contracts of this participant that are not over, by id.
-        ends: timers of those of them that are accepted.
-        is_silent: the participant's feed could not be written to at the last update.
+        open: this participant's contracts that have not ended, by id.
+        ends: timers of the accepted ones.
+        is_silent: whether the participant's feed was not writable at the last update.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Negotiation:
         self._has_offered = False
         # Contract -> the number of the message by which its epoch was begun here.
         self._labels: dict[str, int] = {}
-        self._broken: dict[str, None] = {}  # contracts that are to be ended
-        self._replies: dict[str, Allowance] = {}  # customer -> what is written to this log because of it
+        self._broken: dict[str, None] = {}  # contracts to be ended
+        self._replies: dict[str, Allowance] = {}  # customer -> limit of messages in this log
 
-    def note(self, contract: Contract) -> None:
-        """Follow a contract that a message has changed, if it is one of this participant's."""
+    def track(self, contract: Contract) -> None:
+        """Track a changed contract, if it is this participant's."""
         if self._me in (contract.customer, contract.provider):
             self.open[contract.id] = contract
             self.ends.set(contract.id, self._side.ns(contract.until) if contract.is_accepted else None)
@@ -84,12 +84,12 @@ class Negotiation:
                 self._begin(contract, contract.epoch + 1, now)
 
     def abort(self, link: Link, now: int) -> None:
-        """End a contract whose other side violates the protocol."""
+        """End a contract after a protocol violation of the other side."""
         self._broken[link.contract.id] = None
         self._links.close(link, now)
 
     def publish_pending(self, now: int) -> None:
-        """Publish the offer and the ends of aborted contracts, as soon as the feed may be written to."""
+        """Publish the offer and the ends of aborted contracts, once the feed is writable."""
         self.is_silent = not self._side.may_publish()
         if self.is_silent:
             return
@@ -104,7 +104,7 @@ class Negotiation:
             del self._broken[contract]
 
     def update(self, now: int) -> None:
-        """Bring all open contracts up to date."""
+        """Update all open contracts."""
         for contract in list(self.open.values()):
             self._update_contract(contract, now)
 
@@ -125,7 +125,7 @@ class Negotiation:
         if contract.id in self._broken:
             return
         mine = contract.begun.get(self._me, (-1, ""))[0]
-        # After a restart, logs of others may arrive late; epochs begun before it are lost.
+        # After a restart, others' logs may arrive late; epochs begun before it are lost.
         is_old = mine >= 0 and contract.id not in self._labels
         if mine < max(contract.epoch, 0) or is_old:
             if self.is_silent:
@@ -169,7 +169,7 @@ class Negotiation:
         self._publish(clause("accept", contract=contract.id, customer=customer, terms=terms), now)
 
     def _may_reply(self, contract: Contract, now: int) -> bool:
-        """Return whether the rate limit lets a customer make this log grow: logs never shrink."""
+        """Whether the rate limit allows a reply to a customer: logs never shrink."""
         if contract.provider != self._me:
             return True
         rate = _REPLIES / 3600
@@ -188,7 +188,7 @@ class Negotiation:
         self._labels[contract.id] = label
 
     def _withdraw_feed(self, contract: Contract) -> None:
-        """Withdraw the transient feed of an epoch that the other side has not begun."""
+        """Withdraw the transient feed of an epoch not begun by the other side."""
         label = self._labels.pop(contract.id, None)
         if label is not None:
             self._side.peer.replication.forget(self._transient(label)(0).ref)

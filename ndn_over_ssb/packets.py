@@ -1,4 +1,4 @@
-"""Packets between lines and the forwarder: rates, terms of contracts, and certificates of Data."""
+"""The filter of packets between lines and the forwarder: rates, contracts' terms, certificates of Data."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,11 +15,11 @@ from ndn_over_ssb.trust import Trust
 class Packets:
     """The filter between links and the forwarder.
 
-    `counters` are those of packets dropped or refused, by reason; for `trust` and `answer` see Participant.
+    `counters`: dropped or refused packets, by reason; for `trust` and `answer` see Participant.
 
     Attributes:
         answered: Interests satisfied by `answer`.
-        checking_ns: total time that Data have waited for validation.
+        checking_ns: total waiting time of Data for validation.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Packets:
         self.checking_ns = 0
 
     def send(self, face: int, packet: bytes, now: int) -> None:
-        """Put a packet on a line; an Interest that finds no room there, or is one too many, comes back."""
+        """Send a packet on a line; an Interest above the rate or without room returns as a Nack."""
         link = self._links.at_face(face)
         if link is None:
             return
@@ -66,7 +66,7 @@ class Packets:
             self._host.receive(face, nack, None, now)
 
     def receive(self, link: Link, packet: bytes, now: int) -> None:
-        """Take a packet off a line: Interests by the contract's terms, Data by their certificates."""
+        """Receive a packet from a line: check Interests by the contract's terms, Data by certificates."""
         found = open_data(packet)
         if found is not None:
             data = found[0]
@@ -78,7 +78,7 @@ class Packets:
             elif self._trust is None:
                 self._host.receive(link.face, packet, None, now)
             else:
-                self._trust.check(data, partial(self._judge, link, packet, now), now)
+                self._trust.check(data, partial(self._on_verdict, link, packet, now), now)
                 self._host.settle(now)
             return
         interest = open_interest(packet)
@@ -95,7 +95,7 @@ class Packets:
         else:
             self._host.receive(link.face, packet, None, now)
 
-    def _judge(self, link: Link, packet: bytes, since: int, may_pass: bool, now: int) -> None:
+    def _on_verdict(self, link: Link, packet: bytes, since: int, may_pass: bool, now: int) -> None:
         self.checking_ns += now - since
         if not may_pass:
             self._counters["Data without a chain to the anchor"] += 1

@@ -2,8 +2,8 @@
 
 Customers, repositories and NDN forwarding providers (NFPs) are the same program. A customer sends all
 Interests to its providers. A repository is a customer that answers for prefixes, with applications behind a
-local face. A provider also accepts contracts, and forwards by longest prefix match over the name space; how
-near each of its neighbours is to a repository, it computes from logs. PIT, content store, Nacks, lifetimes
+local face. A provider also accepts contracts, and forwards by longest prefix match over the name space; it
+computes its neighbours' distances to repositories from logs. PIT, content store, Nacks, lifetimes
 and loop detection are those of the forwarder (forwarder.forwarder), as in any NDN router.
 """
 
@@ -27,7 +27,7 @@ from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.ebt import Ebt
 from ssb.store.feeds import read_log
 
-_LOGS: Final = 10_000  # that a provider reads
+_LOGS: Final = 10_000  # read by a provider
 
 
 class Participant(PeerWrapper):
@@ -35,19 +35,19 @@ class Participant(PeerWrapper):
 
     Args:
         side: the Scuttlebutt side.
-        policy: of it as a provider.
+        policy: its policy as a provider.
         forwarder: the node's, without faces.
         trust: validates Data from contracts; None to accept all.
         now: the time, ns.
-        watch: called with the other side and each packet that passes a line.
-        answer: name -> a Data packet from a log that is replicated here anyway; None if there is none. It is
+        watch: called with the other side and each packet on a line.
+        answer: name -> a Data packet from a log already replicated here; None if there is none. It is
             called before an Interest is sent to a provider.
 
     Attributes:
-        host: the forwarder with its faces: applications are attached there.
-        name_space, contracts: as this participant's logs have them.
+        host: the forwarder with its faces, for attaching applications.
+        name_space, contracts: according to this participant's logs.
         packets: the filter between contracts and the forwarder.
-        counters: packets and requests refused, by reason.
+        counters: refused packets and requests, by reason.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Participant(PeerWrapper):
         return face
 
     def request(self, provider: str, terms: Terms, now: int) -> str:
-        """Ask a provider for a contract; return its id."""
+        """Request a contract from a provider; return its id."""
         self._publish({"type": "contact", "contact": provider, "following": True}, now)
         message = self._publish(clause("request", provider=provider, terms=terms), now)
         self._follow_up(now)
@@ -113,12 +113,12 @@ class Participant(PeerWrapper):
         return message
 
     def contract_of(self, face: int) -> Contract | None:
-        """Return the contract whose packets cross a face of the forwarder; None for other faces."""
+        """Return the contract of a face of the forwarder; None for other faces."""
         link = self._links.at_face(face)
         return None if link is None else link.contract
 
     def in_force(self) -> list[Contract]:
-        """Return the contracts under which packets are exchanged."""
+        """Return the contracts in force."""
         return [link.contract for link in self._links]
 
     def links(self) -> list[Line]:
@@ -131,7 +131,7 @@ class Participant(PeerWrapper):
         return self._side.peer.replication
 
     def take_changes(self) -> list[Change]:
-        """Return the changes of the name space that have taken effect since the last call."""
+        """Return the effective changes of the name space since the last call."""
         return self._routes.take_changes()
 
     # The endpoint
@@ -158,7 +158,7 @@ class Participant(PeerWrapper):
     # Logs
 
     def _start(self, now: int) -> None:
-        """Read the logs that are there, and begin new transient feeds for contracts that were in force."""
+        """Read the stored logs, and begin new transient feeds for the contracts in force."""
         feeds = self._side.feeds
         old = set()
         for stored in read_log(feeds, 0, {NAME_SPACE, CONTRACT, PACKETS}):
@@ -181,14 +181,14 @@ class Participant(PeerWrapper):
         return message
 
     def _read_message(self, message: Message) -> None:
-        """Apply a message of a log that lasts."""
+        """Apply a message of a permanent log."""
         if message.sequence <= self._read.get(message.author, 0):
             return
         self._read[message.author] = message.sequence
         if self.name_space.read(message):
             self._is_stale = True
         for contract in self.contracts.read(message):
-            self._negotiation.note(contract)
+            self._negotiation.track(contract)
             self._is_stale = True
 
     def _process(self, event: PeerEvent, now: int) -> None:
@@ -197,7 +197,7 @@ class Participant(PeerWrapper):
             is_provider = self._policy.offer is not None
             if event.event == "connected" and is_provider and self._policy.admits(event.remote):
                 if len(self.replication.wanted) < _LOGS:
-                    self._side.peer.want(event.remote, now)  # it may have a request there
+                    self._side.peer.want(event.remote, now)  # its log may have a request
                 else:
                     self.counters["too many logs"] += 1
             return
@@ -207,12 +207,12 @@ class Participant(PeerWrapper):
         link = self._links.reading(message.author)
         if link is not None:
             try:
-                packets = link.line.take(message, now, self._side.ms(now))
+                packets = link.line.receive(message, now, self._side.ms(now))
             except LineError as error:
                 self._abort(link, str(error), now)
                 return
             finally:
-                self._links.note(link)
+                self._links.update(link)
             for packet in packets:
                 self.packets.receive(link, packet, now)
 
@@ -237,7 +237,7 @@ class Participant(PeerWrapper):
         self._routes.update(self.name_space, holding, self._links, now)
 
     def _needed(self) -> set[str]:
-        """Return the feeds that this participant reads."""
+        """Return the feeds to be read."""
         needed = {self._me, *self.name_space.holders()}
         needed.update(contract.other(self._me) for contract in self._negotiation.open.values())
         if self._policy.offer is None:

@@ -1,8 +1,8 @@
 """Routes of a forwarding provider, derived from logs alone: from the name space and the contracts.
 
 A provider knows all contracts among providers, and between providers and repositories. The next hops for a
-prefix are the neighbours nearer to one of its repositories than the provider itself is, so routes are free of
-loops once all have the same logs.
+prefix are the neighbours nearer to one of its repositories than the provider itself, so routes are
+loop-free once all have the same logs.
 """
 
 from collections import defaultdict, deque
@@ -22,7 +22,7 @@ _MANY: Final = 1 << 30
 
 
 class Way(NamedTuple):
-    """A next hop: the contract with it, and the number of contracts on the path to the repository."""
+    """A next hop: its contract, and the number of contracts on the path to the repository."""
 
     contract: str
     cost: int
@@ -33,7 +33,7 @@ def find_ways(
 ) -> dict[bytes, list[Way]]:
     """Return the next hops of a node for each prefix; none for a prefix without repositories.
 
-    `contracts` are those that hold. A prefix of which the node itself is a repository has no next hops
+    `contracts` are those in force. A prefix of which the node itself is a repository has no next hops
     either.
     """
     neighbours: defaultdict[str, dict[str, str]] = defaultdict(dict)
@@ -61,7 +61,7 @@ def find_ways(
 
 
 def _distances(start: str, neighbours: Mapping[str, Mapping[str, str]], transit: set[str]) -> dict[str, int]:
-    """Return how many contracts lead from an identity to each provider."""
+    """Return the distance, in contracts, from an identity to each provider."""
     distances = {start: 0}
     ahead = deque([start])
     while ahead:
@@ -74,13 +74,13 @@ def _distances(start: str, neighbours: Mapping[str, Mapping[str, str]], transit:
 
 
 class Change(NamedTuple):
-    """A change of the name space that has taken effect at this participant.
+    """An effective change of the name space at this participant.
 
     Attributes:
         time: ns.
         prefix: as a name.
-        holder: its holder now; "" for none.
-        repositories: its repositories now.
+        holder: its current holder; "" for none.
+        repositories: its current repositories.
     """
 
     time: int
@@ -107,16 +107,16 @@ class Routes:
         self.serving: int | None = None
 
     def take_changes(self) -> list[Change]:
-        """Return the changes of the name space that have taken effect since the last call."""
+        """Return the effective changes of the name space since the last call."""
         changes, self._changes = self._changes, []
         return changes
 
     def update(self, name_space: NameSpace, contracts: list[Contract], links: Links, now: int) -> None:
-        """Set the routes that follow from the name space and the contracts that hold."""
+        """Set the routes by the name space and the contracts in force."""
         self._note_changes(dict(name_space.holdings()), now)
         forwarder = self._host.forwarder
         before = {route for route in self._routes if route[1] in forwarder.faces}
-        self._routes = self._wanted(contracts, links)
+        self._routes = self._derive(contracts, links)
         for prefix, face, _ in sorted(before - self._routes):
             forwarder.fib.remove(prefix, face)
         for prefix, face, cost in sorted(self._routes - before):
@@ -135,7 +135,7 @@ class Routes:
                 self._host.forwarder.cs.erase(prefix, _MANY)
         self._known = holdings
 
-    def _wanted(self, contracts: list[Contract], links: Links) -> set[tuple[bytes, int, int]]:
+    def _derive(self, contracts: list[Contract], links: Links) -> set[tuple[bytes, int, int]]:
         """Return (prefix, face, cost) of each route."""
         here = [p for p, holding in self._known.items() if self._me in holding.repositories]
         routes = set() if self.serving is None else {(prefix, self.serving, 0) for prefix in here}

@@ -16,11 +16,11 @@ class ScuttlebuttSide:
     """The peer of a participant, its store and its own feed.
 
     Attributes:
-        identity: of the participant; its transient feeds' keys follow from it.
-        program: the endpoint on the Scuttlebutt side, and
+        identity: the participant's; its transient feeds' keys are derived from it.
+        program: the endpoint on the Scuttlebutt side.
         peer, feeds: the peer in it, and its store.
-        publish: (content, time, ns) -> a message appended to the identity's feed, and sent on.
-        may_publish: whether the identity's feed may be written to now; until then messages wait.
+        publish: (content, time, ns) -> a message appended to the identity's feed, and sent.
+        may_publish: whether the identity's feed is writable now; until then messages wait.
         epoch_ms: the time at 0 ns, in ms since 1970.
     """
 
@@ -38,9 +38,9 @@ class ScuttlebuttSide:
         return self.identity.ref
 
     def ms(self, now: int) -> float:
-        """Return the time of messages at a time of the network (ns), in ms since 1970."""
+        """Convert a time of the network (ns) to a message's timestamp, ms since 1970."""
         return self.epoch_ms + now / 1e6
 
     def ns(self, ms: float) -> int:
-        """Return the first time (ns) that is later than a time of messages (ms since 1970)."""
+        """Return the first time (ns) after a message's timestamp (ms since 1970)."""
         return int((ms - self.epoch_ms) * 1e6) + 1

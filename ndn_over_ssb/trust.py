@@ -3,7 +3,7 @@
 Seed 002, section 4.4: NFPs "implement NDN's trust model by validating content through NDN's certificate
 authorities". Schema, chain and signatures are checked by python-ndn's validators (LightVerSec). These are
 coroutines that wait for certificates. No event loop runs them here: each runs until it needs a certificate,
-and continues when that has arrived through the provider's own forwarder.
+and continues once the provider's own forwarder has fetched it.
 """
 
 from collections import OrderedDict
@@ -26,16 +26,16 @@ from forwarder.wire.packet import Data, make_interest, read_name
 from forwarder.wire.tlv import MalformedPacket
 
 _KEYS: Final = 1_000  # whose validity is cached
-_FETCHES: Final = 100  # certificates that are fetched at once
-_WAITING: Final = 2_000  # Data that wait for certificates
+_FETCHES: Final = 100  # certificates fetched at once
+_WAITING: Final = 2_000  # Data waiting for certificates
 _LIFETIME_MS: Final = 2_000
 
 Verdict = Callable[[bool, int], None]
-"""Called with whether Data may pass, and the time, ns."""
+"""Callback for a result: whether Data may pass, and the time, ns."""
 
 
 class TrustError(ValueError):
-    """Schema or anchor is invalid; the message says why."""
+    """Schema or anchor is invalid; the message has the reason."""
 
 
 class Trust:
@@ -43,14 +43,14 @@ class Trust:
 
     Args:
         schema: in LightVerSec's language.
-        anchor: the certificate in which all chains end, a Data packet.
+        anchor: the certificate at the end of all chains, a Data packet.
         random: source of nonces.
         epoch_ms: the time at 0 ns, in ms since 1970, for validity periods.
 
     Attributes:
         accepted, refused: packets.
 
-    Raises TrustError. A schema whose keys sign each other in a circle is none, so chains are bounded.
+    Raises TrustError, also for a schema whose keys sign each other in a circle; so chains are bounded.
     """
 
     def __init__(self, schema: str, anchor: bytes, random: Random, epoch_ms: float) -> None:
@@ -58,8 +58,8 @@ class Trust:
         self._random = random
         self._epoch_ms = epoch_ms
         self._now = 0
-        self._fetches: dict[bytes, list[_Check]] = {}  # certificate -> checks that wait for it
-        self._timers: Timers[bytes] = Timers()  # of when certificates are given up
+        self._fetches: dict[bytes, list[_Check]] = {}  # certificate -> checks waiting for it
+        self._timers: Timers[bytes] = Timers()  # time-outs of certificates
         self._waiting = 0
         self._outputs: list[bytes] = []
         self.accepted = 0
@@ -80,7 +80,7 @@ class Trust:
         elif self._waiting >= _WAITING:
             self._decide(False, verdict)
         else:
-            self._go_on(_Check(self._validated(data.wire), verdict), None)
+            self._advance(_Check(self._validated(data.wire), verdict), None)
 
     # The application
 
@@ -105,7 +105,7 @@ class Trust:
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """See Application: give up certificates that do not come."""
+        """See Application: time out certificates."""
         self._now = now
         for name in self._timers.expire(now):
             self._end(name, None)
@@ -133,7 +133,7 @@ class Trust:
         now = self._epoch_ms * 1e6 + self._now
         return certificate.not_after is not None and certificate.not_before <= now <= certificate.not_after
 
-    def _go_on(self, check: "_Check", certificate: bytes | None) -> None:
+    def _advance(self, check: "_Check", certificate: bytes | None) -> None:
         """Run a check until it needs a certificate or ends."""
         try:
             wanted = check.steps.send(certificate)
@@ -159,11 +159,11 @@ class Trust:
         self._waiting += 1
 
     def _end(self, name: bytes, certificate: bytes | None) -> None:
-        """Continue the checks that wait for a certificate; None if it has timed out."""
+        """Continue the checks waiting for a certificate; None if it has timed out."""
         self._timers.set(name, None)
         for check in self._fetches.pop(name, ()):
             self._waiting -= 1
-            self._go_on(check, certificate)
+            self._advance(check, certificate)
 
     def _decide(self, may_pass: bool, verdict: Verdict) -> None:
         if may_pass:
@@ -192,20 +192,20 @@ class _Check:
 
 
 class _Keys(PublicKeyStorage):  # type: ignore[misc]
-    """Keys of valid certificates; those that were used last."""
+    """An LRU cache of keys of valid certificates."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[bytes, bytes] = OrderedDict()
 
     def load(self, name: FormalName) -> bytes | None:
-        """Return the key in the certificate of a name, if it was valid."""
+        """Return the key of a valid certificate by name."""
         key = b"".join(map(bytes, name))
         if key in self._keys:
             self._keys.move_to_end(key)
         return self._keys.get(key)
 
     def save(self, name: FormalName, key_bits: bytes) -> None:
-        """Keep the key of a valid certificate."""
+        """Add the key of a valid certificate."""
         self._keys[b"".join(map(bytes, name))] = bytes(key_bits)
         if len(self._keys) > _KEYS:
             self._keys.popitem(last=False)

@@ -1,4 +1,4 @@
-"""An application that follows or publishes feeds: its plan, and its events, whatever carries the feeds."""
+"""An application that follows or publishes feeds: its plan and its events, over any transport."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -10,8 +10,8 @@ class Plan(NamedTuple):
 
     Attributes:
         start, stop: when it subscribes and unsubscribes, ns.
-        pauses: (from, to) in ns, ascending; meanwhile it takes nothing, and stays subscribed.
-        drain_per_s: items that it takes a second at most, of all feeds together; None for as they come.
+        pauses: (from, to) in ns, ascending; meanwhile it processes nothing, and stays subscribed.
+        drain_per_s: most items that it processes per second, over all feeds; None for no limit.
         later: feed's key -> when it subscribes to that feed, ns, if later than `start`.
     """
 
@@ -23,17 +23,17 @@ class Plan(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened at an application: the ground truth that captures are held against.
+    """An event at an application: the ground truth for captures.
 
     Attributes:
         time: ns.
         event: "published" or "delivered", an item; "forked", seq is where; "joined" and "stopped", of a
-            subscriber; "error", a subscription's trouble that `detail` names; "mapped" and "resolved", of a
-            name service and of who asks it: the feed is elsewhere than before, seq is the record's.
+            subscriber; "error", a subscription's error, given by `detail`; "mapped" and "resolved", of a
+            name service and of its client: the feed has moved, seq is the record's.
         feed: the feed's key, its author's reference (`@...=.ed25519`).
-        seq: the item's sequence number, 0 if it is about none.
+        seq: the item's sequence number, 0 for none.
         size: of the SSB message, bytes.
-        detail: the trouble, in a word.
+        detail: the error, in a word.
     """
 
     time: int

@@ -1,9 +1,9 @@
 """BIPF, the Binary In-Place Format: values as type, length and bytes (https://github.com/ssbc/bipf).
 
-A value is a tag, `varint(length << 3 | type)`, and so many bytes. tinySSB's dialect writes integers in as few
-bytes as hold them with their sign, the least significant first. Its Android client writes them without a
-sign bit, so that 128 is one byte, 0x80: `decode(..., unsigned=True)` reads both dialects, where no number is
-negative. npm's bipf also writes JavaScript's `undefined`, which `decode(..., undefined=True)` takes as
+A value is a tag, `varint(length << 3 | type)`, and that many bytes. tinySSB's dialect encodes integers in the
+fewest bytes that include their sign, the least significant first. Its Android client omits the sign bit, so
+that 128 is one byte, 0x80: `decode(..., unsigned=True)` reads both dialects, where no number is negative.
+npm's bipf also encodes JavaScript's `undefined`, which `decode(..., undefined=True)` reads as
 `JSON.stringify` does: members of dictionaries are left out, those of lists are None.
 """
 
@@ -17,7 +17,7 @@ STRING, BYTES, INT, DOUBLE, LIST, DICT, BOOL_NONE = range(7)
 
 _DEEPEST: Final = 16
 _DEEPEST_MESSAGE: Final = 80
-"""Deeper than a message of 8,192 characters can be nested, as each level indents it by 2 more."""
+"""Deeper than a message of 8,192 characters can be nested: each level adds 2 characters of indentation."""
 _MOST_INT_BYTES: Final = 8
 _MOST_VARINT_BYTES: Final = 5
 _DOUBLE: Final = struct.Struct("<d")
@@ -27,11 +27,11 @@ _UNDEFINED: Final = object()
 
 
 class MalformedBipf(ValueError):
-    """The bytes are no value; says why."""
+    """Not a BIPF value; the message has the reason."""
 
 
 def varint(number: int) -> bytes:
-    """Return a number, not negative, in LEB128: seven bits a byte, the least significant first."""
+    """Return a non-negative number in LEB128: seven bits a byte, the least significant first."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -41,9 +41,9 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Return the number at a place before `end`, and the place behind it.
+    """Return the number at a position before `end`, and the position behind it.
 
-    Raises MalformedBipf if it is cut off, longer than 5 bytes, or in more bytes than it needs.
+    Raises MalformedBipf if it is truncated, longer than 5 bytes, or not in its shortest form.
     """
     number = shift = 0
     while at < end and shift < 7 * _MOST_VARINT_BYTES:
@@ -59,21 +59,21 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def encode(value: Value) -> bytes:
-    """Return a value's bytes. Raises ValueError for an integer of more than 64 bits."""
+    """Encode a value. Raises ValueError for an integer of more than 64 bits."""
     if type(value) is int and -128 <= value < 128:  # most values of vectors are
         return bytes((1 << 3 | INT, value & 0xFF))
     return _tagged(*_body(value))
 
 
 def encode_list(parts: Iterable[bytes]) -> bytes:
-    """Return the bytes of a list whose values are encoded already."""
+    """Encode a list from its encoded values."""
     return _tagged(LIST, b"".join(parts))
 
 
 def decode(data: bytes, *, unsigned: bool = False, undefined: bool = False) -> Value:
-    """Return the value that all of the bytes stand for; integers have a sign unless `unsigned`.
+    """Decode a value that fills all of the bytes; integers have a sign unless `unsigned`.
 
-    With `undefined`, they are a message's: JavaScript's value of that name is allowed, and deeper nesting.
+    With `undefined`, JavaScript's value of that name is allowed, and deeper nesting, as in messages.
     Raises MalformedBipf.
     """
     value, end = _read(data, 0, len(data), 0, unsigned=unsigned, undefined=undefined)

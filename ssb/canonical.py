@@ -1,16 +1,16 @@
-"""JSON as V8 reads and writes it: `JSON.parse` and `JSON.stringify`, to the byte.
+"""JSON exactly as V8's `JSON.parse` and `JSON.stringify` process it.
 
-Classic SSB signs the text that JavaScript's `JSON.stringify(message, null, 2)` gives, so the quirks
+Classic SSB signs the output of JavaScript's `JSON.stringify(message, null, 2)`, so the quirks
 of that function (ECMAScript 2024, section 25.5.2, and V8's order of keys) are part of the protocol.
-Where Python's `json` differs, this module does as V8 does:
+Where Python's `json` differs, this module follows V8:
 
 - Every number is a double, written as `Number::toString` does: `1e-7`, `1e+21`, `1` for 1.0, `0`
-  for -0, and `null` for what is too large for a double.
+  for -0, and `null` for numbers too large for a double.
 - Keys that are array indices (0 to 2**32 - 2 in plain decimal) come first, in ascending order; the
   others keep the order in which they were first inserted. A repeated key keeps its first place and
   its last value.
 - Lone surrogates are escaped; DEL, U+2028 and everything else beyond the control characters is not.
-- NaN and Infinity are no JSON.
+- NaN and Infinity are invalid.
 
 The scanning and quoting are the C code of Python's own `json`, which agrees with V8 on the rest.
 """
@@ -30,13 +30,13 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class InvalidJson(ValueError):
-    """The text is not JSON, or nests too deeply; the message says which and where."""
+    """Invalid JSON, or nested too deeply; the message has reason and position."""
 
 
 def parse(text: str) -> Value:
     """Result of JavaScript's `JSON.parse(text)`; raises InvalidJson where that would throw.
 
-    Also refused is what nests deeper than Python's stack, some hundred levels. That excludes no
+    Also refused is nesting beyond Python's stack, some hundred levels. That excludes no
     message: indentation alone fills 8192 characters before the hundredth level.
     """
     try:
@@ -52,7 +52,7 @@ def stringify(value: Value, indent: int = 2) -> str:
     """Result of JavaScript's `JSON.stringify(value, null, indent)`.
 
     `indent` 0 writes one line without spaces. Raises InvalidJson if `value` nests too deeply, and
-    TypeError if it holds anything but None, bool, int, float, str, list, and dict with str keys.
+    TypeError for types other than None, bool, int, float, str, list, and dict with str keys.
     """
     pieces: list[str] = []
     try:
@@ -63,7 +63,7 @@ def stringify(value: Value, indent: int = 2) -> str:
 
 
 def _write(value: Value, line: str, step: str, pieces: list[str]) -> None:
-    """Append the text; `line` begins a line at the level of `value`, with line end and indentation."""
+    """Append the text; `line` is the line end and indentation at the level of `value`."""
     if isinstance(value, str):
         pieces.append(_quote(value))
     elif value is None:

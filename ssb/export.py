@@ -29,7 +29,7 @@ class Entry:
     """One entry of an export, its message not yet checked."""
 
     place: str
-    """File and line where it begins, for messages to people."""
+    """File and line where it begins, for error messages."""
     key: str
     """The message's id, as the printing peer computed it."""
     value: dict[str, Any]
@@ -42,7 +42,7 @@ class Entry:
         return author if isinstance(author, str) else "no author"
 
     def parse(self) -> Message:
-        """The message, of valid form and named by `key`; its signature is not checked.
+        """The message, of valid form and with the id `key`; its signature is not checked.
 
         Raises InvalidExport, which names the place.
         """
@@ -51,7 +51,7 @@ class Entry:
         return message
 
     def check(self, tip: Message | None, hmac_key: bytes | None = None) -> Message:
-        """The message, checked to be valid, signed, named by `key`, and next after `tip`.
+        """The message, checked to be valid, signed, with the id `key`, and next after `tip`.
 
         Raises InvalidExport, which names the place.
         """
@@ -116,7 +116,7 @@ def read_export(
 
 
 def read_entries(lines: Iterable[bytes], name: str) -> Iterator[Entry]:
-    """The entries in the lines of an export, whose file is called `name` in errors.
+    """The entries in the lines of an export; `name` is the file's name in errors.
 
     Raises InvalidExport at the first line that does not belong to an entry.
     """

@@ -1,4 +1,4 @@
-"""Made feeds that resemble a real one in the sizes of their messages and the gaps between them.
+"""Synthetic feeds that resemble a real one in message sizes and intervals.
 
 The two tables are quantiles of a real feed of 235 classic messages (tests/data/ssb-feed-235.jsonl;
 public test data of an MIT-licensed implementation). With n values v[0] <= ... <= v[n - 1], the k-th
@@ -6,7 +6,7 @@ of 65 quantiles lies at position k (n - 1) / 64, between two values by linear in
 to an integer. A test measures them again.
 
 Drawing is inverse transform sampling: a uniform position in the table, linear between its entries.
-Successive draws are independent, which those of the real feed are not.
+Successive draws are independent; those of the real feed are not.
 """
 
 from random import Random
@@ -35,7 +35,7 @@ GAP_QUANTILES = (
 # fmt: on
 
 FIRST_TIMESTAMP = 1_510_139_454_353
-"""Timestamp of a made feed's first message, in ms since 1970: that of the real feed's first."""
+"""Timestamp of the first message, in ms since 1970, as in the real feed."""
 
 _WORDS = (
     "ask", "boat", "cloud", "dawn", "echo", "field", "gossip", "harbour", "island", "journey", "kelp",
@@ -49,9 +49,9 @@ def generate_feed(
 ) -> list[Message]:
     """A signed feed of `items` messages of type post, determined by the state of `rng`.
 
-    It is the feed of `identity`, or of one drawn from `rng`; with a `tip`, a message of that feed, what comes
-    after it, so that two generators make two branches of a forked feed. Text fills each message to its size,
-    to the byte: a post without text has 381 bytes and the digits of its sequence number.
+    The author is `identity`, or drawn from `rng`. With a `tip`, a message of that feed, the messages continue
+    it, so that two generators make two branches of a forked feed. Text fills each message to its size, to the
+    byte: a post without text has 381 bytes and the digits of its sequence number.
     """
     if identity is None:
         identity = Identity.from_seed(rng.randbytes(32))

@@ -1,18 +1,18 @@
 """The graph of follows and blocks, hops from oneself, and the set of feeds to replicate.
 
-The rules are those of ssb-friends (npm), by whose code they were checked:
+The rules are those of ssb-friends (npm), tested against its code:
 
-- A message of type `contact` states what its author thinks of `contact`: it *blocks* if `blocking` or
-  `flagged` is true, else it *follows* if `following` is true, else it takes both back (*unfollows*). Of an
-  author's statements about another feed, the last in the author's log holds.
-- The origin has hops 0. A feed that follows from hops h lead to has h + 1; a block by someone at hops h
-  counts as h + 1 as well, an unfollow as h + 2. The least of these decides, and a follow wins among equals:
-  my block outweighs all follows, a friend's block outweighs follows by friends of friends, but not
-  another friend's follow; my unfollow outweighs follows by friends of friends.
-- What a block or an unfollow has decided on is *excluded*, and its own statements do not matter.
-- Statements of those at the greatest hops do not matter either.
+- A message of type `contact` states its author's relation to `contact`: *blocks* if `blocking` or `flagged`
+  is true, else *follows* if `following` is true, else both are revoked (*unfollows*). An author's last
+  statement about a feed, by sequence number, is the valid one.
+- The origin has hops 0. A feed followed from hops h has h + 1; a block by an author at hops h counts as h + 1
+  as well, an unfollow as h + 2. The least of these decides, and a follow wins a tie: my block outweighs all
+  follows, a friend's block outweighs follows by friends of friends, but not another friend's follow; my
+  unfollow outweighs follows by friends of friends.
+- A feed decided by a block or an unfollow is *excluded*, and its own statements are ignored.
+- Statements of authors at the greatest hops are ignored, too.
 
-One difference: of a private statement and a public one the later holds, not always the private one.
+One difference: of a private and a public statement the later is valid, not always the private one.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ from ssb.keys import InvalidRef, parse_feed
 from ssb.message import Message
 
 DEFAULT_MAX_HOPS = 2
-"""Friends of friends: what stock peers replicate."""
+"""Friends of friends: the default of stock peers."""
 
 
 class Relation(IntEnum):
@@ -43,13 +43,13 @@ class Changes(NamedTuple):
 
 
 class Graph:
-    """The follows and blocks that are known, as seen from one feed.
+    """The known follows and blocks, as seen from one feed.
 
-    Statements are taken one at a time and in any order; hops are brought up to date when they are asked for,
-    where they may have changed only.
+    Statements are added one at a time and in any order; hops are updated lazily, and only where they may have
+    changed.
 
     Args:
-        origin: whose view it is, a feed's reference.
+        origin: the feed's reference.
         max_hops: how far feeds are replicated; 0 for the origin's feed only.
     """
 
@@ -62,15 +62,15 @@ class Graph:
         self._distances: dict[str, int] = {origin: 0}
         self._dirty: set[str] = set()
         self._replicated = {origin}
-        self._changed = {origin}  # feeds whose being replicated is not as it was told
+        self._changed = {origin}  # feeds added or removed since take_changes()
 
-    def read(self, message: Message) -> None:
-        """Take a message into account; does nothing if it is not of type `contact`, or is encrypted."""
+    def add(self, message: Message) -> None:
+        """Add a message; no effect if it is not of type `contact`, or is encrypted."""
         if isinstance(message.content, dict):
-            self.take(message.author, message.sequence, message.content)
+            self.add_content(message.author, message.sequence, message.content)
 
-    def take(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
-        """Take the content of an author's message into account, for example one that was encrypted."""
+    def add_content(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
+        """Add the content of an author's message, for example a decrypted one."""
         about = content.get("contact")
         if content.get("type") != "contact" or not isinstance(about, str):
             return
@@ -85,7 +85,7 @@ class Graph:
         relation = _relation(content)
         stated[about] = relation, sequence
         self._about[about][author] = relation
-        if (before is None or before[0] != relation) and self._leads_on(self._distances.get(author)):
+        if (before is None or before[0] != relation) and self._counts(self._distances.get(author)):
             self._dirty.add(about)
 
     def statements(self) -> Iterator[tuple[str, str, Relation, int]]:
@@ -95,7 +95,7 @@ class Graph:
                 yield author, about, relation, sequence
 
     def restore(self, statements: Iterable[tuple[str, str, Relation, int]]) -> None:
-        """Take the statements of another graph into one that has none; much faster than from messages."""
+        """Add the statements of another graph to an empty one; much faster than from messages."""
         for author, about, relation, sequence in statements:
             self._stated[author][about] = relation, sequence
             self._about[about][author] = relation
@@ -105,14 +105,14 @@ class Graph:
         self._replicated = replicated
 
     def blocks(self) -> Iterator[tuple[str, str]]:
-        """Yield who blocks whom: author and feed."""
+        """Yield all blocks: author and blocked feed."""
         for author, about, relation, _ in self.statements():
             if relation is Relation.BLOCKS:
                 yield author, about
 
     def forget(self, author: str) -> None:
-        """Forget what an author has stated whose statements do not matter; no effect if they do."""
-        if not self._leads_on(self._distances.get(author)):
+        """Forget the statements of an author if they are ignored; no effect otherwise."""
+        if not self._counts(self._distances.get(author)):
             for about in self._stated.pop(author, {}):
                 del self._about[about][author]
                 if not self._about[about]:
@@ -128,27 +128,27 @@ class Graph:
         return self.relation(source, feed) is Relation.FOLLOWS
 
     def is_blocked(self, feed: str, by: str | None = None) -> bool:
-        """Whether a feed is blocked by another one, the origin if not given."""
+        """Whether a feed is blocked by another one, by default the origin."""
         return self.relation(self.origin if by is None else by, feed) is Relation.BLOCKS
 
     def replicated(self) -> Set[str]:
-        """The feeds within the greatest hops, the origin included: a live view, up to date."""
-        self._settle()
+        """The feeds within the greatest hops, the origin included: a current live view."""
+        self._update_distances()
         return self._replicated
 
     def take_changes(self) -> Changes:
-        """Change of the set of replicated feeds since the last call; at first, since the empty set."""
-        self._settle()
+        """Feeds added to and removed from the replicated set since the last call; at first, since empty."""
+        self._update_distances()
         changed, self._changed = self._changed, set()
         return Changes(frozenset(changed & self._replicated), frozenset(changed - self._replicated))
 
     def hops(self, origin: str | None = None, max_hops: int | None = None) -> dict[str, int]:
-        """The distance of each feed in reach, which is at most `max_hops` (by default the graph's own).
+        """The distance of each feed within `max_hops` (by default the graph's own).
 
-        From the origin, or from another feed as it sees the same graph; computed anew if either is given.
+        From the origin, or from another feed in the same graph; recomputed if either is given.
         """
         if origin is None and max_hops is None:
-            self._settle()
+            self._update_distances()
             distances = self._distances
         else:
             start = self.origin if origin is None else origin
@@ -158,7 +158,7 @@ class Graph:
     # A distance is that of ssb-friends: the hops, negative if a block or an unfollow has decided.
 
     def _search(self, start: str, max_hops: int) -> dict[str, int]:
-        """All distances, by breadth first."""
+        """All distances, by breadth-first search."""
         distances = {start: 0}
         level = [start]
         for hops in range(max_hops):
@@ -171,12 +171,12 @@ class Graph:
             level = [feed for feed in dict.fromkeys(level) if distances[feed] == hops + 1]
         return distances
 
-    def _settle(self) -> None:
-        """Bring distances up to date, from the feeds on whose statements' authors something has changed.
+    def _update_distances(self) -> None:
+        """Update the distances of all feeds affected by changed statements.
 
-        Distances follow from those of the sources, which are nearer. So however stale they are, a round
-        over all that may have changed makes those at the next distance right, as in distance-vector routing;
-        and the greatest hops bound the rounds.
+        Distances follow from those of the sources, which are nearer. So each round over all affected feeds,
+        however stale they are, makes those at the next distance right, as in distance-vector routing; and the
+        greatest hops bound the rounds.
         """
         while self._dirty:
             dirty, self._dirty = self._dirty, set()
@@ -192,7 +192,7 @@ class Graph:
                 if (found is not None and found >= 0) != (feed in self._replicated):
                     self._replicated ^= {feed}
                     self._changed ^= {feed}
-                if self._leads_on(before) or self._leads_on(found):
+                if self._counts(before) or self._counts(found):
                     self._dirty.update(self._stated.get(feed, ()))
 
     def _of(self, feed: str) -> int | None:
@@ -202,14 +202,14 @@ class Graph:
         least: int | None = None
         for source, relation in self._about[feed].items():
             hops = self._distances.get(source)
-            if hops is not None and self._leads_on(hops):
+            if hops is not None and self._counts(hops):
                 found = _distance(hops, relation)
                 if _outweighs(found, least):
                     least = found
         return least
 
-    def _leads_on(self, distance: int | None) -> bool:
-        """Whether statements of a feed at a distance matter."""
+    def _counts(self, distance: int | None) -> bool:
+        """Whether statements of a feed at a distance count."""
         return distance is not None and 0 <= distance < self.max_hops
 
 
@@ -220,12 +220,12 @@ def _relation(content: Mapping[str, Any]) -> Relation:
 
 
 def _is_true(value: Any) -> bool:
-    """Whether JavaScript takes a JSON value for true: all objects and arrays are, also empty ones."""
+    """Whether a JSON value is truthy in JavaScript: all objects and arrays are, also empty ones."""
     return isinstance(value, dict | list) or bool(value)
 
 
 def _distance(hops: int, relation: Relation) -> int:
-    """Effect of a statement on a feed, if its author is at so many hops."""
+    """Effect of a statement on a feed, by an author at `hops`."""
     return hops + 1 if relation is Relation.FOLLOWS else relation - hops
 
 

@@ -1,8 +1,7 @@
-"""The file `secret`: an identity, as stock peers keep it (npm's ssb-keys).
+"""The file `secret`: an identity, in the format of stock peers (npm's ssb-keys).
 
 It is a JSON object with the members "curve", "public", "private" and "id", and comments in lines that begin
-with `#`. Only its owner may read it. It is written once and never again: an identity that is lost is lost
-for good.
+with `#`. Only its owner may read it. It is written once and never again: a lost identity cannot be restored.
 """
 
 import os
@@ -32,7 +31,7 @@ _TEXT = """\
 
 
 class KeyFileError(OSError):
-    """The file cannot be read, written, or is not an identity's; the message says which, and its path."""
+    """Error of reading or writing the file, or no identity in it; the message has path and reason."""
 
 
 def read(path: str | os.PathLike[str]) -> Identity:
@@ -63,12 +62,12 @@ def read(path: str | os.PathLike[str]) -> Identity:
 
 
 def text_of(identity: Identity) -> str:
-    """Return what the file of an identity holds."""
+    """Return the contents of the file of an identity."""
     return _TEXT.format(public=identity.ref[1:], private=identity.secret(), id=identity.ref)
 
 
 def create(path: str | os.PathLike[str], identity: Identity | None = None) -> Identity:
-    """Write an identity, by default a new one, to a file that does not exist yet; return it.
+    """Write an identity, by default a new one, to a new file; return it.
 
     Raises KeyFileError.
     """

@@ -1,9 +1,9 @@
 """Identities, and references of feeds, messages and blobs.
 
-A reference is a sigil that says what is named (`@` feed, `%` message, `&` blob), 32 bytes in
-base64, and a suffix that says how the bytes came about (Scuttlebutt Protocol Guide, "Keys and
-identities", "Message ID", "Blobs"). Base64 must be canonical (RFC 4648, section 3.5): if two
-spellings of one key were accepted, one feed would have two names.
+A reference is a sigil for its kind (`@` feed, `%` message, `&` blob), 32 bytes in base64, and a
+suffix for the algorithm (Scuttlebutt Protocol Guide, "Keys and identities", "Message ID",
+"Blobs"). Base64 must be canonical (RFC 4648, section 3.5): if two spellings of one key were
+accepted, one feed would have two names.
 """
 
 from binascii import a2b_base64, b2a_base64
@@ -24,7 +24,7 @@ SIGNATURE_BYTES = 64
 
 
 class InvalidRef(ValueError):
-    """The text is not a canonical reference, key or signature; the message says why."""
+    """Not a canonical reference, key or signature; the message has the reason."""
 
 
 def encode_base64(raw: bytes) -> str:
@@ -33,7 +33,7 @@ def encode_base64(raw: bytes) -> str:
 
 
 def decode_base64(text: str) -> bytes:
-    """Decode canonical base64; raise InvalidRef if any other text would decode to the same bytes."""
+    """Decode canonical base64; raise InvalidRef for other encodings of the same bytes."""
     try:
         raw = a2b_base64(text)
     except ValueError:
@@ -59,17 +59,17 @@ def blob_ref(digest: bytes) -> str:
 
 
 def parse_feed(ref: str) -> bytes:
-    """The 32-byte Ed25519 public key in a feed's reference; raise InvalidRef if it is none."""
+    """The 32-byte Ed25519 public key in a feed's reference; raise InvalidRef if malformed."""
     return _parse(ref, "@", ".ed25519")
 
 
 def parse_message(ref: str) -> bytes:
-    """The 32-byte SHA-256 digest in a message's reference; raise InvalidRef if it is none."""
+    """The 32-byte SHA-256 digest in a message's reference; raise InvalidRef if malformed."""
     return _parse(ref, "%", ".sha256")
 
 
 def parse_blob(ref: str) -> bytes:
-    """The 32-byte SHA-256 digest in a blob's reference; raise InvalidRef if it is none."""
+    """The 32-byte SHA-256 digest in a blob's reference; raise InvalidRef if malformed."""
     return _parse(ref, "&", ".sha256")
 
 
@@ -89,7 +89,7 @@ def verify(public_key: bytes, signature: bytes, data: bytes) -> bool:
 def agree_with(secret: bytes, public_key: bytes) -> bytes:
     """Shared secret of a Curve25519 secret key and an identity (X25519), 32 bytes.
 
-    Raises InvalidRef if the identity's public key is no point, or one of low order.
+    Raises InvalidRef if the identity's public key is not a point, or one of low order.
     """
     try:
         return crypto_scalarmult(secret, crypto_sign_ed25519_pk_to_curve25519(public_key))
@@ -99,7 +99,7 @@ def agree_with(secret: bytes, public_key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An Ed25519 key pair: the writer of one feed. Made by `from_seed` or `from_secret`."""
+    """An Ed25519 key pair: the author of one feed. Created by `from_seed` or `from_secret`."""
 
     public_key: bytes
     """32 bytes."""
@@ -117,10 +117,10 @@ class Identity:
 
     @classmethod
     def from_secret(cls, text: str) -> "Identity":
-        """The identity whose `private` entry in SSB's secret file is `text`.
+        """The identity from the `private` entry of SSB's secret file.
 
         That entry is the base64 of seed and public key, 64 bytes, with the suffix `.ed25519`.
-        Raises InvalidRef if it is malformed or its two halves do not belong together.
+        Raises InvalidRef if it is malformed or its two halves do not match.
         """
         if not text.endswith(".ed25519"):
             raise InvalidRef("secret key does not end with .ed25519")

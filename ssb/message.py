@@ -1,4 +1,4 @@
-"""Classic messages: one signed entry of a feed, and the rules that it must obey.
+"""Classic messages: one signed entry of a feed, and its rules.
 
 The rules are those of the Scuttlebutt Protocol Guide ("Message format", "Signature", "Message ID")
 as running peers apply them:
@@ -8,19 +8,18 @@ as running peers apply them:
 - The *canonical text* is `JSON.stringify(message, null, 2)`, at most 8192 UTF-16 units long.
 - The signature is Ed25519 over the UTF-8 of that text without `signature`. In a network with an HMAC
   key the signature covers HMAC-SHA-512-256 of those bytes instead (NaCl's `crypto_auth`).
-- The id is the SHA-256 of the text in "latin1", which to JavaScript means the low byte of each
-  UTF-16 unit.
+- The id is the SHA-256 of the text in JavaScript's "latin1": the low byte of each UTF-16 unit.
 - `content` is an object whose `type` has 3 to 52 UTF-16 units, or a ciphertext: canonical base64,
   `.box`, and the number of the box format, if any.
 
-Stock peers differ here. ssb-server (npm's ssb-validate 4) has these rules. ssb-db2 8 (ssb-classic 1.1) takes
-any text before `.box` or `.box2`, and no later box format; of a message that it writes itself it measures the
-content alone, so that others refuse the longest ones; and it stores half a surrogate pair as U+FFFD, after
-which the signature does not verify.
+Stock peers differ here. ssb-server (npm's ssb-validate 4) has these rules. ssb-db2 8 (ssb-classic 1.1)
+accepts any text before `.box` or `.box2`, and no later box format; of its own messages it measures the
+content alone, so that others refuse the longest ones; and it stores half a surrogate pair as U+FFFD, which
+invalidates the signature.
 
-A :class:`Message` obeys all rules that can be checked on it alone, but for its signature, which is
-the costly one and is checked by :meth:`Message.verify`. What relates it to the message before is
-checked by :meth:`Message.follow`.
+A :class:`Message` obeys all rules that apply to it alone, except for its signature, which is
+expensive to verify and is checked by :meth:`Message.verify`. Its relation to the preceding
+message is checked by :meth:`Message.follow`.
 """
 
 import hmac
@@ -53,14 +52,14 @@ _BOX = re.compile(r"([A-Za-z0-9+/]+={0,2})\.box([1-9A-HJKMNP-TV-Z][0-9A-HJKMNP-T
 
 
 class InvalidMessage(ValueError):
-    """The message breaks a rule of the format, or does not come next in its feed; says which."""
+    """Violates a rule of the format, or is not the next message of its feed; the message has the reason."""
 
 
 class ForkedFeed(ValueError):
     """One author signed two continuations of one feed. The two messages prove it to anyone.
 
-    Either both have the same sequence number, or the second comes next after the first by its number
-    and names another message as its previous one.
+    Either both have the same sequence number, or the second has the next one and names another
+    message as its previous one.
     """
 
     def __init__(self, reason: str, first: "Message", second: "Message") -> None:
@@ -69,9 +68,9 @@ class ForkedFeed(ValueError):
 
 
 def proves_fork(first: "Message", second: "Message", hmac_key: bytes | None = None) -> bool:
-    """Whether two messages prove that their author has forked the feed, as `ForkedFeed` describes.
+    """Whether two messages prove that their author has forked the feed, see `ForkedFeed`.
 
-    It checks both signatures, so the proof may come from anyone. `hmac_key` is the network's key.
+    It checks both signatures, so the proof may have any source. `hmac_key` is the network's key.
     """
     try:
         first.verify(hmac_key)
@@ -92,10 +91,10 @@ def contradicts(first: "Message", second: "Message") -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One classic message, made by `create`, `from_text` or `from_value`.
+    """One classic message, created by `create`, `from_text` or `from_value`.
 
-    The text is the message; all other fields are read from it, and messages are equal if their texts
-    are. `content` is shared by all who hold the message: read it only.
+    All other fields are parsed from the text, and messages are equal if their texts are. `content`
+    is shared: read-only.
     """
 
     text: str = field(repr=False)
@@ -105,13 +104,13 @@ class Message:
     id: str = field(compare=False)
     """Reference of this message, `%...=.sha256`."""
     previous: str | None = field(compare=False)
-    """Reference of the message before; None if this is the first."""
+    """Reference of the preceding message; None if this is the first."""
     author: str = field(compare=False)
     """Reference of the feed, `@...=.ed25519`."""
     sequence: int = field(compare=False)
-    """Place in the feed, from 1."""
+    """Number in the feed, from 1."""
     timestamp: int | float = field(compare=False)
-    """The author's claim of when it was written, in ms since 1970."""
+    """Time of writing by the author's clock, in ms since 1970."""
     content: dict[str, Any] | str = field(compare=False)
     """An object with a `type`, or a ciphertext."""
     signature: str = field(repr=False, compare=False)
@@ -147,12 +146,12 @@ class Message:
 
     @classmethod
     def from_value(cls, value: Value) -> "Message":
-        """The message that a parsed JSON object stands for, whatever the layout it was parsed from.
+        """The message from a parsed JSON object, independent of its original layout.
 
         Raises InvalidMessage. Does not check the signature.
         """
         text = _stringify(value)
-        # Parsed anew, so that the fields are what the text says: it has null for Infinity, for example.
+        # Parsed again, so that the fields are those of the text: null for Infinity, for example.
         encoded = text.encode()
         hashed = _hashed_bytes(text, encoded)
         return cls._build(_parse(text), text, encoded, hashed)
@@ -161,8 +160,8 @@ class Message:
     def from_text(cls, text: bytes | str) -> "Message":
         """The message with this canonical text, in UTF-8 if it is bytes.
 
-        Raises InvalidMessage, also for a text that stands for a valid message but is not canonical.
-        Does not check the signature.
+        Raises InvalidMessage, also for a non-canonical text of a valid message. Does not check the
+        signature.
         """
         try:
             if isinstance(text, bytes):
@@ -209,10 +208,10 @@ class Message:
         return _signed_bytes(unsigned, hmac_key), _parse_signature(self.signature)
 
     def follow(self, tip: "Message | None") -> None:
-        """Check that this message comes next in the feed whose last message is `tip`, None if empty.
+        """Check that this message is the next one in the feed whose last message is `tip`, None if empty.
 
-        Both signatures are taken as verified. Raises InvalidMessage if it belongs elsewhere, and
-        ForkedFeed if it comes next by its number but continues another message than `tip`.
+        Both signatures are assumed to be verified. Raises InvalidMessage if it belongs elsewhere, and
+        ForkedFeed if it has the next number but continues another message than `tip`.
         """
         if tip is None:
             if self.sequence != 1:
@@ -232,7 +231,7 @@ class Message:
 
 
 def message_digest(encoded: bytes) -> bytes:
-    """The digest in the id of the message with this canonical text, which is not checked but for its UTF-8.
+    """The digest in the id of the message with this canonical text, whose rules are not checked.
 
     Raises UnicodeDecodeError.
     """
@@ -241,7 +240,7 @@ def message_digest(encoded: bytes) -> bytes:
 
 
 def message_id(encoded: bytes) -> str:
-    """The reference of the message with this canonical text, in UTF-8, which is not checked."""
+    """The reference of the message with this canonical text, in UTF-8, whose rules are not checked."""
     return keys.message_ref(message_digest(encoded))
 
 
@@ -285,7 +284,7 @@ def _parse_signature(text: str) -> bytes:
 
 
 def _check_fields(value: dict[str, Any]) -> None:
-    """Check all that can be checked on the fields of one message, but for the signature's truth."""
+    """Check all rules on the fields of one message, except for verifying the signature."""
     if list(value) not in (_FIELDS, _FIELDS_SWAPPED):
         raise InvalidMessage(f"fields are not {', '.join(_FIELDS)}, in that order")
     sequence, previous, timestamp = value["sequence"], value["previous"], value["timestamp"]

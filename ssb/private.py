@@ -1,9 +1,9 @@
-"""Private messages: content that only its recipients can read, seven at most, and nobody sees who they are.
+"""Private messages: content that only its recipients can read, seven at most; their identities are hidden.
 
-The ciphertext is a nonce of 24 bytes, a Curve25519 public key made for this message, a slot of 49 bytes for
-each recipient and the sealed content. A slot is sealed with what that key and the recipient's agree on; it
-holds the number of slots and the key of the content. Who can open no slot is no recipient. (Scuttlebutt
-Protocol Guide, "Private messages"; npm's private-box and ssb-keys.)
+The ciphertext is a nonce of 24 bytes, an ephemeral Curve25519 public key, a slot of 49 bytes for each
+recipient and the sealed content. A slot is sealed with the shared secret of that key and the recipient's; it
+contains the number of slots and the key of the content. Recipients are those who can open a slot.
+(Scuttlebutt Protocol Guide, "Private messages"; npm's private-box and ssb-keys.)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,8 @@ def box(
 ) -> str:
     """Return the content of a private message: base64 and `.box`.
 
-    `recipients` are feeds; a writer who wants to read the message is one of them. Raises ValueError for
-    none or too many of them, and InvalidRef for one that is no feed.
+    `recipients` are feeds; to read the message, its author must be one of them. Raises ValueError for
+    none or too many of them, and InvalidRef for one that is not a feed.
     """
     if not 1 <= len(recipients) <= MAX_RECIPIENTS:
         raise ValueError(f"a private message has 1 to {MAX_RECIPIENTS} recipients, not {len(recipients)}")
@@ -50,7 +50,7 @@ def box(
 
 
 def unbox(content: object, identity: Identity) -> dict[str, Value] | None:
-    """Return what a message says in private to an identity; None if it says nothing to it."""
+    """Decrypt the content of a private message; None if the identity is not a recipient."""
     if not isinstance(content, str) or not content.endswith(SUFFIX):
         return None
     try:

@@ -1,8 +1,8 @@
-"""SSB URIs, as applications share them, for the references and addresses that peers use among each other.
+"""SSB URIs, as applications share them, for the references and addresses used between peers.
 
 `ssb:feed/classic/<KEY>`, `ssb:message/classic/<HASH>` and `ssb:blob/classic/<HASH>`, in base64 for URLs, and
-`ssb:address/multiserver?multiserverAddress=<ADDRESS>`. The older forms are known, too: `ed25519` and `sha256`
-in place of `classic`, `ssb://`, and colons in place of slashes (SSB URI Specification 1.3).
+`ssb:address/multiserver?multiserverAddress=<ADDRESS>`. The older forms are accepted, too: `ed25519` and
+`sha256` in place of `classic`, `ssb://`, and colons in place of slashes (SSB URI Specification 1.3).
 """
 
 import re
@@ -16,7 +16,7 @@ _SIGILS: Final = {"feed": ("@", ".ed25519"), "message": ("%", ".sha256"), "blob"
 
 
 def plain(text: str) -> str:
-    """Return the reference or address that an SSB URI stands for; any other text as it is."""
+    """Return the reference or address in an SSB URI; any other text unchanged."""
     scheme, colon, rest = text.strip().partition(":")
     if not colon or scheme.lower() != "ssb":
         return text

@@ -23,8 +23,8 @@ SHA256 = from_uri("/ssb/sha256")
 BLOBS = from_uri("/ssb/blobs")
 
 _DIGEST_BYTES = 32
-_FRESHNESS_MS = 3_600_000  # an item never changes; this long a cache may serve it to MustBeFresh
-_METADATA_FRESHNESS_MS = 10  # as ndn-cxx has it
+_FRESHNESS_MS = 3_600_000  # an item never changes
+_METADATA_FRESHNESS_MS = 10  # as in ndn-cxx
 _METADATA = component(KEYWORD, b"metadata")
 _NOTIFY = component(KEYWORD, b"notify")
 _SYNC = component(KEYWORD, b"sync")
@@ -37,7 +37,7 @@ def log_name(author: str) -> bytes:
 
 
 def read_log_name(name: bytes) -> str | None:
-    """Return the author of the feed that a name is under; None if it is under none."""
+    """Return the author of the feed whose name is a prefix of a name; None if there is none."""
     key = _digest(LOGS, name)
     return None if key is None else feed_ref(key)
 
@@ -64,7 +64,7 @@ def hash_packet(message: Message) -> bytes:
 
 
 def message_id(name: bytes) -> str | None:
-    """Return the message id (`%...=.sha256`) that a name asks for; None if it is no such name."""
+    """Return the message id (`%...=.sha256`) in a name; None for other names."""
     digest = _digest(SHA256, name)
     return message_ref(digest) if digest is not None and hash_name(message_ref(digest)) == name else None
 
@@ -80,7 +80,7 @@ def segment_name(blob: str, number: int) -> bytes:
 
 
 def split_segment(name: bytes) -> tuple[str, int] | None:
-    """Return the blob and the number that a segment's name has; None if it is no such name."""
+    """Return the blob and the number in a segment's name; None for other names."""
     digest = _digest(BLOBS, name)
     if digest is None:
         return None

@@ -1,13 +1,13 @@
-"""Packets that an application has for its forwarder."""
+"""Packets from an application to its forwarder."""
 
 
 class Outputs:
-    """A queue of packets; `outputs` has those that are to be sent."""
+    """A queue of packets, `outputs`, to be sent."""
 
     def __init__(self) -> None:
         self.outputs: list[bytes] = []
 
     def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder, once."""
+        """Remove and return the packets for the forwarder."""
         outputs, self.outputs = self.outputs, []
         return outputs

@@ -1,14 +1,14 @@
 """Network topologies, and two ways to bring one up.
 
 model.py     nodes, links, addresses
-parameter.py how a parameter of a link or a radio cell is declared
+parameter.py declarations of parameters of links and radio cells
 link.py      the parameters of links
 radio.py     the air of a LoRa cell
 conf.py      Mini-NDN's topology files
 graphs.py    GraphML files, and NetworkX's graphs
 library.py   real networks; networks/ has their data
-geography.py delays from places
-generate.py  topologies by number
+geography.py delays from locations
+generate.py  generated topologies
 routing.py   paths and next hops
 pipe.py      one direction of a link: queue, rate, loss, delay, duplication
 emulator/    a network in virtual time

@@ -14,14 +14,14 @@
 The file is read by lines, not by configparser, so that every error names its line.
 
 - Blank lines, and lines that start with `#` or `;`, are ignored. Names of nodes keep their capitals, but
-  links and faces may write them otherwise: to Mini-NDN, A and a are one node.
-- `[nodes]`: a name, a colon, then `_` or key=value words, any key. They describe what other programs do with
+  case is ignored in links and faces: to Mini-NDN, A and a are one node.
+- `[nodes]`: a name, a colon, then `_` or key=value words, any key. They are settings of other programs for
   the node (network, router, nfd-log-level); radius and angle are the coordinates of hyperbolic routing.
-- `[switches]`: written like nodes, and nodes here: what runs on a switch forwards, as on any other.
+- `[switches]`: written like nodes, and nodes here: a switch forwards like any other node.
 - `[links]`: `a:b`, then key=value words that hold in each direction: `delay` and `jitter`, numbers with
-  the unit s, ms or us; `bw` in Mbit/s; `loss` in percent; `max_queue_size` in packets. Beyond what
-  Mini-NDN knows: the other parameters of topologies.link, under their names less the unit. Mininet's words
-  for how the kernel is to do it (use_hfsc, use_tbf, latency_ms, speedup, gro, txo, rxo) are passed over.
+  the unit s, ms or us; `bw` in Mbit/s; `loss` in percent; `max_queue_size` in packets. In addition to
+  Mini-NDN's: the other parameters of topologies.link, under their names without the unit. Mininet's
+  settings of the kernel (use_hfsc, use_tbf, latency_ms, speedup, gro, txo, rxo) are ignored.
 - `[faces]`: `a:b cost=42` is the cost of the link from a to b, and back if there is no line for `b:a`;
   `_`, or no cost, sets none.
 - `[stations]`, `[accessPoints]` and `[cars]`, of Mini-NDN's wireless networks, are refused: links are wired.
@@ -74,7 +74,7 @@ class _LinkKey(NamedTuple):
 
     @classmethod
     def of(cls, name: str, parameter: Parameter) -> "_LinkKey":
-        """Return the key for a parameter: its value is written as its unit asks for."""
+        """Return the key for a parameter: its values are written in its unit."""
         match parameter.unit:
             case "ms":
                 return cls(name, _time, "a number with ms, us or s, such as 10ms")
@@ -97,7 +97,7 @@ _LINK_KEYS = {
 
 @dataclass(frozen=True)
 class _Line:
-    """A line with content: its place, its first word and the words after it."""
+    """A line with content: its file and number, its first word and the words after it."""
 
     place: str
     section: str
@@ -112,7 +112,7 @@ def read_conf(path: str | PathLike[str], **link: Any) -> Topology:
     """Return the topology in a Mini-NDN file; `link` are parameters of all links, which override the file's.
 
     Raises TopologyError if the file cannot be read or is no valid topology; the message is one line,
-    `FILE:LINE: [section] what and why`.
+    `FILE:LINE: [section]` and the reason.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def read_conf(path: str | PathLike[str], **link: Any) -> Topology:
 
 
 def parse_conf(text: str, source: str) -> Topology:
-    """The topology in a Mini-NDN file's text; `source` is the name that errors give it.
+    """The topology in a Mini-NDN file's text; `source` is the file's name in errors.
 
     Raises TopologyError as `read_conf` does.
     """
@@ -204,7 +204,7 @@ def _link_text(link: Link) -> str:
 
 
 def _shortest(value: float) -> str:
-    """Return a number in digits that are read back as it is; the format has no exponents."""
+    """Return a number in digits that parse to the same value; the format has no exponents."""
     return f"{Decimal(repr(value)):f}".removesuffix(".0")
 
 
@@ -331,7 +331,7 @@ def _link(line: _Line) -> Link:
 
 
 def _spelt(line: _Line, link: Link, names: dict[str, str]) -> Link:
-    """Return a link with its ends as [nodes] spells them; `names` are by their lower-case letters."""
+    """Return a link with the spelling of [nodes]; `names` are by their lower-case letters."""
     try:
         return replace(link, a=names.get(link.a.lower(), link.a), b=names.get(link.b.lower(), link.b))
     except TopologyError as error:  # the two are one node
@@ -339,7 +339,7 @@ def _spelt(line: _Line, link: Link, names: dict[str, str]) -> Link:
 
 
 def _refused(nodes: list[tuple[_Line, str]], links: list[tuple[_Line, Link]]) -> TopologyError:
-    """The error of the first line without which the topology would stand."""
+    """The error of the first line that makes the topology invalid."""
     names = tuple(name for _, name in nodes)
     joined = tuple(link for _, link in links)
     growing = [(line, names[:count], joined[:0]) for count, (line, _) in enumerate(nodes, start=1)]

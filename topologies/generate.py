@@ -1,10 +1,9 @@
-"""Topologies by number, in a registry that scenarios name them from.
+"""Generated topologies, in a registry for scenarios.
 
 Nodes of lines, stars and trees are named for their roles: the publisher `pub`, forwarders `r1`, `r2`, ...,
 subscribers `s1`, `s2`, ..., both counted breadth first from the publisher. In a fat tree hosts are `h1`,
 `h2`, ...; the nodes of all others are `n1`, `n2`, ... All links of a generated topology are alike; their
-parameters, `link`, are those of topologies.link.LinkParameters. What is drawn at random follows from `seed`
-alone.
+parameters, `link`, are those of topologies.link.LinkParameters. All random choices follow from `seed` alone.
 """
 
 import inspect
@@ -25,7 +24,7 @@ def tree(depth: int, fanout: int, **link: Any) -> Topology:
     Raises TopologyError if depth or fanout is below 1, or there would be more nodes than MOST_NODES.
     """
     _at_least_one("tree", depth=depth, fanout=fanout)
-    # Bounded before it is raised to a power.
+    # Bounded before exponentiation.
     small = depth <= MOST_NODES and (fanout == 1 or depth < MOST_NODES.bit_length())
     if not small or sum(fanout**level for level in range(depth + 1)) > MOST_NODES:
         raise TopologyError(f"a tree of depth {depth}, fanout {fanout} has more than {MOST_NODES} nodes")
@@ -93,7 +92,7 @@ def ring(nodes: int, **link: Any) -> Topology:
 
 
 def random(nodes: int, degree: float, seed: int = 1, **link: Any) -> Topology:
-    """A random connected network: a random tree, and further links between any two nodes, all as likely.
+    """A random connected network: a random tree, and further links between uniformly chosen nodes.
 
     `degree` is the mean number of links of a node. Raises TopologyError if that makes fewer links than a tree
     has or more than there are pairs of nodes, or there would be more nodes than MOST_NODES.
@@ -114,7 +113,7 @@ def random(nodes: int, degree: float, seed: int = 1, **link: Any) -> Topology:
 
 
 def scale_free(nodes: int, attached: int, seed: int = 1, **link: Any) -> Topology:
-    """A scale-free network: nodes join with `attached` links each, and prefer those that have many.
+    """A scale-free network: nodes join with `attached` links each, by preferential attachment.
 
     A. L. Barabási, R. Albert: Emergence of scaling in random networks, 1999. Raises TopologyError if attached
     is not from 1 to nodes - 1, or there would be more nodes than MOST_NODES.
@@ -132,7 +131,7 @@ def scale_free(nodes: int, attached: int, seed: int = 1, **link: Any) -> Topolog
 
 def small_world(nodes: int, neighbours: int, rewired: float, seed: int = 1, **link: Any) -> Topology:
     """A small world: a ring whose nodes have links to their `neighbours` nearest (an even number), a share
-    `rewired` of which lead anywhere instead; it is connected.
+    `rewired` of which lead to random nodes instead; it is connected.
 
     D. J. Watts, S. H. Strogatz: Collective dynamics of 'small-world' networks, 1998. Raises TopologyError.
     """
@@ -191,11 +190,11 @@ GENERATORS: Mapping[str, Callable[..., Topology]] = MappingProxyType(
         "fat-tree": fat_tree,
     }
 )
-"""Generators by the name that a scenario calls them."""
+"""Generators by their names in scenarios."""
 
 
 def generate(name: str, shape: Mapping[str, float], link: Mapping[str, Any]) -> Topology:
-    """The topology that a scenario describes: a generator's name, its own arguments, its links' parameters.
+    """The topology of a scenario: a generator's name, its own arguments, its links' parameters.
 
     Raises TopologyError if there is no such generator, or if it takes other arguments.
     """

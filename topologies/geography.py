@@ -1,4 +1,4 @@
-"""Delays from geography: how long light takes in fibre along the shortest way over the ground.
+"""Delays from geography: light in fibre along the great circle.
 
 Real cables make detours, and equipment adds to the delay: this is a lower bound.
 """
@@ -9,7 +9,7 @@ EARTH_RADIUS_KM = 6371.0088
 """The mean radius R1 of IUGG."""
 
 FIBRE_KM_PER_MS = 299.792458 * 2 / 3
-"""Light in fibre goes at about two thirds of its speed in vacuum."""
+"""Light in fibre has about two thirds of its speed in vacuum."""
 
 Place = tuple[float, float]
 """Latitude and longitude in degrees, north and east above 0."""

@@ -1,10 +1,10 @@
-"""Topologies from graphs: GraphML files, as the Internet Topology Zoo has them, and NetworkX.
+"""Topologies from graphs: GraphML files, as of the Internet Topology Zoo, and NetworkX.
 
-Nodes are named by their labels: lower-case letters and digits of them, as many as an interface name has room
-for. A label that another node has, too, gets a number; a node without a label is called `n` and its id. The
-label itself stays as an attribute of the node. Edges become links:
+Nodes are named by their labels: their lower-case letters and digits, truncated to the length of an interface
+name. A duplicate label gets a number; a node without a label is named `n` and its id. The label itself is
+kept as an attribute of the node. Edges become links:
 
-- an attribute called like a parameter of topologies.link (delay_ms, loss_percent ...) is that parameter;
+- an attribute with the name of a parameter of topologies.link (delay_ms, loss_percent ...) is that parameter;
 - `LinkSpeedRaw`, in bit/s, is the rate; without it `LinkSpeed` and `LinkSpeedUnits` (K, M, G, T);
 - where both ends have `Latitude` and `Longitude`, the delay is that of geography (topologies.geography);
 - of several edges between two nodes the fastest is taken; edges have no direction; loops are left out.
@@ -48,7 +48,7 @@ def read_graphml(path: str | PathLike[str], **link: Any) -> Topology:
 
     source = fspath(path)
     try:
-        with warnings.catch_warnings(action="ignore"):  # of keys without a type, which are texts then
+        with warnings.catch_warnings(action="ignore"):  # of keys without a type, which are read as texts
             graph = read_graphml(source)
     except OSError as error:
         raise TopologyError(f"{source}: cannot be read: {error.strerror}") from None
@@ -68,7 +68,7 @@ def read_graphml(path: str | PathLike[str], **link: Any) -> Topology:
 
 
 def from_networkx(graph: networkx.Graph[Any], **link: Any) -> Topology:
-    """The topology of a graph of any kind of NetworkX's; `link` are parameters of all links.
+    """The topology of any kind of NetworkX graph; `link` are parameters of all links.
 
     Raises TopologyError.
     """
@@ -98,7 +98,7 @@ def from_networkx(graph: networkx.Graph[Any], **link: Any) -> Topology:
 def to_networkx(topology: Topology) -> networkx.Graph[str]:
     """The graph of a topology's links, from which `from_networkx` makes the same links.
 
-    Raises TopologyError for broadcast media, which are no edges.
+    Raises TopologyError for broadcast media, which are not edges.
     """
     from networkx import Graph
 
@@ -137,9 +137,9 @@ def _names(graph: networkx.Graph[Any], degrees: Mapping[Any, int]) -> dict[Any, 
 
 
 def _plain(label: object) -> str:
-    """Return a label without the characters that a name cannot have."""
+    """Return a label without the characters that are invalid in a name."""
     text = unicodedata.normalize("NFKD", str(label)).encode("ascii", "ignore").decode().lower()
-    # One that is a name already, such as one that to_networkx() has written, stays as it is.
+    # A valid name, such as one written by to_networkx(), is unchanged.
     return text if re.fullmatch(r"[a-z][a-z0-9_-]*", str(label)) else re.sub(r"[^a-z0-9]", "", text)
 
 

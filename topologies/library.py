@@ -1,4 +1,4 @@
-"""Real networks: nodes at their places, and the links between them, as they have been published.
+"""Published real networks: nodes with their locations, and the links between them.
 
 Each is a file in topologies/networks/: a title, the source, links as pairs of nodes, and each node's latitude
 and longitude. Delays follow from geography (topologies.geography). The sources have few rates, so links have
@@ -17,7 +17,7 @@ _FILES = Path(__file__).parent / "networks"
 
 
 class Network(NamedTuple):
-    """A network of the library: title, source, links, and the places of nodes."""
+    """A network of the library: title, source, links, and the locations of nodes."""
 
     title: str
     source: str
@@ -32,7 +32,8 @@ def networks() -> dict[str, Network]:
 
 
 def build(name: str, **link: Any) -> Topology:
-    """The topology of a network of the library; `link` are parameters of all links, a delay too.
+    """The topology of a network of the library; `link` are parameters of all links, which may replace the
+    delay.
 
     Raises TopologyError if there is no such network.
     """

@@ -1,9 +1,9 @@
 """The parameters of a link, each declared once.
 
-Scenarios (TOML), manifests, Mini-NDN files, the relay, the keys of sweeps and the words of reports all read
+Scenarios (TOML), manifests, Mini-NDN files, the relay, the keys of sweeps and the texts of reports all use
 the declaration. A new parameter that changes the bytes of frames is complete with it: `changes` is its effect
 in the emulator and the relay, `netem` its form for the kernel; without the latter Mininet uses the relay. A
-parameter that drops or delays frames also needs its place in topologies.pipe.
+parameter that drops or delays frames also needs code in topologies.pipe.
 """
 
 from dataclasses import dataclass, fields
@@ -13,7 +13,7 @@ from topologies.parameter import Parameter, declared, parameter
 
 
 class LinkError(ValueError):
-    """A parameter out of range; the message is one line that names it."""
+    """A parameter out of range; the message is one line with its name."""
 
 
 LOWEST = {"uniform": 1.0, "normal": 4.0, "pareto": 2 / 3, "paretonormal": 1.5}
@@ -153,7 +153,7 @@ class LinkParameters:
         for each in fields(LinkParameters):
             value, declaration = getattr(self, each.name), LINK_PARAMETERS[each.name]
             if each.name == "max_queue_size" and not self.ns_per_byte:
-                continue  # nothing queues
+                continue  # no queue without a rate
             is_idle = value == each.default and declaration.idle is not None
             said.append(declaration.idle if is_idle else declaration.words.format(value))
         return ", ".join(filter(None, said))
@@ -165,7 +165,7 @@ class LinkParameters:
 
     @property
     def bad_share(self) -> float:
-        """The share of frames for which the link is bad; without loss_burst, of those that are lost."""
+        """The share of frames for which the link is bad; without loss_burst, the share of lost frames."""
         loss, good, bad = (
             x / 100 for x in (self.loss_percent, self.loss_good_percent, self.loss_bad_percent)
         )

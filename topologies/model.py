@@ -1,12 +1,12 @@
 """The topology model: nodes, point-to-point links, broadcast media, interfaces and addresses.
 
-A topology is a value. Interface names, addresses and routes are functions of it, so every way of
-bringing it up (emulated, Mininet) and every reader of its captures agrees on them:
+A topology is a value. Interface names, addresses and routes are functions of it, so every implementation
+(emulated, Mininet) and every reader of its captures agrees on them:
 
 - node n's k-th link in topology order is at its interface `<n>-eth<k>`, counted from 0; media follow links;
 - link i, counted from 0, is the /30 at 10.0.0.0 + 4i; its end `a` has the first host address, `b` the second;
 - medium i, counted from 0, is the /24 at 10.128.0.0 + 256i; its members have host addresses in their order;
-- node n, counted from 0, has an address of its own, 10.255.0.1 + n, at which others reach it over any link;
+- node n, counted from 0, has an address of its own, 10.255.0.1 + n, reachable over any link;
 - a MAC is 02:00 (locally administered, unicast) followed by the interface's IPv4 address.
 """
 
@@ -31,7 +31,7 @@ INTERFACE_NAME_LIMIT = 15
 """Characters in a Linux interface name (IFNAMSIZ less its terminating zero)."""
 
 MEMBER_LIMIT = 254
-"""Members of a medium: the host addresses of its subnet."""
+"""Most members of a medium: the host addresses of its subnet."""
 
 _FIRST_SUBNET = int(ipaddress.IPv4Address("10.0.0.0"))
 _FIRST_MEDIUM = int(ipaddress.IPv4Address("10.128.0.0"))
@@ -44,12 +44,12 @@ _NAMES = "a name is a letter, then letters, digits, - or _"
 
 
 class TopologyError(ValueError):
-    """A topology that cannot be; the message is one line that names the node, link or medium at fault."""
+    """An invalid topology; the message is one line that names the node, link or medium."""
 
 
 @dataclass(frozen=True)
 class Link(LinkParameters):
-    """A full-duplex link between nodes `a` and `b`; its parameters hold in each direction by itself.
+    """A full-duplex link between nodes `a` and `b`; its parameters hold in each direction independently.
 
     `cost` is its routing cost from a to b, None without; `cost_back` that from b to a, if it differs. Raises
     TopologyError for a self-link and for values out of range.
@@ -82,12 +82,12 @@ class Link(LinkParameters):
 
 @dataclass(frozen=True)
 class Medium(LinkParameters):
-    """A broadcast medium: all other members hear a frame that one of them sends.
+    """A broadcast medium: all other members receive a frame that one of them sends.
 
-    Its parameters hold from each member to each other one by itself: every sender has the rate and a queue of
-    its own, and every receiver loses frames independently of the others. `losses` has the loss_percent of
-    receivers that differ. A frame for one member reaches that one only, as through a switch. Raises
-    TopologyError for fewer than two members and for values out of range.
+    Its parameters hold for each pair of members independently: every sender has its own rate and queue, and
+    every receiver loses frames independently of the others. `losses` has the loss_percent of receivers that
+    differ. A unicast frame reaches its receiver only, as through a switch. Raises TopologyError for fewer
+    than two members and for values out of range.
 
     With a `radio` it is a cell (topologies.radio): members share the air, which has a rate of its own.
     """
@@ -130,7 +130,7 @@ class Medium(LinkParameters):
 
 
 class Hop(NamedTuple):
-    """A step from a node to a neighbour: the interface that a packet leaves by, and where it arrives."""
+    """A step from a node to a neighbour: the sending and the receiving interface."""
 
     out: Interface
     into: Interface
@@ -140,9 +140,9 @@ class Hop(NamedTuple):
 class Topology:
     """Nodes, the links between them and the media that join them, in the order of names and addresses.
 
-    `switches` are those of the nodes that a file calls switches: here they forward like all others.
-    `attributes` are a file's attributes of nodes, as text: coordinates ("radius" and "angle", "latitude" and
-    "longitude") and those of other programs. Raises TopologyError, naming the node, link or medium at fault.
+    `switches` are the nodes that are switches in a file: here they forward like all others. `attributes` are
+    a file's attributes of nodes, as text: coordinates ("radius" and "angle", "latitude" and "longitude") and
+    those of other programs. Raises TopologyError, naming the node, link or medium.
     """
 
     nodes: tuple[str, ...]
@@ -257,7 +257,7 @@ class Topology:
         return (*over_links, *(Hop(*pair) for pair in over_media))
 
     def carrier(self, interface: Interface) -> Link | Medium:
-        """The link or medium that an interface meets."""
+        """The link or medium of an interface."""
         if isinstance(interface, LinkEnd):
             return self.links[interface.link]
         assert isinstance(interface, Attachment)

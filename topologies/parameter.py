@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 Change = Callable[[bytes, Any, int, Callable[[], float]], bytes]
 """(frame, parameter's value, frames in the queue, generator of numbers in [0, 1)) -> the frame that arrives.
 
-It is called once a frame, and draws as often whatever the frame is.
+It is called once a frame, with a constant number of draws.
 """
 
 
@@ -16,17 +16,17 @@ class Parameter(NamedTuple):
     """The declaration of a parameter.
 
     Attributes:
-        title: for people, "delay of each link".
+        title: for users, "delay of each link".
         unit: of its values; "" if they are words.
         means: its effect, in sentences.
         least, most: its range, both included.
         is_above: `least` itself is not allowed.
         unset: the word for None, "" if it must be a number.
-        choices: the words or numbers that it takes; empty if it takes all of its range.
+        choices: the allowed words or numbers; empty for all of its range.
         words: text for a value, "{:g} ms delay".
         idle: text for the default value; None: use `words`.
         netem: text for `tc ... netem`, "duplicate {:.6f}%"; "" if topologies.pipe.netem() generates it, or
-            nothing can.
+            netem lacks it.
         changes: its effect on the bytes of frames, None without.
     """
 
@@ -75,10 +75,10 @@ class Parameter(NamedTuple):
 
 
 def parameter(title: str, unit: str, *, means: str, default: Any = 0.0, **more: Any) -> Any:
-    """Return the field of a dataclass that declares a parameter; `more` are attributes of Parameter."""
+    """Return a dataclass field that declares a parameter; `more` are attributes of Parameter."""
     return field(default=default, metadata={"parameter": Parameter(title, unit, means, **more)})
 
 
 def declared(table: type) -> dict[str, Parameter]:
-    """Return the parameters that a dataclass declares, by name."""
+    """Return the parameters declared by a dataclass, by name."""
     return {each.name: each.metadata["parameter"] for each in fields(table) if each.metadata}

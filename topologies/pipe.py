@@ -1,32 +1,32 @@
 """One direction of a link as a function from frames sent to frames received: no sockets, no clocks.
 
 The emulator and the relay run this same class, so that a seed gives a frame the same fate in both. A
-broadcast medium has a pipe from each member to each other: all pipes of a sender get the same frames, so they
-agree on its queue, while each receiver has losses and delays of its own. In a radio cell (topologies.radio)
-frames come here when they have been on air.
+broadcast medium has a pipe for each pair of members: all pipes of a sender get the same frames, so they
+agree on its queue, while each receiver has its own losses and delays. In a radio cell (topologies.radio)
+frames enter their pipes after their time on air.
 
-A frame meets, in this order:
+A frame passes, in this order:
 
-1. The queue. It holds `max_queue_size` frames; a frame counts from its arrival until its last bit has been
-   sent. A frame that finds the queue full is dropped.
-2. Serialisation. Frames leave in order, each taking its length (the Ethernet frame as it is captured:
+1. The queue. It holds `max_queue_size` frames; a frame counts from its arrival until its last bit is sent. A
+   frame that finds the queue full is dropped.
+2. Serialisation. Frames leave in order, each taking its length (the Ethernet frame as captured:
    no preamble, no checksum) at `bw_mbit`. Without a bandwidth this takes no time, and nothing queues.
-3. Loss. A lost frame has had its time on the link; it does not arrive. Losses are independent, or come
-   in bursts: frame by frame the link goes bad or good again, and loses one share of frames while it is bad,
+3. Loss. A lost frame has had its time on the link; it does not arrive. Losses are independent, or in bursts:
+   the link's state changes by the frame between bad and good, with one rate of loss while it is bad,
    another while it is good (E. N. Gilbert, "Capacity of a burst-noise channel", 1960; E. O. Elliott,
    "Estimates of error rates for codes on burst-noise channels", 1963).
-4. Delay, with jitter by one of netem's distributions (JITTER), never below 0. Every frame draws for itself,
-   so with jitter a frame may overtake the one before it. A share of frames has no delay at all, and overtakes
+4. Delay, with jitter by one of netem's distributions (JITTER), never below 0. Every frame draws its own, so
+   with jitter a frame may overtake the one before it. A share of frames has no delay at all, and overtakes
    all.
-5. Duplication. The copy has had no time on the link, and draws a delay of its own.
+5. Duplication. The copy takes no time on the link, and draws its own delay.
 
 Parameters that change the bytes of frames (Parameter.changes) do so on arrival at the queue.
 
-A change of parameters is for the frames that come after it: what is in the queue leaves as it would have.
+A change of parameters applies to later frames: frames in the queue leave unaffected.
 
 Linux's netem differs in five ways. It draws for loss before its queue, so that a lost frame takes no
 time on the link. Its queue counts the frames that are still propagating. Given a rate it keeps the
-order of frames whatever their jitter; only without a rate do they overtake. A frame that overtakes does not
+order of frames regardless of jitter; only without a rate do they overtake. A frame that overtakes does not
 wait in its queue either. And a copy waits in the queue like any frame.
 """
 
@@ -47,8 +47,8 @@ _UNLIMITED_QUEUE = 1_000_000
 def pipe_rng(seed: int, carrier: Link | Medium, sender: str, receiver: str = "") -> random.Random:
     """Return the random generator of the direction from `sender` over a link, or to `receiver` on a medium.
 
-    It depends on the seed, the names of the nodes, the medium's name and the direction, so that it stays the
-    same when other links come and go. Raises ValueError for a node that is not there.
+    It depends on the seed, the names of the nodes, the medium's name and the direction, so that it is
+    unaffected by other links. Raises ValueError for an unknown node.
     """
     nodes = carrier.members if isinstance(carrier, Medium) else (carrier.a, carrier.b)
     if sender not in nodes or receiver not in (*nodes, ""):
@@ -65,12 +65,12 @@ _MOST = 4.0
 
 
 def _normal(draw: float) -> float:
-    """The quantile function of the standard normal distribution, cut off as netem's table is."""
+    """The quantile function of the standard normal distribution, truncated like netem's table."""
     return max(-_MOST, min(_MOST, _quantile(draw))) if draw > 0 else -_MOST
 
 
 def _pareto(draw: float) -> float:
-    """The quantile function of netem's table `pareto`: shape 3, less its mean, in units of 3/4, cut off."""
+    """The quantile function of netem's table `pareto`: shape 3, less its mean, in units of 3/4, truncated."""
     return min(_MOST, (math.pow(1 - draw, -1 / 3) - 1.5) * 4 / 3)
 
 
@@ -89,15 +89,15 @@ JITTER: dict[str, Callable[[float], float]] = {
 
 
 Arrival = tuple[int, bytes]
-"""When a frame arrives, ns, and its bytes."""
+"""Time of a frame's arrival, ns, and its bytes."""
 
 
 class Pipe:
     """One direction of a link.
 
     sent: frames handed to the pipe.
-    lost: those of them that loss took.
-    queue_drops: those of them that found the queue full.
+    lost: of these, lost on the link.
+    queue_drops: of these, dropped by a full queue.
     """
 
     def __init__(self, link: LinkParameters, rng: random.Random) -> None:
@@ -110,7 +110,7 @@ class Pipe:
         self.change(link)
 
     def change(self, link: LinkParameters) -> None:
-        """Apply other parameters to the frames sent from now on."""
+        """Apply new parameters to later frames."""
         self._ns_per_byte = link.ns_per_byte
         self._queue_size = link.max_queue_size
         self._goes_bad, self._stays_bad, self._loss_good, self._loss_bad = _elliott(link)
@@ -124,12 +124,12 @@ class Pipe:
         ]
 
     def send(self, now_ns: int, frame: bytes) -> tuple[Arrival, ...]:
-        """Send an Ethernet frame; return its arrivals, each with its time (ns) and the bytes that arrive.
+        """Send an Ethernet frame; return its arrivals, each with its time (ns) and the received bytes.
 
-        There is one arrival, none if the frame is dropped, two if it is duplicated. A frame that nothing
-        changes arrives as the same object. `now_ns` must not decrease from call to call.
+        There is one arrival, none if the frame is dropped, two if it is duplicated. An unchanged frame
+        arrives as the same object. `now_ns` must not decrease from call to call.
         """
-        # Every frame makes as many draws, whatever its fate: the seed alone decides on the n-th frame.
+        # Every frame makes the same number of draws: the n-th frame's fate depends on the seed alone.
         self._is_bad = self._random() < (self._stays_bad if self._is_bad else self._goes_bad)
         share = self._loss_bad if self._is_bad else self._loss_good
         is_lost = share >= 1 or (share > 0 and self._random() < share)
@@ -181,8 +181,8 @@ def _elliott(link: LinkParameters) -> tuple[float, float, float, float]:
 def netem(link: LinkParameters) -> list[str]:
     """Arguments of `tc ... netem` for either direction of a link; none if nothing impairs it.
 
-    netem's limit counts the frames that are propagating too. So it is the link's queue size and, on top,
-    the full-sized frames that its bandwidth and delay keep under way.
+    netem's limit includes propagating frames. So it is the link's queue size and, on top, the full-sized
+    frames in flight by its bandwidth and delay.
     """
     settings: list[str] = []
     if link.delay_ns or link.jitter_ns:
@@ -191,7 +191,7 @@ def netem(link: LinkParameters) -> list[str]:
         settings += [_time(link.jitter_ns)]
         if link.jitter_distribution != "uniform":
             settings += ["distribution", link.jitter_distribution]
-    if link.reorder_percent and settings:  # tc refuses it without a delay, where it does nothing
+    if link.reorder_percent and settings:  # tc refuses it without a delay, where it has no effect
         settings += ["reorder", f"{link.reorder_percent:.6f}%"]
     if link.loss_percent and link.loss_burst is not None:
         begins, goes_on, good, bad = _elliott(link)
@@ -211,5 +211,5 @@ def netem(link: LinkParameters) -> list[str]:
 
 
 def _time(time_ns: int) -> str:
-    # iproute2 knows no unit below the microsecond.
+    # iproute2 has no unit below the microsecond.
     return f"{time_ns / 1000:.3f}us"

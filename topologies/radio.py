@@ -8,22 +8,22 @@ AN1200.13, section 4), with explicit header and CRC; the low data rate optimisat
 than 16 ms, as the data sheet demands.
 
 **Duty cycle** is a sender's time on air, as a share of any hour (ETSI EN 300 220-1 V3.1.1, 5.4: the
-observation interval is one hour). A frame that would break it waits. A run that is shorter than an hour may
-spend an hour's airtime.
+observation interval is one hour). A frame that would exceed it waits. A run that is shorter than an hour may
+use an hour's airtime.
 
-**Sending.** A member sends its frames in order. Before each it waits for a random time, up to `backoff_ms`.
-Then it listens, if `carrier_sense` is on: while it hears another it waits anew. It does not hear what began
-less than two symbols ago: so long its channel activity detection takes (application note AN1200.48), and
-so two may still begin at almost the same time. Without `carrier_sense` this is pure ALOHA.
+**Sending.** A member sends its frames in order, each after a random wait, up to `backoff_ms`. Then it
+listens, if `carrier_sense` is on: while the channel is busy it waits again. It does not detect transmissions
+younger than two symbols, the duration of its channel activity detection (application note AN1200.48), so two
+may still begin at almost the same time. Without `carrier_sense` this is pure ALOHA.
 
 **Collisions.** Frames that overlap are lost at all receivers: there is no capture effect, by which a much
-stronger one would survive. Members are half duplex: who sends hears nothing meanwhile. In one cell the second
+stronger one would survive. Members are half duplex: a sender cannot receive meanwhile. In one cell the second
 rule follows from the first.
 
-What has survived is then lost or delayed at each receiver as the medium's other parameters say
+Surviving frames are then lost or delayed at each receiver by the medium's other parameters
 (`topologies.pipe`). On air is the payload of UDP datagrams only: the Ethernet, IP and UDP headers of a
-capture are those of a host that reaches its modem by them. Everything else that a kernel would send, such as
-TCP, IGMP or ARP, does not reach the air, nor do payloads above 255 bytes.
+capture are those of a host with its modem behind them. All other traffic of a kernel, such as TCP, IGMP or
+ARP, does not reach the air, nor do payloads above 255 bytes.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar
 from topologies.parameter import declared, parameter
 
 MOST_PAYLOAD: Final = 255
-"""Bytes of a frame: its header has one byte for their number."""
+"""Most bytes of a frame: its header has one byte for the length."""
 WINDOW_NS: Final = 3_600_000_000_000
 """The observation interval of the duty cycle: one hour."""
 
@@ -51,7 +51,7 @@ _COUNTERS = (
 
 
 class RadioError(ValueError):
-    """A parameter out of range; the message is one line that names it."""
+    """A parameter out of range; the message is one line with its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class Radio:
         return round(self.backoff_ms * 1e6)
 
     def airtime_ns(self, payload: int) -> int:
-        """Return how long a frame with so many bytes of payload is on air, preamble and header included."""
+        """Return the airtime of a frame with `payload` bytes, preamble and header included."""
         is_slow = self.symbol_ns > _LONG_SYMBOL_NS
         bits = 8 * payload - 4 * self.spreading_factor + 28 + 16
         a_block = 4 * (self.spreading_factor - (2 if is_slow else 0))
@@ -153,7 +153,7 @@ RADIO_PARAMETERS = declared(Radio)
 
 
 def air_payload(frame: bytes) -> int | None:
-    """Return the bytes of an Ethernet frame that go on air; None if it is not sent on air."""
+    """Return the number of bytes of an Ethernet frame sent on air; None if it is not sent on air."""
     if frame[12:14] != b"\x08\x00" or len(frame) < 42 or frame[23] != 17:
         return None
     start = 14 + 4 * (frame[14] & 15)
@@ -165,7 +165,7 @@ Frame = TypeVar("Frame")
 
 
 class Reception(NamedTuple, Generic[Frame]):
-    """A frame that has survived the air, at the end of its transmission, before a receiver's own losses."""
+    """A frame that survived the air, at the end of its transmission, before a receiver's own losses."""
 
     time: int
     sender: str
@@ -175,7 +175,7 @@ class Reception(NamedTuple, Generic[Frame]):
 
 @dataclass
 class _Transmission(Generic[Frame]):
-    """A frame on air; `heard` are those who were there all the time, `is_here` if its sender was, too."""
+    """A frame on air; `heard` are the members present all the time, `is_here` if its sender is, too."""
 
     sender: str
     start: int
@@ -187,7 +187,7 @@ class _Transmission(Generic[Frame]):
 
 
 class _Modem(Generic[Frame]):
-    """A member's frames that wait, and when it was on air: those of the last hour, as (start, end)."""
+    """A member's queue, and its transmissions within the last hour, as (start, end)."""
 
     def __init__(self) -> None:
         self.queue: deque[tuple[int, Frame]] = deque()
@@ -216,12 +216,12 @@ class Cell(Generic[Frame]):
     """The air of a cell.
 
     Args:
-        radio: how all members send.
+        radio: modulation and access of all members.
         members: their names.
-        queue_size: frames that may wait at a member, the one on air included.
+        queue_size: most frames queued at a member, the one on air included.
         seed: of the random waits.
 
-    Calls must not go back in time. Times are ns.
+    Times of calls must not decrease. Times are ns.
     """
 
     def __init__(self, radio: Radio, members: Sequence[str], queue_size: int, seed: str) -> None:
@@ -237,12 +237,12 @@ class Cell(Generic[Frame]):
 
     @classmethod
     def of(cls, medium: "_Medium", seed: int) -> "Cell[Any]":
-        """Return the air of a medium that has a radio, as it is for the seed of a run."""
+        """Return the air of a medium with a radio, for the seed of a run."""
         assert medium.radio is not None
         return cls(medium.radio, medium.members, medium.max_queue_size, f"{seed} air {medium.name}")
 
     def send(self, sender: str, payload: int | None, frame: Frame, now: int) -> None:
-        """Send a frame of a member with so many bytes of payload; None if it is not sent on air."""
+        """Send a member's frame with `payload` bytes; None if it is not sent on air."""
         modem = self._modems[sender]
         modem.counts["frames"] += 1
         if payload is None or payload > MOST_PAYLOAD or self._radio.airtime_ns(payload) > self._most_ns:
@@ -286,10 +286,9 @@ class Cell(Generic[Frame]):
     def counters(self) -> dict[str, dict[str, int]]:
         """Return the counters of each member.
 
-        frames: handed over; unfit: no datagrams, or too long; queue_drops: found the queue full; sent: were
-        on air; airtime_ns: for so long; collided: of them, spoiled by another's; busy: times that it heard
-        another and waited; held_back: times that the duty cycle made it wait; heard: frames of others that
-        came through to it.
+        frames: handed over; unfit: no datagrams, or too long; queue_drops: dropped by a full queue; sent: on
+        air; airtime_ns: their time on air; collided: of them, lost in collisions; busy: waits for a busy
+        channel; held_back: waits for the duty cycle; heard: frames of others received.
         """
         return {
             member: {name: modem.counts[name] for name in _COUNTERS} for member, modem in self._modems.items()
@@ -305,7 +304,7 @@ class Cell(Generic[Frame]):
         heappush(self._events, (time, self._order, member, transmission))
 
     def _try(self, member: str, now: int) -> None:
-        """Send a member's next frame, or find a reason to wait."""
+        """Send a member's next frame, or delay it."""
         modem = self._modems[member]
         payload, frame = modem.queue[0]
         airtime = self._radio.airtime_ns(payload)
@@ -349,10 +348,10 @@ class Cell(Generic[Frame]):
         return [Reception(now, sent.sender, receiver, sent.frame) for receiver in sent.heard]
 
     def _allowed_from(self, modem: _Modem[Frame], now: int, airtime: int) -> int:
-        """Return the earliest time from now on at which a frame breaks no duty cycle.
+        """Return the earliest time from now on at which a frame keeps the duty cycle.
 
-        Time on air within an hour is greatest at the end of a frame, so only that hour is looked at. It may
-        have so much of the past, the newest first, as the frame leaves of the share.
+        Time on air within an hour is greatest at the end of a frame, so only that hour is checked. Its past
+        transmissions, the newest first, may use the share that the frame leaves.
         """
         past = modem.past
         while past and past[0][1] <= now - WINDOW_NS:

@@ -7,9 +7,9 @@ The cost of a path, by metric:
 - hops: the number of links.
 
 Of equal paths the one with the fewest hops is chosen, then the one over the neighbour whose name sorts first.
-By `hyperbolic`, a node prefers the neighbour that is nearest to the destination in the hyperbolic plane, as
-NLSR does (V. Lehman et al.: An Experimental Investigation of Hyperbolic Routing with a Smart Forwarding Plane
-in NDN, 2016). Such paths may loop; NDN detects loops, IP does not, so IP is routed by delay then.
+By `hyperbolic`, a node prefers the neighbour nearest to the destination in the hyperbolic plane, as NLSR does
+(V. Lehman et al.: An Experimental Investigation of Hyperbolic Routing with a Smart Forwarding Plane in NDN,
+2016). Such paths may loop; NDN detects loops, IP does not, so IP is routed by delay then.
 
 The next hops of NDN forwarders:
 
@@ -54,11 +54,11 @@ class Routing(NamedTuple):
 BY_DELAY = Routing()
 
 
-@lru_cache(maxsize=2048)  # every node of a run asks for the same
+@lru_cache(maxsize=2048)  # every node of a run requests the same
 def equal_routes(topology: Topology, to: str, by: Routing = BY_DELAY) -> Mapping[str, tuple[Hop, ...]]:
     """For every other node that can reach node `to`, over links and media: the next steps, the best first.
 
-    Without `equal-cost` that is the best alone. Raises TopologyError if there is no node `to`.
+    Without `equal-cost` only the best. Raises TopologyError if there is no node `to`.
     """
     graph = _graph(topology, _of_ip(by))
     cost = _costs(graph, to)
@@ -157,7 +157,7 @@ def _equal(graph: networkx.DiGraph[str], cost: Mapping[str, int], own: Mapping[s
         costs = {end: graph.edges[end.peer, node]["cost"] + cost[end.peer] for end in ends}
         mine = cost[node]
         found[node] = {
-            end: mine  # as equal as they are: which one is taken is the strategy's business
+            end: mine  # equal costs: the choice is left to the strategy
             for end, through in costs.items()
             if through // scale == mine // scale and cost[end.peer] < mine
         }
@@ -200,9 +200,9 @@ def ways(topology: Topology, node: str, to: Mapping[str, int], by: Routing = BY_
 def tree(
     topology: Topology, leaves: Collection[str], roots: Iterable[str], by: Routing = BY_DELAY
 ) -> set[tuple[str, str]]:
-    """Return the (child, parent) of all ways from some nodes to each root.
+    """Return the (child, parent) of all paths from some nodes to each root.
 
-    That is a tree where there are no second ways.
+    That is a tree where there are no alternative paths.
     """
     edges: set[tuple[str, str]] = set()
     for root in roots:
@@ -233,7 +233,7 @@ def path_delay_ns(topology: Topology, a: str, b: str) -> int:
 
 
 _MOST_RADIUS = 300.0
-"""Beyond it floating point does not hold the products of hyperbolic sines."""
+"""Floating point cannot represent the products of hyperbolic sines beyond it."""
 
 Coordinates = tuple[float, tuple[float, ...]]
 """A point of a hyperbolic space: its radius, and its angles in radians, one fewer than dimensions."""
@@ -241,7 +241,7 @@ Coordinates = tuple[float, tuple[float, ...]]
 
 @lru_cache(maxsize=16)
 def coordinates(topology: Topology) -> Mapping[str, Coordinates]:
-    """Return the hyperbolic coordinates of all nodes. Raises TopologyError if one has none."""
+    """Return the hyperbolic coordinates of all nodes. Raises TopologyError if a node lacks them."""
     found: dict[str, Coordinates] = {}
     for node in topology.nodes:
         said = topology.attributes.get(node, {})
@@ -295,7 +295,7 @@ def _graph(topology: Topology, by: Routing, *, links_only: bool = False) -> netw
     """The topology as a graph whose edges lead from a node to those that can send to it.
 
     Their `cost` orders paths by the metric, then by hops. A path has fewer hops than there are nodes, so with
-    the number of nodes as `scale`, metric * scale + hops compares as (metric, hops) does.
+    the number of nodes as `scale`, metric * scale + hops compares like (metric, hops).
     """
     from networkx import DiGraph
 

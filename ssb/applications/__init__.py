@@ -1,1 +1,1 @@
-"""Applications over messages: state that is computed from logs, in whatever order they arrive."""
+"""Applications over messages: state that is computed from logs, in any order of arrival."""

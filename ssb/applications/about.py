@@ -1,9 +1,9 @@
 """The directory: names, images and descriptions that feeds give to themselves and to each other.
 
-A message of type `about` assigns values to the attributes of what its member `about` names: a feed, or a
-message (Tarr et al., "Secure Scuttlebutt", ACM ICN 2019, section 3.1). Of each author's assignments to an
-attribute the last in the author's log holds; those of different authors stand beside each other. Which of
-them is shown is up to the reader, who has a view of their own.
+A message of type `about` assigns values to attributes of the feed or message in its member `about` (Tarr et
+al., "Secure Scuttlebutt", ACM ICN 2019, section 3.1). Of each author's assignments to an attribute the last
+in the author's log is valid; those of different authors coexist. Which of them is shown depends on the
+reader.
 """
 
 from collections import Counter, defaultdict
@@ -14,35 +14,35 @@ from ssb.keys import InvalidRef, parse_blob, parse_feed, parse_message
 from ssb.message import Message
 
 NAME, IMAGE, DESCRIPTION = "name", "image", "description"
-"""The attributes that most user interfaces know."""
+"""The attributes that most user interfaces support."""
 
 _NO_ATTRIBUTES = {"type", "about"}
 
 
 class Assignment(NamedTuple):
-    """A value that an author has given to an attribute, and the sequence number of the message."""
+    """An author's value of an attribute, and the sequence number of the message."""
 
     sequence: int
     value: Any
 
 
 class Directory:
-    """State of the directory, computed from messages in whatever order they arrive.
+    """State of the directory, computed from messages in any order of arrival.
 
-    Taking a message again changes nothing.
+    Adding a message again changes nothing.
     """
 
     def __init__(self) -> None:
-        # What it is about -> attribute -> author -> the author's last assignment.
+        # Subject -> attribute -> author -> the author's last assignment.
         self._entries: defaultdict[str, dict[str, dict[str, Assignment]]] = defaultdict(dict)
 
-    def read(self, message: Message) -> None:
-        """Take a message into account; does nothing if it is not of type `about`."""
+    def add(self, message: Message) -> None:
+        """Add a message; no effect if it is not of type `about`."""
         if isinstance(message.content, dict):
-            self.take(message.author, message.sequence, message.content)
+            self.add_content(message.author, message.sequence, message.content)
 
-    def take(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
-        """Take the content of an author's message into account."""
+    def add_content(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
+        """Add the content of an author's message."""
         about = content.get("about")
         if content.get("type") != "about" or not is_reference(about, parse_feed, parse_message, parse_blob):
             return
@@ -55,22 +55,22 @@ class Directory:
                     given[author] = Assignment(sequence, value)
 
     def assignments(self, attribute: str) -> Iterator[tuple[str, str, Assignment]]:
-        """Yield the last assignments to an attribute: what they are about, and their authors."""
+        """Yield the last assignments to an attribute: subject, author, assignment."""
         for about, attributes in self._entries.items():
             for author, assigned in attributes.get(attribute, {}).items():
                 yield about, author, assigned
 
     def given(self, about: str, attribute: str) -> dict[str, Any]:
-        """The values that authors have given to an attribute, by author; without those taken back (null)."""
+        """The values of an attribute, by author; without those revoked (null)."""
         assigned = self._entries.get(about, {}).get(attribute, {})
         return {author: last.value for author, last in assigned.items() if last.value is not None}
 
     def chosen(self, about: str, attribute: str, reader: str, hops: Mapping[str, int]) -> Any:
         """The value to show to a reader, None if there is none.
 
-        The reader's own choice comes first, then what a feed says of itself, then what others say: the
-        nearest by hops (`ssb.graph.Graph.hops`), and among equally near authors what most of them say.
-        Authors that are not in `hops` do not matter, unless it is about themselves.
+        The reader's own choice has priority, then that of the feed itself, then those of others: the
+        nearest by hops (`ssb.graph.Graph.hops`), and among equally near authors the most frequent value.
+        Authors that are not in `hops` are ignored, except about themselves.
         """
         given = self.given(about, attribute)
         for author in (reader, about):
@@ -87,7 +87,7 @@ class Directory:
         return min(values, key=lambda value: (-votes[repr(value)], repr(value)))
 
     def name(self, feed: str, reader: str, hops: Mapping[str, int]) -> str | None:
-        """The name to show for a feed; None for one that nobody has named."""
+        """The name to show for a feed; None if there is none."""
         name = self.chosen(feed, NAME, reader, hops)
         return name if isinstance(name, str) else None
 
@@ -102,13 +102,13 @@ class Directory:
 
 
 def linked_blob(value: Any) -> str | None:
-    """The blob that an image names: by its reference, or by an object whose member `link` is that."""
+    """The blob of an image: given as its reference, or as an object with that in its member `link`."""
     link = value.get("link") if isinstance(value, dict) else value
     return link if is_reference(link, parse_blob) else None
 
 
 def is_reference(value: Any, *kinds: Callable[[str], bytes]) -> TypeGuard[str]:
-    """Whether a value is a reference of one of these kinds, by their functions in `ssb.keys`."""
+    """Whether a value is a reference of one of these kinds, given by their parsers in `ssb.keys`."""
     for parse in kinds if isinstance(value, str) else ():
         try:
             parse(value)

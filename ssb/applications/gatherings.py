@@ -1,12 +1,12 @@
 """Gatherings: events that people announce, change and attend.
 
 A message of type `gathering` creates one, and its id names it. All else is in messages of type `about`
-that name it: title, description, location, start, image, and who attends (Tarr et al., "Secure
-Scuttlebutt", ACM ICN 2019, section 3.2; npm's ssb-gathering-schema). Anyone may change anything: the most
-recent value holds.
+for that id: title, description, location, start, image, and attendees (Tarr et al., "Secure Scuttlebutt",
+ACM ICN 2019, section 3.2; npm's ssb-gathering-schema). Anyone may change anything: the most recent value is
+valid.
 
-Logs of different authors are not ordered, so "most recent" goes by the time that authors claim, then by
-author and sequence number. The paper also names the time of receipt, which resists false claims; but it
+Logs of different authors are not ordered, so "most recent" is by the authors' timestamps, then by
+author and sequence number. The paper also names the time of receipt, which resists false timestamps; but it
 gives each peer a state of its own, even where all have the same messages.
 """
 
@@ -26,8 +26,8 @@ class Stamp(NamedTuple):
     """When something was stated: the greatest is the most recent.
 
     Attributes:
-        timestamp: the author's claim, ms since 1970.
-        author, sequence: of the message; they decide between equal claims.
+        timestamp: by the author's clock, ms since 1970.
+        author, sequence: of the message; they break ties.
     """
 
     timestamp: float
@@ -44,13 +44,13 @@ class Stated(NamedTuple):
 
 @dataclass(frozen=True)
 class Gathering:
-    """One gathering, as a page would show it.
+    """One gathering, as shown to users.
 
     Attributes:
         id: reference of the message that created it.
-        host: who wrote that message.
-        title, description, location: texts; None if nobody has given one.
-        start: ms since 1970, UTC; None if nobody has given it.
+        host: author of that message.
+        title, description, location: texts; None if there are none.
+        start: ms since 1970, UTC; None if there is none.
         image: a blob's reference, or None.
         attendees: feeds that attend.
     """
@@ -66,18 +66,18 @@ class Gathering:
 
 
 class Gatherings:
-    """State of all gatherings, computed from messages in whatever order they arrive.
+    """State of all gatherings, computed from messages in any order of arrival.
 
-    Updates may arrive before the gathering that they are about. Taking a message again changes nothing.
+    Updates may arrive before their gathering. Adding a message again changes nothing.
     """
 
     def __init__(self) -> None:
         self._hosts: dict[str, str] = {}
-        # What it is about -> property, or attendee's feed -> what was stated most recently.
+        # Subject -> property, or attendee's feed -> the most recent value.
         self._stated: defaultdict[str, dict[str, Stated]] = defaultdict(dict)
 
-    def read(self, message: Message) -> None:
-        """Take a message into account; does nothing if it is about no gathering."""
+    def add(self, message: Message) -> None:
+        """Add a message; no effect if it is not about a gathering."""
         content = message.content
         if not isinstance(content, dict):
             return

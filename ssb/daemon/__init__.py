@@ -1,1 +1,1 @@
-"""A peer as a program: its directory, its sockets, and the socket by which its user's commands reach it."""
+"""A peer as a program: its directory, its sockets, and the socket for its user's commands."""

@@ -1,17 +1,17 @@
-"""A user's account: an identity and all that its peer keeps, in one directory.
+"""A user's account: an identity and the state of its peer, in one directory.
 
     secret          the identity (ssb.key_file)
-    secret.mark     how far its feed is (ssb.store.own_feed)
+    secret.mark     the end of its feed (ssb.store.own_feed)
     feeds.sqlite    messages (ssb.store.sqlite)
-    views           what was computed from them (ssb.daemon.views)
-    blobs/          blobs, as stock peers keep them
-    ebt/            how far other peers said they were, as stock peers keep it
-    peers.json      peers that are known: a list of addresses
-    invites.json    invites that were given, and how often each may still be used
+    views           state computed from them (ssb.daemon.views)
+    blobs/          blobs, in the format of stock peers
+    ebt/            clocks of other peers, in the format of stock peers
+    peers.json      known peers: a list of addresses
+    invites.json    issued invites, and the remaining uses of each
     socket          of the running peer, for commands
 
-One program writes to it at a time. Nobody but its owner can read what is in it, even if the directory was
-there before, and open to others.
+One program writes to it at a time. Only its owner can read its contents, even if the directory existed
+before, and open to others.
 """
 
 import os
@@ -46,7 +46,7 @@ IMPORTED: Final = "it was imported"
 
 
 def is_account(path: Path) -> bool:
-    """Whether a directory is an account's, or has what is left of one that has lost its identity."""
+    """Whether a directory has an account, or the rest of one that has lost its identity."""
     return any((path / name).exists() for name in (SECRET, MARK, STORE))
 
 
@@ -63,13 +63,13 @@ class Account:
     """State of a peer; one program opens it at a time.
 
     Args:
-        path: of the directory; it and the identity are made if they are not there.
-        hops: how far feeds are replicated: 1 for those that are followed, 2 for those that these follow.
+        path: of the directory; it and the identity are created if missing.
+        hops: how far feeds are replicated: 1 for followed ones, 2 for those followed by these.
         hmac_key: the network's 32-byte key for signatures, if it has one.
-        identity: one that was used elsewhere, and is taken in where there is none yet.
+        identity: an identity used elsewhere, imported if there is none yet.
 
-    Raises OSError: KeyFileError or StoreError, with one line. An identity is not made where another one has
-    been lost, and a directory of a stock peer is left to it.
+    Raises OSError: KeyFileError or StoreError, with one line. No identity is created where another was lost,
+    and the directory of a stock peer is refused.
 
     Attributes:
         own: the feed of the identity.
@@ -106,7 +106,7 @@ class Account:
 
     @cached_property
     def blobs(self) -> DirectoryBlobs:
-        """The blobs; opened when they are asked for, as all are counted."""
+        """The blobs; opened on first use, as all are counted."""
         return DirectoryBlobs(self.path / "blobs")
 
     @cached_property
@@ -120,7 +120,7 @@ class Account:
         return self.views.graph
 
     def _open_own(self, identity: Identity | None) -> tuple[Identity, OwnFeed]:
-        """Read the identity; or make it, or take it in, where none has been lost."""
+        """Read the identity; or create or import it, where none has been lost."""
         secret, mark = self.path / SECRET, self.path / MARK
         if secret.exists():
             found = key_file.read(secret)
@@ -139,23 +139,23 @@ class Account:
                     "backup, or move the directory away to begin as somebody else"
                 )
         made = identity or Identity.from_seed(token_bytes(32))
-        # The mark comes first: whoever is killed here has no identity yet, and makes one the next time.
+        # The mark comes first: a process killed here leaves no identity, and the next one creates it.
         doubt = "" if identity is None else IMPORTED
         own = OwnFeed(self.feeds, made, mark, is_new=identity is None, doubt=doubt)
         return key_file.create(secret, made), own
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close all files."""
         if "views" in self.__dict__:
             self.views.close()
         self.feeds.close()
         if "blobs" in self.__dict__:
             self.blobs.close()
 
-    def read(self, message: Message) -> None:
-        """Let the views take in a message, if they are open."""
+    def update_views(self, message: Message) -> None:
+        """Add a message to the views, if they are open."""
         if "views" in self.__dict__:
-            self.views.read(message)
+            self.views.add(message)
 
     def publish(
         self, content: Mapping[str, Any], now_ms: float, recipients: list[str] | None = None
@@ -166,11 +166,11 @@ class Account:
         """
         body = private.box(content, [*recipients, self.identity.ref]) if recipients else content
         message = self.own.publish(body, now_ms)
-        self.read(message)
+        self.update_views(message)
         return message
 
     def messages(self, feed: str | None, limit: int | None, kind: str | None) -> Iterator[Stored]:
-        """Yield messages as they came: of one feed or all, of one type or all, the last `limit`."""
+        """Yield messages in order of receipt: of one feed or all, of one type or all, the last `limit`."""
         if limit is not None:
             yield from self.feeds.newest(limit, feed, kind)
             return
@@ -179,7 +179,7 @@ class Account:
                 yield stored
 
     def known_peers(self) -> list[PeerAddress]:
-        """Return the peers that are known by address; a damaged file counts as none."""
+        """Return the peers with known addresses; invalid ones are skipped."""
         addresses = self._read_json("peers.json")
         found = []
         for text in addresses if isinstance(addresses, list) else []:
@@ -190,19 +190,19 @@ class Account:
         return found
 
     def remember(self, address: PeerAddress) -> None:
-        """Add a peer to those that are known, or change its address."""
+        """Add a known peer, or change its address."""
         others = [known for known in self.known_peers() if known.peer != address.peer]
         self._write_json("peers.json", [str(known) for known in [*others, address]])
 
     def invites(self) -> dict[str, int]:
-        """Return the keys of invites that were given, and how often each may still be used."""
+        """Return the keys of issued invites, and the remaining uses of each."""
         invites = self._read_json("invites.json")
         if not isinstance(invites, dict):
             return {}
         return {peer: uses for peer, uses in invites.items() if type(uses) is int}
 
     def set_invites(self, invites: Mapping[str, int]) -> None:
-        """Replace the invites that were given."""
+        """Replace the issued invites."""
         self._write_json("invites.json", dict(invites))
 
     def _read_json(self, name: str) -> Value:

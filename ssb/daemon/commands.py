@@ -1,8 +1,8 @@
 """Commands on an account, with its peer running or not.
 
-The calls have the names that they have in stock peers where these have them: whoami, publish,
-createLogStream, status, blobs.want, blobs.size, invite.create, friends.isBlocking; connect takes an address,
-blobs.add a path, and settle says that nobody has more of the own feed than this peer.
+Calls that stock peers have, too, have the same names: whoami, publish, createLogStream, status, blobs.want,
+blobs.size, invite.create, friends.isBlocking; connect takes an address, blobs.add a path, and settle declares
+that nobody has more of the own feed than this peer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from ssb.store.feeds import Stored
 from ssb.transport.address import InvalidAddress, PeerAddress, parse_address
 from ssb.uri import plain
 
-if TYPE_CHECKING:  # it is the largest part, and only a peer that runs needs it
+if TYPE_CHECKING:  # large, and needed only by a running peer
     from ssb.daemon.local_peer import LocalPeer
 
 
@@ -31,11 +31,11 @@ class Commands:
     """The calls.
 
     Args:
-        account: whose commands they are.
+        account: the user's.
         clock: the time, ms since 1970.
         running: the peer, if it is running, and the clock of its network, ns.
         address: where the peer can be reached, for invites.
-        more: returns what is to be added to the status.
+        more: returns additions to the status.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Commands:
                 case ("status",), _:
                     return self._status()
                 case ("check",), [list() as places]:
-                    return self._look_at(places)
+                    return self._check_damaged(places)
                 case ("connect",), [str() as text]:
                     self._connect(parse_address(plain(text)))
                     return True
@@ -112,7 +112,7 @@ class Commands:
         return {"key": message.id, "value": parse(message.text), "timestamp": self._clock()}
 
     def _settle(self) -> bool:
-        """Have the own feed go on after the last message that is here."""
+        """Continue the own feed after the last message held here."""
         (self._account.own if self._running is None else self._running[0]).settle()
         return True
 
@@ -136,7 +136,7 @@ class Commands:
             raise CommandError(f"{path}: {error}") from None
         if self._running is not None:
             peer, clock = self._running
-            peer.blobs.added(blob)
+            peer.blobs.announce(blob)
             peer.peer.connections.update(clock())
         return blob
 
@@ -211,12 +211,12 @@ class Commands:
         names = {feed: namer(feed) for feed in sorted(shown)}
         return status | {"names": {feed: name for feed, name in names.items() if name}}
 
-    def _look_at(self, places: list[Value]) -> bool:
-        """Read messages that a check in another process has found damaged: each a feed and a number."""
+    def _check_damaged(self, places: list[Value]) -> bool:
+        """Check messages found damaged by another process: pairs of a feed and a number."""
         for place in places:
             match place:
                 case [str() as feed, int() as sequence] if sequence > 0:
-                    self._account.feeds.doubt(feed, sequence)
+                    self._account.feeds.check_message(feed, sequence)
                 case _:
                     raise CommandError("check takes pairs of a feed and a number")
         return True

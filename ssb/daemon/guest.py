@@ -1,4 +1,4 @@
-"""Using an invite: a short conversation with the peer that gave it, as its guest."""
+"""Use of an invite: a short conversation with the peer that issued it, as its guest."""
 
 import os
 import socket
@@ -14,11 +14,11 @@ _PATIENCE_S = 10.0
 
 
 class GuestError(ValueError):
-    """The invite could not be used; the message says why, in one line."""
+    """The invite could not be used; the message has the reason, in one line."""
 
 
 def use_invite(invite: Invite, feed: str, network: bytes = MAIN_NETWORK) -> None:
-    """Ask the peer that gave an invite to follow a feed; raise GuestError."""
+    """Request the issuer of an invite to follow a feed; raise GuestError."""
     host, port, pub = invite.address
     guest = Identity.from_seed(invite.seed)
     channel = SecureStream(ClientHandshake(guest, parse_feed(pub), network, os.urandom(32)))

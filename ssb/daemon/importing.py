@@ -1,4 +1,4 @@
-"""Taking in what other programs have kept: a stock peer's directory, or lines of `ssb-server log`."""
+"""Import from other programs: a stock peer's directory, or lines of `ssb-server log`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,11 +21,11 @@ class Imported(NamedTuple):
     """Result of an import.
 
     Attributes:
-        messages: how many are new here.
-        own: number of the last message of the own feed that is here.
-        blobs: how many are new here.
-        refused: feed -> why its messages end where they do.
-        skipped: what else was not taken, and how often.
+        messages: number of new ones.
+        own: number of the last message of the own feed held here.
+        blobs: number of new ones.
+        refused: feed -> the reason why its messages end there.
+        skipped: counts of other refusals, by reason.
     """
 
     messages: int
@@ -36,7 +36,7 @@ class Imported(NamedTuple):
 
 
 def import_lines(account: Account, source: Path, now_ms: float) -> Imported:
-    """Take in an export. Raises OSError, and InvalidExport for lines that are none: those before it stay."""
+    """Import an export. Raises OSError, and InvalidExport for invalid lines: those before stay."""
     reading = _Reading()
     own = account.own.tip
     try:
@@ -50,10 +50,10 @@ def import_lines(account: Account, source: Path, now_ms: float) -> Imported:
 
 
 def import_directory(account: Account, source: Path, now_ms: float) -> Imported:
-    """Take in what a stock peer's directory holds: messages of all feeds, blobs, addresses of peers.
+    """Import a stock peer's directory: messages of all feeds, blobs, addresses of peers.
 
-    The account has the directory's identity. Its feed is in doubt from the start: messages of it may be
-    elsewhere that never came to this directory. Raises OSError.
+    The account has the directory's identity. Its feed is in doubt from the start: messages that never reached
+    this directory may be elsewhere. Raises OSError.
     """
     account.own.question(IMPORTED)
     reading = _Reading()
@@ -67,10 +67,10 @@ def import_directory(account: Account, source: Path, now_ms: float) -> Imported:
 
 
 class _Reading:
-    """Reading entries, with an account of what is not taken.
+    """Reads entries, and counts the refused ones.
 
     Attributes:
-        tips: feed -> highest number of a message that was met, good or not.
+        tips: feed -> highest sequence number read, valid or not.
         refused, skipped: see Imported.
     """
 
@@ -80,9 +80,9 @@ class _Reading:
         self.skipped: Counter[str] = Counter()
 
     def import_to(self, account: Account, entries: Iterable[tuple[str, Value]], now_ms: float) -> int:
-        """Store the messages of entries, each with its place; return how many are new.
+        """Store the messages of entries, each with its place; return the number of new ones.
 
-        A feed with a bad message ends before it, and the others go on.
+        A feed with an invalid message ends before it, and the others continue.
         """
         before = account.feeds.end
         messages = self._messages(entries)
@@ -92,7 +92,7 @@ class _Reading:
         return account.feeds.end - before
 
     def _messages(self, entries: Iterable[tuple[str, Value]]) -> Iterator[Message]:
-        """Yield messages of classic feeds, of each up to the first bad one; signatures are not checked."""
+        """Yield messages of classic feeds, of each up to the first invalid one; signatures are unchecked."""
         for place, entry in entries:
             value = entry.get("value") if isinstance(entry, dict) else None
             if not isinstance(entry, dict) or not isinstance(value, dict):
@@ -124,7 +124,7 @@ def _is_classic(value: dict[str, Value]) -> bool:
 
 
 def _import_blobs(account: Account, directory: Path, skipped: Counter[str]) -> int:
-    """Copy blobs, and return how many are new."""
+    """Copy blobs, and return the number of new ones."""
     new = 0
     for path in sorted(directory.glob("??/*")):
         used = account.blobs.used

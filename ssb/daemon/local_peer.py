@@ -1,6 +1,6 @@
-"""A user's peer: it replicates those whom the user follows, and those whom they follow.
+"""A user's peer: it replicates the feeds that the user follows, and those that they follow.
 
-Still without sockets and clocks: `ssb.daemon.service` gives it both.
+Without sockets and clocks: `ssb.daemon.service` provides both.
 """
 
 from collections import deque
@@ -25,9 +25,9 @@ from ssb.transport.address import Invite, PeerAddress
 
 
 class _AccountAccess:
-    """See AccessPolicy: blocked peers stay outside, invites are the account's.
+    """See AccessPolicy: blocked peers are refused, invites are the account's.
 
-    Nothing that others do changes what the user has said of them: whom the user blocks, no invite lets in.
+    A user's block has priority: no invite admits a blocked peer.
     """
 
     def __init__(self, account: Account) -> None:
@@ -44,7 +44,7 @@ class _AccountAccess:
         return peer in self._friends or peer in self._invites or peer in self._account.graph.replicated()
 
     def remember(self, peer: str) -> None:
-        """Take note that the user has named a peer."""
+        """Add a peer named by the user."""
         self._friends.add(peer)
 
     def is_guest(self, peer: str) -> bool:
@@ -55,7 +55,7 @@ class _AccountAccess:
         self._account.set_invites(self._invites)
 
     def take_followed(self) -> list[Message]:
-        """Return the messages by which guests were followed since the last call."""
+        """Return the messages that followed guests since the last call."""
         followed, self._followed = self._followed, []
         return followed
 
@@ -91,7 +91,7 @@ class LocalPeer:
     """The peer of an account, as a StreamEndpoint.
 
     Args:
-        account: see Account; it stays the caller's, who closes it.
+        account: see Account; closed by the caller.
         options: see PeerOptions.
         random: for keys and pauses.
         epoch_ms: the time at 0 ns, in ms since 1970.
@@ -137,18 +137,18 @@ class LocalPeer:
             self.peer.add(reference, (host, port), now)
         self._recovery = Recovery(account.own, self.peer, now)
 
-    # What the user does
+    # For the user
 
     def publish(self, content: Mapping[str, Any], now: int, recipients: list[str] | None = None) -> Message:
-        """Write a message and pass it on; raise InvalidMessage and StoreError, of which UnsureFeed is one."""
+        """Write a message and forward it; raise InvalidMessage and StoreError, in particular UnsureFeed."""
         message = self._account.publish(content, self._now_ms(now), recipients)
         self._events.append(PeerEvent(now, "stored", message=message))
-        self.peer.appended(message.author, now)
-        self._learn(message, now)
+        self.peer.on_appended(message.author, now)
+        self._apply_contact(message, now)
         return message
 
     def settle(self) -> None:
-        """Have the own feed go on after the last message that is here: the user says that nobody has more."""
+        """Continue the own feed after the last message held here: the user declares that nobody has more."""
         self._recovery.settle()
 
     def connect(self, address: PeerAddress, now: int) -> None:
@@ -158,13 +158,13 @@ class LocalPeer:
         self.peer.add(address.peer, (address.host, address.port), now, is_kept=True)
 
     def invite(self, address: PeerAddress, uses: int, seed: bytes) -> Invite:
-        """Make an invite; raise StoreError."""
+        """Create an invite; raise StoreError."""
         identity = Identity.from_seed(seed)
         self._access.admit_guest(identity.ref, uses)
         return Invite(address, seed)
 
     def take_events(self) -> list[PeerEvent]:
-        """Return what has happened since the last call."""
+        """Return the events since the last call."""
         events, self._events = self._events, []
         return events
 
@@ -189,7 +189,7 @@ class LocalPeer:
     def wake(self, now: int) -> None:
         """See Endpoint."""
         self.peer.wake(now)
-        self._take_in(now)
+        self._process_news(now)
         if self._recovery.wake(now):
             own = self._account.own
             detail = f"{own.tip} messages; it can go on"
@@ -199,40 +199,40 @@ class LocalPeer:
         """See StreamEndpoint."""
         self._access.now_ms = self._now_ms(now)
         self.peer.on_stream(event, now)
-        self._take_in(now)
-        self._recovery.heard(event.stream, now)
+        self._process_news(now)
+        self._recovery.check_claim(event.stream, now)
 
     def take_actions(self) -> list[StreamAction]:
         """See StreamEndpoint."""
         return self.peer.take_actions()
 
-    def _take_in(self, now: int) -> None:
-        """Follow and leave feeds by what has been learnt."""
+    def _process_news(self, now: int) -> None:
+        """Process new messages: follow and unfollow feeds, and report damage."""
         for message in self._access.take_followed():
             self._events.append(PeerEvent(now, "stored", message=message))
-            self.peer.appended(message.author, now)
-            self._learn(message, now)
+            self.peer.on_appended(message.author, now)
+            self._apply_contact(message, now)
         lost = self._account.feeds.take_lost()
         for feed, sequence in lost:
             detail = f"message {sequence} is damaged here, and comes again from others"
             self._events.append(PeerEvent(now, "damaged", feed, detail))
-            self.peer.lost(feed, now)
+            self.peer.on_lost(feed, now)
         if any(feed == self._account.own.feed for feed, _ in lost):
-            self._recovery.lost(now)
+            self._recovery.on_lost(now)
         events = self.peer.take_events()
         self._events += events
         self._unread += events
         while self._unread:  # one that fails stays
             event = self._unread[0]
-            self._recovery.take(event, now)
+            self._recovery.on_event(event, now)
             if event.message is not None:
-                self._account.read(event.message)
+                self._account.update_views(event.message)
             self._unread.popleft()
             if event.message is not None:
-                self._learn(event.message, now)
+                self._apply_contact(event.message, now)
 
-    def _learn(self, message: Message, now: int) -> None:
-        """Act on a message about whom its author follows or blocks."""
+    def _apply_contact(self, message: Message, now: int) -> None:
+        """Apply a message about follows or blocks."""
         content = message.content
         if not isinstance(content, dict) or content.get("type") != CONTACT:
             return

@@ -1,17 +1,16 @@
-"""Getting one's own feed back from peers, and finding out how far it is.
+"""Recovery of the own feed from peers, and of its end.
 
-While the own feed is in doubt (`ssb.store.own_feed`), every peer is asked for it by `createHistoryStream`.
-Nearly all peers answer that, also those that send nobody his own feed by EBT. What comes is signed by the
-user, so nobody can invent it. The doubt is settled when a peer that has the feed has told all that it has,
-all that peers claim to have is here, and nothing more has come for a moment, in which others may answer.
+While the own feed is in doubt (`ssb.store.own_feed`), every peer is queried for it by `createHistoryStream`.
+Nearly all peers answer that, also those that send nobody's own feed back by EBT. The messages are signed by
+the user, so nobody can forge them. The doubt is settled when a peer with the feed has sent all that it has,
+all that peers claim to have is here, and nothing more has arrived for a moment, in which others may answer.
+A peer that claims more by EBT than is here raises the doubt: the identity is in use elsewhere, or the whole
+disk was rolled back. If it does not deliver in time, or the user declares that nobody has more, its claim is
+ignored from then on: no stranger can keep a user from writing by a number alone. The claim of a peer that
+cannot answer is trusted.
 
-A peer that says by EBT that it has more than is here raises the doubt: the identity is in use elsewhere, or
-all of the disk went back in time. If it does not show in time what it claims, or the user says that nobody
-has more, its word counts no more: no stranger can keep a user from writing by a number alone. A peer that
-cannot answer is taken at its word by EBT.
-
-Messages of it that are damaged here raise no doubt, as the feed's end is known. Peers are asked for them in
-the same way.
+Damaged messages of the feed raise no doubt, as the feed's end is known. Peers are queried for them in the
+same way.
 """
 
 from typing import Final, TypeVar
@@ -31,11 +30,11 @@ _T = TypeVar("_T")
 
 
 class Recovery:
-    """Questions about the own feed, and their answers.
+    """Queries for the own feed, and their answers.
 
     Args:
         own: the feed.
-        peer: who asks.
+        peer: sends the queries.
         now: the time, ns.
     """
 
@@ -43,20 +42,20 @@ class Recovery:
         self._own = own
         self._peer = peer
         self._news = now
-        self._best = 0  # the most that a peer has told to have, to the end
-        self._claims: dict[str, tuple[int, int]] = {}  # peer -> the most that it claims, since when
-        self._disproved: dict[str, None] = {}  # peers whose claims were not true
+        self._best = 0  # highest number that a peer has sent completely
+        self._claims: dict[str, tuple[int, int]] = {}  # peer -> highest claim, and its time
+        self._disproved: dict[str, None] = {}  # peers with false claims
         self._mute: dict[str, None] = {}  # peers that cannot answer
-        self._was_sure = not own.doubt  # before a peer claimed to have more
+        self._was_sure = not own.doubt  # before a peer claimed more
         if own.doubt or own.is_damaged:
-            peer.ask(own.feed, now)
+            peer.query(own.feed, now)
 
-    def lost(self, now: int) -> None:
-        """Ask for messages of the feed that were found damaged."""
-        self._peer.ask(self._own.feed, now)
+    def on_lost(self, now: int) -> None:
+        """Query for messages of the feed that were found damaged."""
+        self._peer.query(self._own.feed, now)
 
-    def heard(self, stream: int, now: int) -> None:
-        """Look at what the peer on a stream says it has of the feed, after something has come from it."""
+    def check_claim(self, stream: int, now: int) -> None:
+        """Check a peer's claim about the feed after input from its stream."""
         connection = self._peer.connections.get(stream)
         if connection is None or connection.replication is None:
             return
@@ -71,14 +70,14 @@ class Recovery:
         if not self._own.doubt:
             self._own.question(f"{remote} says that it has {claim}")
             self._was_sure, self._best, self._news = True, 0, now
-            self._peer.ask(self._own.feed, now)
+            self._peer.query(self._own.feed, now)
 
-    def take(self, event: PeerEvent, now: int) -> None:
-        """Take in an event of the peer."""
+    def on_event(self, event: PeerEvent, now: int) -> None:
+        """Process an event of the peer."""
         if event.message is not None and event.message.author == self._own.feed:
             self._own.advance()
             self._news = now
-            self._stop_asking()
+            self._stop_querying()
         answer = event.answer
         if answer is None or answer.feed != self._own.feed:
             return
@@ -91,7 +90,7 @@ class Recovery:
                 _remember(self._disproved, answer.remote, None)
 
     def next_deadline(self) -> int | None:
-        """Return when the doubt is settled if nothing happens, ns; None if it cannot be."""
+        """Return when the doubt is settled without further events, ns; None if it cannot be."""
         own = self._own
         claims = [since for claim, since in self._claims.values() if claim > own.tip]
         is_told = self._best or self._was_sure
@@ -102,7 +101,7 @@ class Recovery:
         return max([self._news + QUIET, *waits])
 
     def wake(self, now: int) -> bool:
-        """Settle the doubt if it is time; return whether it was."""
+        """Settle the doubt if it is due; return whether it was."""
         due = self.next_deadline()
         if due is None or now < due:
             return False
@@ -110,23 +109,23 @@ class Recovery:
         return True
 
     def settle(self) -> None:
-        """Have the feed go on after the last message that is here: nobody has a later one."""
+        """Continue the feed after the last message held here: nobody has a later one."""
         self._own.settle()
         for remote, (claim, _) in self._claims.items():
             if claim > self._own.tip:
                 _remember(self._disproved, remote, None)
         self._claims.clear()
         self._best = 0
-        self._stop_asking()
+        self._stop_querying()
 
-    def _stop_asking(self) -> None:
-        """Ask nobody any more once nothing is in doubt and nothing is missing."""
+    def _stop_querying(self) -> None:
+        """Stop the queries when nothing is in doubt or missing."""
         if not self._own.doubt and not self._own.is_damaged:
-            self._peer.services.stop_asking(self._own.feed)
+            self._peer.services.stop_querying(self._own.feed)
 
 
 def _remember(memory: dict[str, _T], key: str, value: _T) -> None:
-    """Add to a memory, and forget the oldest if there is too much in it."""
+    """Add to a memory, and forget the oldest entry beyond its limit."""
     memory.pop(key, None)
     memory[key] = value
     if len(memory) > _CLAIMS:

@@ -1,4 +1,4 @@
-"""A peer that runs, as its user's commands reach it."""
+"""Access to a running peer for its user's commands."""
 
 import socket
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from ssb.transport.muxrpc import ProtocolError
 
 
 class RunningPeer:
-    """A connection to a running peer, for commands: as Commands has them.
+    """A connection to a running peer, with the commands of Commands.
 
     Args:
         path: of its directory. Raises ConnectionError if it is not running.
@@ -27,7 +27,7 @@ class RunningPeer:
         self._calls = Calls()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._socket.close()
 
     def answer(self, name: Sequence[str], arguments: Sequence[Value]) -> Value:
@@ -52,7 +52,7 @@ class RunningPeer:
                 return
 
     def _events(self) -> Iterator[CallEvent]:
-        """Yield what happens, and send what is to be sent before waiting; raise CommandError at the end."""
+        """Yield events, sending all output before waiting; raise CommandError at the end."""
         while True:
             self._socket.sendall(self._calls.take_output())
             data = self._socket.recv(1 << 16)

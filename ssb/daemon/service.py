@@ -1,7 +1,7 @@
 """The running peer: its sockets to others, and a Unix socket for its user's commands.
 
-Commands are calls of muxrpc without handshake and boxes, as at the socket of stock peers (`noauth`): who
-may open the socket is who may read the identity.
+Commands are calls of muxrpc without handshake and boxes, as at the socket of stock peers (`noauth`): the
+socket has the permissions of the identity.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ class Surroundings(Protocol):
         ...
 
     def status(self) -> Mapping[str, Value]:
-        """Return what is to be added to the peer's status."""
+        """Return additions to the peer's status."""
         ...
 
     async def run(self, settle: Callable[[], None]) -> None:
-        """Do the rest until it is cancelled; call `settle` when the program has been told something."""
+        """Run until cancelled; call `settle` after input to the program."""
         ...
 
 
@@ -68,13 +68,13 @@ async def run(
         account: see Account.
         host, port: where it listens; `0.0.0.0` for everywhere.
         options: see PeerOptions.
-        on_ready: is called when others can reach it.
+        on_ready: called when others can reach it.
         external: the host by which others reach it, for invites; by default `host`,
             or this machine's first address if that is `0.0.0.0`.
-        announces: whether it tells the local networks of all interfaces that it is there, and hears others.
-        surroundings: what runs around the peer.
+        announces: whether it announces itself in the local networks of all interfaces, and listens to others.
+        surroundings: the program around the peer.
 
-    Raises OSError if it cannot listen there, and what the surroundings raise.
+    Raises OSError if it cannot listen there, and the errors of the surroundings.
     """
     clock = time.monotonic_ns
     epoch_ms = time.time() * 1000 - clock() / 1e6
@@ -114,8 +114,8 @@ async def run(
 
 
 async def _listen(path: Path, connection: Callable[[], asyncio.Protocol]) -> asyncio.Server:
-    """Listen for commands at a path, which this user alone may open."""
-    path.unlink(missing_ok=True)  # of one that was killed: the account is this process's
+    """Listen for commands at a path, which only this user may open."""
+    path.unlink(missing_ok=True)  # of a killed process: the account is locked by this one
     mask = os.umask(0o177)
     try:
         return await asyncio.get_running_loop().create_unix_server(connection, str(path))
@@ -132,13 +132,13 @@ def _log(program: PeerProgram, account: Account) -> None:
 
 
 def _reachable(host: str) -> str:
-    """Return a host by which others on a local network reach what listens at `host`."""
+    """Return a host by which others on a local network reach a socket bound to `host`."""
     found = [each.ipv4 for each in interfaces() if each.ipv4 and not each.is_loopback]
     return found[0] if host == "0.0.0.0" and found else host
 
 
 def _media() -> dict[int, GroupPort]:
-    """Return a port for each interface of this machine that leads to a local network."""
+    """Return a port for each interface of this machine to a local network."""
     found = [each for each in interfaces() if each.ipv4 and not each.is_loopback]
     return {
         number: GroupPort(Attachment(each.name, "", each.mac or b"", each.ipv4 or "", 0), BROADCAST, PORT)
@@ -159,25 +159,25 @@ class _CommandSocket(asyncio.Protocol):
         self._streams: set[asyncio.Task[None]] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open."""
+        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is over."""
+        """See asyncio.Protocol."""
         for stream in self._streams:
             stream.cancel()
 
     def pause_writing(self) -> None:
-        """The user does not keep up."""
+        """See asyncio.Protocol: the user does not keep up."""
         self._has_room.clear()
 
     def resume_writing(self) -> None:
-        """There is room again."""
+        """See asyncio.Protocol."""
         self._has_room.set()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """See asyncio.Protocol."""
         assert self._transport is not None
         try:
             events = self._calls.receive(data)
@@ -188,7 +188,7 @@ class _CommandSocket(asyncio.Protocol):
             for event in events:
                 if isinstance(event, Called):
                     self._answer(event)
-        finally:  # whatever fails, the user is answered and the peer goes on
+        finally:  # on any failure, the user is answered and the peer continues
             self._transport.write(self._calls.take_output())
             if self._calls.has_ended:
                 self._transport.close()

@@ -1,4 +1,4 @@
-"""Directories of stock peers: what ssb-server and ssb-db2 keep, read without them.
+"""Directories of stock peers: the files of ssb-server and ssb-db2, read without these programs.
 
     secret              the identity (ssb.key_file)
     flume/log.offset    messages of ssb-server and of others with ssb-db (npm's flumelog-offset)
@@ -26,7 +26,7 @@ _BLOCK: Final = 64 << 10  # of log.bipf: records do not cross blocks
 _LARGEST: Final = 1 << 20  # bytes of an entry; messages have far fewer
 _LENGTH: Final = struct.Struct("<H")
 _BEFORE: Final = struct.Struct(">I")
-_AFTER: Final = struct.Struct(">II")  # the length again, and where the file ended then
+_AFTER: Final = struct.Struct(">II")  # the length again, and the end of the file then
 
 
 class StockEntry(NamedTuple):
@@ -34,7 +34,7 @@ class StockEntry(NamedTuple):
 
     Attributes:
         place: file and byte where it begins.
-        value: `{"key": id, "value": message, ...}`; or, as text, what is wrong with it.
+        value: `{"key": id, "value": message, ...}`; or, as text, the fault in it.
     """
 
     place: str
@@ -42,18 +42,18 @@ class StockEntry(NamedTuple):
 
 
 def stock_logs(directory: Path) -> list[Path]:
-    """Return the logs of stock peers that a directory holds; ssb-db2 makes its own beside an older one."""
+    """Return the logs of stock peers in a directory; ssb-db2 creates its own beside an older one."""
     return [directory / name for name in (FLUME, DB2) if (directory / name).exists()]
 
 
 def read_log(path: Path) -> Iterator[StockEntry]:
-    """Yield the entries of a log, in order, but for those that were deleted. Raises OSError."""
+    """Yield the entries of a log, in order, except for deleted ones. Raises OSError."""
     with path.open("rb") as file:
         yield from (_read_db2 if path.name == DB2.name else _read_flume)(file, path)
 
 
 def addresses(directory: Path) -> list[PeerAddress]:
-    """Return the addresses of other peers that a stock peer has kept; what cannot be read counts as none."""
+    """Return a stock peer's addresses of other peers; unreadable ones are skipped."""
     found: dict[str, PeerAddress] = {}
     for text in (*_keys_of(directory / "conn.json"), *_items_of(directory / "gossip.json")):
         try:

@@ -1,10 +1,10 @@
 """Views computed from messages: the graph of follows and blocks, and names.
 
-Reading all messages anew takes seconds in a large store. So the views are kept in a file beside it, with a
-*cursor*: the last message that they have taken in. Who opens them reads the messages after it. The file
-begins with the hash of the rest, and takes the place of the one before in one step. If it is damaged, or its
-cursor names no message of the store, as when the store comes from a backup, the views are computed from the
-first message on. So the file never has to be right, nor to be there; messages are the only truth.
+Reading all messages again takes seconds in a large store. So the views are stored in a file beside it, with a
+*cursor*: the last message in them. Opening them reads the messages after it. The file begins with the hash of
+the rest, and is replaced atomically. If it is damaged, or its cursor is not a message of the store, as when
+the store comes from a backup, the views are computed from the first message on. So the file may be wrong or
+missing; messages are the only truth.
 """
 
 import json
@@ -29,15 +29,15 @@ ABOUT: Final = "about"
 FILE: Final = "views"
 
 LONGEST_NAME: Final = 100
-"""Characters of a name that are kept."""
+"""Characters of a name that are stored."""
 
 _LONGEST_SHOWN = 30
 _VERSION = 1
-_MOST_BEHIND = 2_000  # messages that are read by the next one who opens the views
+_MOST_BEHIND = 2_000  # messages that the next opening has to read
 
 
 def shown(name: str | None) -> str:
-    """Return what is added to a feed for its name, which others may have chosen: nothing, or " (name)"."""
+    """Return the suffix of a feed for its name, which others may have chosen: nothing, or " (name)"."""
     text = "" if name is None else printable(name).strip()
     return f" ({text[:_LONGEST_SHOWN]})" if text else ""
 
@@ -48,12 +48,12 @@ class Views:
     Args:
         path: of the file.
         feeds: the store.
-        origin: whose views they are, a feed's reference.
+        origin: reference of the user's feed.
         hops: see Graph.
 
     Attributes:
         graph: of follows and blocks.
-        directory: names that feeds were given.
+        directory: names of feeds.
     """
 
     def __init__(self, path: Path, feeds: SqliteFeeds, origin: str, hops: int) -> None:
@@ -61,7 +61,7 @@ class Views:
         self._feeds = feeds
         self._origin = origin
         self._hops = hops
-        self._behind = 0  # messages that the file does not have
+        self._behind = 0  # messages that the file lacks
         if not self._load():
             self._begin()
         self._catch_up()
@@ -69,9 +69,9 @@ class Views:
         if self._behind > _MOST_BEHIND // 10:
             self.save()
 
-    def read(self, message: Message) -> None:
-        """Take in a message that the store has got."""
-        if isinstance(message.content, dict) and self._take(
+    def add(self, message: Message) -> None:
+        """Add a message that the store has received."""
+        if isinstance(message.content, dict) and self._add_content(
             message.author, message.sequence, message.content
         ):
             self._behind += 1
@@ -79,12 +79,12 @@ class Views:
                 self.save()
 
     def namer(self) -> Callable[[str], str | None]:
-        """Return what tells the name of a feed, as the views are now; None for one that nobody has named."""
+        """Return a function from feeds to their current names; None for feeds without a name."""
         hops = self.graph.hops()
         return lambda feed: self.directory.name(feed, self._origin, hops) or None
 
     def save(self) -> None:
-        """Write the file; a disk that fails is no matter, as the views can be computed again."""
+        """Write the file; failures are ignored, as the views can be computed again."""
         self._catch_up()
         feeds: dict[str, int] = {}
         stated = [
@@ -105,7 +105,7 @@ class Views:
             self._behind = 0
 
     def close(self) -> None:
-        """Save what it would take long to read again."""
+        """Save the views if it would take long to read the messages again."""
         if self._behind > _MOST_BEHIND // 10:
             self.save()
 
@@ -115,7 +115,7 @@ class Views:
         self._cursor: tuple[int, str] = (0, "")
 
     def _load(self) -> bool:
-        """Read the file; return False if it is not there, damaged, or another store's."""
+        """Read the file; return False if it is missing, damaged, or another store's."""
         try:
             data = self._path.read_bytes()
         except OSError:
@@ -137,17 +137,17 @@ class Views:
             for author, about, relation, sequence in zip(numbers, numbers, numbers, numbers, strict=True)
         )
         for about, author, sequence, name in content["named"]:
-            self.directory.take(author, sequence, {"type": ABOUT, "about": about, NAME: name})
+            self.directory.add_content(author, sequence, {"type": ABOUT, "about": about, NAME: name})
         return True
 
     def _catch_up(self) -> None:
-        """Read what the store has beyond the cursor."""
+        """Read the store's messages beyond the cursor."""
         last: Stored | None = None
         for last in self._after(self._cursor[0]):
             value = parse(last.text.decode())
             assert isinstance(value, dict)
             if isinstance(value["content"], dict):
-                self._take(value["author"], value["sequence"], value["content"])
+                self._add_content(value["author"], value["sequence"], value["content"])
             self._behind += 1
         if last is not None:
             self._cursor = last.position, last.id
@@ -155,13 +155,15 @@ class Views:
     def _after(self, position: int) -> Iterable[Stored]:
         return read_log(self._feeds, position, {CONTACT, ABOUT})
 
-    def _take(self, author: str, sequence: int, content: dict[str, Any]) -> bool:
-        """Take in a content; return whether it is of a type that matters."""
+    def _add_content(self, author: str, sequence: int, content: dict[str, Any]) -> bool:
+        """Add a content; return whether it is of a type in the views."""
         kind = content.get("type")
         if kind == CONTACT:
-            self.graph.take(author, sequence, content)
+            self.graph.add_content(author, sequence, content)
         elif kind == ABOUT and NAME in content:
             name = content[NAME]
             kept = name[:LONGEST_NAME] if isinstance(name, str) else None
-            self.directory.take(author, sequence, {"type": ABOUT, "about": content.get("about"), NAME: kept})
+            self.directory.add_content(
+                author, sequence, {"type": ABOUT, "about": content.get("about"), NAME: kept}
+            )
         return kind in (CONTACT, ABOUT)

@@ -1,1 +1,1 @@
-"""A peer: its connections with others, and what goes over them."""
+"""A peer: its connections with others, and the protocols over them."""

@@ -1,7 +1,7 @@
-"""Which peers may connect, and which of them are guests: peers that hold an invite and may only use it.
+"""Access control: peers that may connect, and guests, who may only use their invite.
 
-npm's ssb-invite: a guest connects with the key pair of the invite and calls `invite.use` to ask the peer to
-follow a feed.
+npm's ssb-invite: a guest connects with the key pair of the invite and calls `invite.use` to request that the
+peer follows a feed.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ssb.canonical import Value
 
 
 class InvalidInvite(ValueError):
-    """An invite is used up or used wrongly; the message gives the reason."""
+    """An invite is used up or used wrongly; the message has the reason."""
 
 
 class AccessPolicy(Protocol):

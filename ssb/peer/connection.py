@@ -1,4 +1,4 @@
-"""One connection of a peer: a channel, the calls on it, and what they are for."""
+"""One connection of a peer: a channel, the calls on it, and their purposes."""
 
 from dataclasses import dataclass, field
 
@@ -17,21 +17,21 @@ class Connection:
         host: of its other end.
         called: the peer that this one has called; None if this one was called.
         since: when it was opened, ns.
-        channel: what is on it.
+        channel: its channel.
         calls: above the channel.
-        heard: when bytes came last, ns.
-        is_answered: whether any have come.
-        is_full: TCP takes no more bytes for now.
+        heard: time of the last input, ns.
+        is_answered: whether there was any.
+        is_full: TCP accepts no more bytes for now.
         replication: the call of `ebt.replicate`; None if there is none.
-        has_tried_ebt: this peer has called it, or waits for it no more.
+        has_tried_ebt: this peer has called it, or does not wait for it any more.
         sources: calls of form source that this side answers.
-        asks_by_history: this peer asks for feeds by `createHistoryStream`, as the other has no EBT.
-        fetches: calls of `createHistoryStream` that it has made.
-        blob_fetches: calls of `blobs.get` that it has made, each with its blob.
+        asks_by_history: this peer requests feeds by `createHistoryStream`, as the other has no EBT.
+        fetches: its calls of `createHistoryStream`.
+        blob_fetches: its calls of `blobs.get`, each with its blob.
         wants_told: the remote's call of `blobs.createWants`.
         wants_heard: this peer's own.
         pings: the remote's calls of `gossip.ping`.
-        useful: messages that were new.
+        useful: number of new messages received.
     """
 
     number: int
@@ -56,7 +56,7 @@ class Connection:
 
     @property
     def remote(self) -> str:
-        """The other peer's reference; "" before the handshake is done."""
+        """The other peer's reference; "" before the handshake is complete."""
         return self.channel.remote or ""
 
     @property
@@ -65,7 +65,7 @@ class Connection:
         return self.replication is None and not self.has_tried_ebt
 
     def take_output(self) -> bytes:
-        """Return the bytes that are to be sent now."""
+        """Return the bytes to send."""
         if self.remote:
             self.channel.send(self.calls.take_output())
         return self.channel.take_output()

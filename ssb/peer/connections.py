@@ -128,11 +128,11 @@ class Connections(Mapping[int, Connection]):
 
     def update(self, now: int) -> None:
         """Call peers, give up calls of little use, and send output."""
-        for remote, address in self.scheduler.calls(now):
+        for remote, address in self.scheduler.take_calls(now):
             number = next(self._numbers)
             self._calling[number] = remote
             self._actions.append(Connect(number, address))
-        leaving = self.scheduler.leaves(now)
+        leaving = self.scheduler.next_to_close(now)
         if leaving is not None:
             for connection in list(self._connections.values()):
                 if connection.remote == leaving:
@@ -141,7 +141,7 @@ class Connections(Mapping[int, Connection]):
         for connection in self._take_changed():
             with self.isolated(connection, now):
                 if connection.remote and not connection.is_full:
-                    self._services.fill(connection, now)
+                    self._services.send_output(connection, now)
                 output = connection.take_output()
                 if output:
                     self._actions.append(Send(connection.number, output))
@@ -153,15 +153,15 @@ class Connections(Mapping[int, Connection]):
                 self.close(connection, now)
 
     def changed(self, connection: Connection) -> None:
-        """Have update() look at a connection: it may have output or a new deadline."""
+        """Mark a connection for update(): it may have output or a new deadline."""
         self._changed[connection.number] = None
 
     def _take_changed(self) -> Iterator[Connection]:
-        """Yield the changed connections; with blobs, all: each may be sent what others want.
+        """Yield the changed connections; with blobs, all: a want may concern any.
 
         A connection counts as changed until it is yielded, so an interrupted caller loses none.
         """
-        self._changed |= {**dict.fromkeys(self._replication.take_stirred()), **self._services.streaming}
+        self._changed |= {**dict.fromkeys(self._replication.take_changed()), **self._services.streaming}
         for number in list(self._changed if self._services.blobs is None else self._connections):
             self._changed.pop(number, None)
             connection = self._connections.get(number)
@@ -217,7 +217,7 @@ class Connections(Mapping[int, Connection]):
                     self.close(surplus, now)
                     if surplus is connection:
                         return False
-            self.scheduler.connected(connection.remote, now)
+            self.scheduler.on_connected(connection.remote, now)
             self._events.append(PeerEvent(now, "connected", connection.remote))
         self._services.open(connection, now)
         return True
@@ -314,9 +314,9 @@ class Connections(Mapping[int, Connection]):
         others = (other for other in self._connections.values() if other.remote == remote)
         if self._is_ours(connection) and not any(map(self._is_ours, others)):
             if fault and not is_own:
-                self.scheduler.failed(remote, now, fault)
+                self.scheduler.on_failed(remote, now, fault)
             else:
-                self.scheduler.closed(remote, now, fault)
+                self.scheduler.on_closed(remote, now, fault)
             self._events.append(PeerEvent(now, "closed", remote, fault))
         self._services.close(connection, now)
 
@@ -326,7 +326,7 @@ class Connections(Mapping[int, Connection]):
             self._not_reached(self._calling.pop(event.stream), event.reason, now)
 
     def _not_reached(self, remote: str, reason: str, now: int) -> None:
-        self.scheduler.failed(remote, now, reason)
+        self.scheduler.on_failed(remote, now, reason)
         self._events.append(PeerEvent(now, "not reached", remote, reason))
 
     def _forget(self, connection: Connection) -> None:

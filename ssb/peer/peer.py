@@ -121,9 +121,9 @@ class Peer:
                 self.connections.changed(connection)
         self.connections.update(now)
 
-    def lost(self, feed: str, now: int) -> None:
+    def on_lost(self, feed: str, now: int) -> None:
         """Fetch again messages of a feed that are damaged in the store."""
-        self.protocol.lost(feed, now)
+        self.protocol.on_lost(feed, now)
         self._fetch((feed,), now)
 
     def _fetch(self, feeds: Collection[str], now: int) -> None:
@@ -150,15 +150,15 @@ class Peer:
         self.connections.update(now)
         return refused
 
-    def appended(self, feed: str, now: int) -> None:
+    def on_appended(self, feed: str, now: int) -> None:
         """Pass on messages that another has stored, such as this peer's own."""
-        self.protocol.appended(feed, now)
+        self.protocol.on_appended(feed, now)
         self.connections.update(now)
 
-    def ask(self, feed: str, now: int) -> None:
-        """Query all peers for new messages of a feed, until services.stop_asking()."""
+    def query(self, feed: str, now: int) -> None:
+        """Query all peers for new messages of a feed, until services.stop_querying()."""
         known = [connection for connection in self.connections.values() if connection.remote]
-        self.services.ask(known, feed, now)
+        self.services.query(known, feed, now)
         for connection in known:
             self.connections.changed(connection)
         self.connections.update(now)
@@ -195,7 +195,7 @@ class Peer:
         """Return when wake() is due, ns."""
         deadlines = (
             # The application may have changed the replication without this peer.
-            0 if self.protocol.is_stirred else None,
+            0 if self.protocol.has_changed else None,
             self._announces_at,
             self.protocol.next_deadline(),
             self.connections.next_deadline(),
@@ -251,10 +251,10 @@ class Peer:
             self._report_stored(connection, now)
 
     def _report_stored(self, connection: Connection, now: int) -> None:
-        """Create the events for what a peer has sent: new messages, and answers."""
+        """Create the events for a peer's input: new messages, and answers."""
         messages = self.protocol.take_stored()
         connection.useful += len(messages)
-        self.connections.scheduler.useful(connection.remote, len(messages))
+        self.connections.scheduler.on_useful(connection.remote, len(messages))
         self._events += [PeerEvent(now, "stored", connection.remote, message=message) for message in messages]
         for answer in self.services.take_answers():
             said = answer.error or (

@@ -1,9 +1,9 @@
-"""Whom to connect with: a bounded number of peers, the good ones for long, the others in turn.
+"""Selection of peers to connect with: a bounded number, the useful ones for long, the others in turn.
 
-A peer that cannot be reached is tried again after a pause, which doubles with each failure and is drawn at
-random from its upper half, so that peers do not call in step. While calls wait because all places are taken,
-the least useful connection gives up its place now and then: the one on which the fewest new messages came for
-its time. A peer that is *kept* (one that the user named, or that invited this one) never has to.
+An unreachable peer is called again after a pause, which doubles with each failure and is drawn at random from
+its upper half, so that peers do not call in step. While calls wait because all places are taken, the least
+useful connection is closed now and then: that with the lowest rate of new messages. A *kept* peer (named by
+the user, or the issuer of an invite) is never closed.
 """
 
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from base.endpoint import Address
 from base.timers import Timers
 from base.units import SECOND
 
-_OWN_PAUSE: Final = 10 * SECOND  # after trouble of this peer itself: the disk is full, for example
+_OWN_PAUSE: Final = 10 * SECOND  # after a fault of this peer itself: a full disk, for example
 
 
 class SchedulerOptions(NamedTuple):
     """Bounds of a scheduler.
 
     Attributes:
-        places: connections that this peer keeps open by its own calls.
-        calls: calls under way at once.
+        places: connections that this peer maintains by its own calls.
+        calls: most concurrent calls.
         first_pause, last_pause: after the first failure and at most, ns.
         turn: how long a connection has its place at least, while others wait, ns.
-        known: addresses that are remembered at most.
+        known: most addresses.
     """
 
     places: int = 8
@@ -47,11 +47,11 @@ class _Known:
         address: where it listens.
         is_kept: it never gives up its place.
         due: when it may be called, ns.
-        failures: in a row: calls that came to nothing, and connections that ended with a fault soon.
+        failures: in a row: failed calls, and connections that soon ended with a fault.
         reason: of the last one; "" if there is a connection.
         state: "idle", "calling" or "connected".
         since: when it was connected, ns.
-        useful: new messages that came on the connection.
+        useful: number of new messages on the connection.
     """
 
     address: Address
@@ -69,7 +69,7 @@ class _Known:
 
 
 class Unreached(NamedTuple):
-    """A peer that is known by its address and could not be reached, or was left for a fault.
+    """A peer that could not be reached at its address, or was disconnected for a fault.
 
     Attributes:
         address: where it should listen.
@@ -83,14 +83,14 @@ class Unreached(NamedTuple):
 
 
 class Scheduler:
-    """Decides whom a peer calls and whom it leaves; peers are named by their references."""
+    """Selects the peers to call and to disconnect, by their references."""
 
     def __init__(self, random: Random, options: SchedulerOptions = DEFAULT_OPTIONS) -> None:
         self._random = random
         self._options = options
         self._known: dict[str, _Known] = {}
         self._idle: Timers[str] = Timers()  # when they may be called
-        self._turns: Timers[str] = Timers()  # of connections that give up their place
+        self._turns: Timers[str] = Timers()  # of connections that may be closed
         self._calling = self._connected = 0
 
     def __len__(self) -> int:
@@ -100,12 +100,12 @@ class Scheduler:
         return peer in self._known
 
     def address(self, peer: str) -> Address | None:
-        """Return where a peer listens, if that is known."""
+        """Return the address of a peer, if known."""
         known = self._known.get(peer)
         return known.address if known is not None else None
 
     def add(self, peer: str, address: Address, now: int, *, is_kept: bool = False) -> None:
-        """Learn where a peer listens; without room for it, the peer that failed most is forgotten.
+        """Add the address of a peer; without room for it, the peer with the most failures is removed.
 
         It is called at once if the address is new or the user has named it.
         """
@@ -116,7 +116,7 @@ class Scheduler:
                 known.due, known.failures = now, 0
             if known.state == "idle" or is_kept:
                 known.address = address
-            self._settle(peer)
+            self._set_timers(peer)
             return
         if len(self._known) >= self._options.known:
             idle = [
@@ -126,40 +126,40 @@ class Scheduler:
                 return
             self.remove(max(idle, key=lambda name: self._known[name].failures))
         self._known[peer] = _Known(address, is_kept, now)
-        self._settle(peer)
+        self._set_timers(peer)
 
     def remove(self, peer: str) -> None:
-        """Forget a peer: it is not called again."""
+        """Remove a peer: it is not called again."""
         known = self._known.get(peer)
         if known is not None:
             self._set_state(peer, known, "")
             del self._known[peer]
 
-    def connected(self, peer: str, now: int) -> None:
-        """Take note that there is a connection with a peer, whoever called."""
+    def on_connected(self, peer: str, now: int) -> None:
+        """Record a connection with a peer, called by either side."""
         known = self._known.get(peer)
         if known is not None:
             known.since, known.useful, known.reason = now, 0, ""
             self._set_state(peer, known, "connected")
 
-    def useful(self, peer: str, messages: int) -> None:
-        """Take note of new messages that came from a peer."""
+    def on_useful(self, peer: str, messages: int) -> None:
+        """Record new messages from a peer."""
         known = self._known.get(peer)
         if known is not None:
             known.useful += messages
 
     def unreached(self) -> dict[str, Unreached]:
-        """Return the peers with which there is no connection for a reason that is known."""
+        """Return the peers without a connection for a known reason."""
         return {
             peer: Unreached(known.address, known.failures, known.reason)
             for peer, known in self._known.items()
             if known.reason
         }
 
-    def failed(self, peer: str, now: int, reason: str = "") -> None:
-        """Take note that a call has failed, or that a peer was left for a fault: it has to wait.
+    def on_failed(self, peer: str, now: int, reason: str = "") -> None:
+        """Record a failed call, or a disconnection for a fault: the peer has to wait.
 
-        A connection that was of use, or that has lasted for a turn, counts as none that failed before.
+        A connection that was useful, or that has lasted for a turn, resets the count of failures.
         """
         known = self._known.get(peer)
         if known is not None:
@@ -170,8 +170,8 @@ class Scheduler:
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 
-    def closed(self, peer: str, now: int, reason: str = "") -> None:
-        """Take note that a connection has ended without a fault of the other's; the reason is this peer's."""
+    def on_closed(self, peer: str, now: int, reason: str = "") -> None:
+        """Record the end of a connection without a fault of the other; the reason is this peer's."""
         known = self._known.get(peer)
         if known is not None:
             pause = _OWN_PAUSE if reason else self._options.first_pause
@@ -179,8 +179,8 @@ class Scheduler:
             known.due = now + int(pause * self._random.uniform(0.5, 1.0))
             self._set_state(peer, known, "idle")
 
-    def calls(self, now: int) -> list[tuple[str, Address]]:
-        """Return whom to call now; they are being called from now on, until connected() or failed()."""
+    def take_calls(self, now: int) -> list[tuple[str, Address]]:
+        """Return the peers to call now; they count as being called until on_connected() or on_failed()."""
         chosen: list[tuple[str, Address]] = []
         if not self._may_call() or not self._is_due(self._idle, now):
             return chosen
@@ -193,8 +193,8 @@ class Scheduler:
             chosen.append((peer, self._known[peer].address))
         return chosen
 
-    def leaves(self, now: int) -> str | None:
-        """Return the peer whose connection gives up its place now, or None."""
+    def next_to_close(self, now: int) -> str | None:
+        """Return the peer whose connection is to be closed now, or None."""
         if self._free() > 0 or not self._is_due(self._idle, now) or not self._is_due(self._turns, now):
             return None
         old = [
@@ -205,7 +205,7 @@ class Scheduler:
         return min(old, key=lambda peer: (self._known[peer].rate(now), peer), default=None)
 
     def next_deadline(self) -> int | None:
-        """Return when calls() or leaves() may have something new to say, ns."""
+        """Return when take_calls() or next_to_close() may have a new result, ns."""
         idle = self._idle.next_deadline()
         if idle is None:
             return None
@@ -221,10 +221,10 @@ class Scheduler:
         self._calling += (state == "calling") - (known.state == "calling")
         self._connected += (state == "connected") - (known.state == "connected")
         known.state = state
-        self._settle(peer)
+        self._set_timers(peer)
 
-    def _settle(self, peer: str) -> None:
-        """Set a peer's timers, after any change of what they depend on."""
+    def _set_timers(self, peer: str) -> None:
+        """Set a peer's timers, after any change of its state."""
         known = self._known[peer]
         has_turn = known.state == "connected" and not known.is_kept
         self._idle.set(peer, known.due if known.state == "idle" else None)

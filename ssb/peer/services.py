@@ -18,11 +18,11 @@ from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
 USE_INVITE: Final = ("invite", "use")
 
-_ROOM = 1 << 16  # bytes put out at once: enough to keep TCP busy, and little to wait behind
+_ROOM = 1 << 16  # bytes sent at once: enough to keep TCP busy, and a short queue
 
 
 class ServiceError(ValueError):
-    """A remote asks for or sends what it must not; the message says what, in few words."""
+    """A remote violates a protocol; the message has the reason, in few words."""
 
 
 class Answer(NamedTuple):
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     Attributes:
         remote: the peer.
         feed: the feed.
-        last: number of the last message that it has sent; 0 if it has sent none.
+        last: number of the last message that it has sent; 0 for none.
         error: why it did not answer; "" if it did.
     """
 
@@ -69,29 +69,29 @@ class Services:
         self.blobs = blobs
         self._access = access
         self._streaming: dict[int, None] = {}
-        self._asked: set[str] = set()
+        self._queried: set[str] = set()
         self._answers: list[Answer] = []
 
     @property
     def streaming(self) -> Mapping[int, None]:
-        """The connections on which streams are answered, which may grow with the store."""
+        """The connections with answered streams, which may grow with the store."""
         return self._streaming
 
     def open(self, connection: Connection, now: int) -> None:
-        """Begin with a connection whose remote is known: make the calls that one makes first."""
+        """Add an authenticated connection: make the initial calls."""
         if connection.called is not None:
             connection.has_tried_ebt = True
             replication = self._replication
             arguments: list[Value] = [dict(replication.request)]
             self._replicate(connection, connection.calls.call(replication.name, arguments, "duplex"), now)
-        for feed in self._asked:
-            self._question(connection, feed, now)
+        for feed in self._queried:
+            self._query(connection, feed, now)
         if self.blobs is not None:
             self.blobs.open(connection.number)
             connection.wants_heard = connection.calls.call(blobs.CREATE_WANTS, [], "source")
 
     def close(self, connection: Connection, now: int) -> None:
-        """End with a connection."""
+        """Remove a connection."""
         self._streaming.pop(connection.number, None)
         if self.blobs is not None:
             self.blobs.close(connection.number)
@@ -100,7 +100,7 @@ class Services:
             self._replication.close(connection.number, now)
 
     def handle(self, connection: Connection, events: Sequence[CallEvent], now: int, now_ms: float) -> None:
-        """Act on what has happened to calls; raise ServiceError, after which the connection is to be closed.
+        """Handle events of calls; raise ServiceError, after which the connection is to be closed.
 
         `now_ms` is the time in ms since 1970.
         """
@@ -110,25 +110,25 @@ class Services:
                 if isinstance(event, Answered) and event.call == connection.replication:
                     bodies.append(event.body)
                     continue
-                self._exchange(connection, bodies, now, now_ms)
+                self._flush(connection, bodies, now, now_ms)
                 if isinstance(event, Called):
                     self._on_call(connection, event, now)
                 elif isinstance(event, Answered):
                     self._on_answer(connection, event, now, now_ms)
                 else:
                     self._on_finish(connection, event, now)
-            self._exchange(connection, bodies, now, now_ms)
+            self._flush(connection, bodies, now, now_ms)
         except (ProtocolError, blobs.InvalidRequest, history.InvalidAnswer) as error:
             raise ServiceError(str(error)) from None
 
     def output_due(self, connection: Connection) -> int | None:
-        """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
+        """Return when there is output for a connection, ns; 0 for now, None for none."""
         if any(source.has_output for source in connection.sources.values()):
             return 0
         return None if connection.replication is None else self._replication.output_due(connection.number)
 
-    def fill(self, connection: Connection, now: int) -> None:
-        """Make the calls that are due, and send parts of streams, as much as TCP takes for now."""
+    def send_output(self, connection: Connection, now: int) -> None:
+        """Make the calls that are due, and send parts of streams, as much as TCP accepts for now."""
         calls = connection.calls
         call = connection.replication
         if call is not None:
@@ -148,27 +148,27 @@ class Services:
                 connection.blob_fetches[calls.call(blobs.GET, [blob], "source")] = blob
 
     def fetch_all(self, connection: Connection) -> None:
-        """Ask a peer without EBT for all feeds, by `createHistoryStream`."""
+        """Request all feeds from a peer without EBT, by `createHistoryStream`."""
         connection.has_tried_ebt = connection.asks_by_history = True
         for feed in self._replication.wanted:
             self.fetch(connection, feed)
 
     def fetch(self, connection: Connection, feed: str) -> None:
-        """Ask a peer without EBT for a feed."""
+        """Request a feed from a peer without EBT."""
         if feed != self._reference:
             arguments = history.request(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed)
 
-    def ask(self, connections: Iterable[Connection], feed: str, now: int) -> None:
-        """Ask all peers how far they have a feed, and for what is missing here: these, and those to come."""
-        self._asked.add(feed)
+    def query(self, connections: Iterable[Connection], feed: str, now: int) -> None:
+        """Query all peers for their position in a feed, and for missing messages: these, and later ones."""
+        self._queried.add(feed)
         for connection in connections:
-            self._question(connection, feed, now)
+            self._query(connection, feed, now)
 
-    def stop_asking(self, feed: str) -> None:
-        """Ask no further peers for a feed."""
-        self._asked.discard(feed)
+    def stop_querying(self, feed: str) -> None:
+        """Query no further peers for a feed."""
+        self._queried.discard(feed)
 
     def unanswered(self, connections: Iterable[Connection], feed: str) -> list[int]:
         """Return the times of the unanswered queries of a feed, ns."""
@@ -176,15 +176,15 @@ class Services:
         return [fetch.asked for fetch in open_calls if fetch.feed == feed and fetch.asked is not None]
 
     def take_answers(self) -> list[Answer]:
-        """Return what peers that were asked have said since the last call."""
+        """Return the answers since the last call."""
         answers, self._answers = self._answers, []
         return answers
 
-    def _question(self, connection: Connection, feed: str, now: int) -> None:
+    def _query(self, connection: Connection, feed: str, now: int) -> None:
         if not self._access.is_guest(connection.remote) and not self._replication.hides(
             feed, connection.remote
         ):
-            arguments = history.question(feed, self._feeds.tips().get(feed, 0))
+            arguments = history.query(feed, self._feeds.tips().get(feed, 0))
             call = connection.calls.call(history.NAME, arguments, "source")
             connection.fetches[call] = HistoryFetch(feed, asked=now)
 
@@ -250,7 +250,7 @@ class Services:
         if call in connection.fetches:
             self._store_fetched(connection, call, event.body, now, now_ms)
         elif call in connection.blob_fetches:
-            self._take_piece(connection, call, event.body)
+            self._on_piece(connection, call, event.body)
         elif call == connection.wants_heard and self.blobs is not None:
             self.blobs.receive(connection.number, event.body)
         elif call in connection.pings:
@@ -266,8 +266,8 @@ class Services:
         connection.pings.discard(call)
         blob = connection.blob_fetches.pop(call, None)
         if blob is not None and self.blobs is not None:
-            with suppress(RefusedBlob):  # it has none that is good: another peer may
-                self.blobs.finished(connection.number, blob, event.error)
+            with suppress(RefusedBlob):  # its copy is invalid: another peer may have a valid one
+                self.blobs.on_finished(connection.number, blob, event.error)
         if call == connection.wants_told:
             connection.wants_told = None
         if call == connection.replication:
@@ -276,19 +276,19 @@ class Services:
             if event.error:
                 self.fetch_all(connection)
 
-    def _take_piece(self, connection: Connection, call: int, data: bytes) -> None:
-        """Take in bytes of a blob; end the call if they are refused."""
+    def _on_piece(self, connection: Connection, call: int, data: bytes) -> None:
+        """Process bytes of a blob; end the call if they are refused."""
         assert self.blobs is not None
         blob = connection.blob_fetches[call]
         try:
-            self.blobs.fetched(connection.number, blob, data)
+            self.blobs.on_data(connection.number, blob, data)
         except RefusedBlob as error:
             del connection.blob_fetches[call]
             connection.calls.end(call, str(error))
-            self.blobs.finished(connection.number, blob, str(error))
+            self.blobs.on_finished(connection.number, blob, str(error))
 
-    def _exchange(self, connection: Connection, bodies: list[bytes], now: int, now_ms: float) -> None:
-        """Give the bodies that have come to replication to it, and empty them."""
+    def _flush(self, connection: Connection, bodies: list[bytes], now: int, now_ms: float) -> None:
+        """Pass the collected bodies to replication, and empty the list."""
         if bodies:
             batch = bodies.copy()
             bodies.clear()
@@ -299,7 +299,7 @@ class Services:
         self._replication.open(connection.number, connection.remote, is_caller=call > 0, now=now)
 
     def _store_fetched(self, connection: Connection, call: int, body: bytes, now: int, now_ms: float) -> None:
-        """Store a message of a feed that was asked for; if it is refused, set the feed aside."""
+        """Store a message of a requested feed; if it is refused, set the feed aside."""
         fetch = connection.fetches[call]
         if fetch.feed not in self._replication.wanted:
             return

@@ -1,1 +1,1 @@
-"""Protocols by which peers bring each other's feeds up to date, over any stream; sans-IO."""
+"""Protocols that replicate feeds between peers, over any stream; sans-IO."""

@@ -1,15 +1,15 @@
-"""Blobs between connected peers: each tells what it wants and has, and gets what another has.
+"""Blobs between connected peers: wants, offers and transfers.
 
-On `blobs.createWants`, a source that each side calls at the other, objects tell about blobs: a number below
-0 is a want, and says how many hops it has come; one from 0 on is the size of a blob that the sender has and
-the receiver has wanted. What a remote wants (-n) and this peer does not have, it wants on the remote's behalf
-(-n - 1), and passes it on when it has it. Nobody passes on a want of -3. So a blob crosses two peers that
-nobody there has asked, as with npm's ssb-blobs, whose `sympathy` is 3. `blobs.get` is a source of a blob's
-bytes. (Scuttlebutt Protocol Guide, "Blobs".)
+On `blobs.createWants`, a source that each side calls at the other, objects announce blobs: a number below 0
+is a want, with its distance in hops; one from 0 on is the size of a blob that the sender has and the receiver
+has wanted. If a remote wants a blob (-n) that this peer lacks, it wants the blob on the remote's behalf (-n -
+1), and forwards it on arrival. A want of -3 is not forwarded. So a blob crosses two peers whose users have
+not requested it, as with npm's ssb-blobs, whose `sympathy` is 3. `blobs.get` is a source of a blob's bytes.
+(Scuttlebutt Protocol Guide, "Blobs".)
 
 A want on behalf of others lasts as long as a remote has a nearer one. So two peers that want a blob on each
-other's behalf cannot keep the want alive. What a remote wants or offers beyond the limits is not looked
-at; it is no fault, as stock peers have no limits.
+other's behalf cannot keep the want alive. Wants and offers beyond the limits are ignored; they are no fault,
+as stock peers have no limits.
 """
 
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ _PIECE = 1 << 16
 
 
 class InvalidRequest(ValueError):
-    """The arguments of a call, or a part of a stream of wants, are not what they should be; says why."""
+    """Invalid arguments of a call, or an invalid part of a stream of wants; the message has the reason."""
 
 
 class BlobLimits(NamedTuple):
-    """A blob that is being fetched, and its requesters.
+    """Limits on wants and transfers.
 
     Attributes:
         max_size: bytes of the largest blob that is fetched.
-        wants: blobs that a remote may want at once, and that are wanted on behalf of all remotes together.
-        fetches: blobs that are fetched at once on one connection.
+        wants: most wants of a remote, and most wants on behalf of all remotes together.
+        fetches: most concurrent fetches on one connection.
     """
 
     max_size: int = MAX_SIZE
@@ -56,9 +56,9 @@ class BlobSource:
     """The answering side of `blobs.get`.
 
     Args:
-        blobs: where the bytes are.
+        blobs: the store.
         arguments: of the call: a reference, or an object with `hash` or `key`, and maybe `size` and `max`.
-            Raises InvalidRequest, also for a blob that is not here.
+            Raises InvalidRequest, also for a blob that is not held.
     """
 
     body_type = BodyType.BINARY
@@ -82,7 +82,7 @@ class BlobSource:
 
     @property
     def has_output(self) -> bool:
-        """Whether there are bytes to be sent."""
+        """Whether there are bytes to send."""
         return not self.is_over
 
     @property
@@ -91,7 +91,7 @@ class BlobSource:
         return self._sent >= self._size
 
     def take_output(self, room: int) -> list[bytes]:
-        """Return the next parts of the stream, about `room` bytes at most; it may be that it gets shorter."""
+        """Return the next parts of the stream, about `room` bytes at most."""
         parts = []
         while room > 0 and not self.is_over:
             part = self._blobs.read(self._blob, self._sent, min(_PIECE, self._size - self._sent))
@@ -106,11 +106,11 @@ class _Session:
     """A connection.
 
     Attributes:
-        told: what the remote was told: blob -> want or size.
-        news: what it is to be told.
-        wants: what it wants.
-        has: what it has said that it has, with sizes.
-        fetching: what is being fetched from it.
+        told: wants and sizes sent, by blob.
+        news: wants and sizes to send.
+        wants: of the remote.
+        has: sizes of the blobs that the remote has announced.
+        fetching: transfers from it.
     """
 
     told: dict[str, int] = field(default_factory=dict)
@@ -121,10 +121,10 @@ class _Session:
 
 
 class Blobs:
-    """Blobs that a peer wants, has and fetches, over all connections.
+    """The wants, offers and transfers of a peer, over all connections.
 
     Args:
-        store: where blobs are kept.
+        store: the store of blobs.
         limits: see BlobLimits.
     """
 
@@ -134,73 +134,73 @@ class Blobs:
         self._wanted: dict[str, int] = {}
         self._sessions: dict[int, _Session] = {}
         self._news: list[str] | None = None
-        self._gone: list[str] = []  # blobs that are wanted no more, while news is collected
+        self._gone: list[str] = []  # wants ended, while changes are collected
 
     @property
     def store(self) -> BlobStore:
-        """Interface of a blob store."""
+        """The store of blobs."""
         return self._store
 
     @property
     def wanted(self) -> dict[str, int]:
-        """Blobs that are wanted: -1 for this peer's own wants, -2 and -3 on behalf of others."""
+        """Wants: -1 for this peer's own, -2 and -3 on behalf of others."""
         return self._wanted
 
     def want(self, blob: str) -> bool:
-        """Fetch a blob as soon as anybody has it; return whether it is here already. Raises InvalidRef."""
+        """Fetch a blob when a peer offers it; return whether it is held already. Raises InvalidRef."""
         parse_blob(blob)
         if self._store.size(blob) is not None:
             return True
         self._add_want(blob, _OWN)
         return False
 
-    def is_asked_for(self, blob: str) -> bool:
-        """Tell whether a connected peer wants a blob for itself."""
+    def is_wanted_by_peer(self, blob: str) -> bool:
+        """Whether a connected peer wants a blob for itself."""
         return self._nearest(blob) == _OWN
 
     def unwant(self, blob: str) -> None:
-        """Fetch a blob no more; others are told again if it is wanted again."""
-        self._want_no_more(blob)
+        """End a want; a later one is announced again."""
+        self._end_want(blob)
         for session in self._sessions.values():
             session.news.pop(blob, None)
             session.told.pop(blob, None)
 
-    def take_news(self) -> list[str]:
-        """Return the blobs that are wanted since the last call; the first call begins to collect them."""
+    def take_new_wants(self) -> list[str]:
+        """Return the new wants since the last call; the first call begins to collect them."""
         news, self._news = self._news or [], []
         return news
 
-    def take_gone(self) -> list[str]:
-        """Return the blobs that have come, or are wanted no more, since the last call; see take_news()."""
+    def take_ended_wants(self) -> list[str]:
+        """Return the wants fulfilled or ended since the last call; see take_new_wants()."""
         gone, self._gone = self._gone, []
         return gone
 
-    def _want_no_more(self, blob: str) -> None:
+    def _end_want(self, blob: str) -> None:
         if self._wanted.pop(blob, None) is not None and self._news is not None:
             self._gone.append(blob)
 
-    def added(self, blob: str) -> None:
-        """Tell those who want a blob that it is here."""
-        self._want_no_more(blob)
+    def announce(self, blob: str) -> None:
+        """Announce a blob to the peers that want it."""
+        self._end_want(blob)
         size = self._store.size(blob)
         for session in self._sessions.values():
             if size is not None and session.wants.pop(blob, None) is not None:
                 session.news[blob] = size
 
     def open(self, number: int) -> None:
-        """Begin with a connection."""
+        """Add a connection."""
         self._sessions[number] = _Session(news=dict(self._wanted))
 
     def close(self, number: int) -> None:
-        """End with a connection; what was being fetched there is fetched from others."""
+        """Remove a connection; its transfers are repeated from others."""
         session = self._sessions.pop(number, None)
         if session is not None:
             for incoming in session.fetching.values():
                 incoming.abort()
-            self._forget_behalves()
+            self._update_delegated()
 
     def receive(self, number: int, body: bytes) -> None:
-        """Take in a part of the remote's stream of wants; raise InvalidRequest."""
+        """Process a part of the remote's stream of wants; raise InvalidRequest."""
         try:
             told = parse(body.decode())
         except (InvalidJson, UnicodeDecodeError) as error:
@@ -216,12 +216,12 @@ class Blobs:
             except InvalidRef:
                 continue
             if value < 0:
-                self._take_want(session, blob, value)
+                self._on_want(session, blob, value)
             elif blob in self._wanted and value <= self._limits.max_size:
                 session.has[blob] = value
 
     def has_output(self, number: int) -> bool:
-        """Whether there is something to tell the remote of a connection."""
+        """Whether there are wants or sizes to send on a connection."""
         return bool(self._sessions[number].news)
 
     def take_output(self, number: int) -> list[bytes]:
@@ -235,7 +235,7 @@ class Blobs:
         return [stringify(news, indent=0).encode()]
 
     def take_fetches(self, number: int) -> list[str]:
-        """Return the blobs to be got on a connection from now on: `fetched` and `finished` have to follow."""
+        """Return the blobs to fetch on a connection: `on_data` and `on_finished` have to follow."""
         session = self._sessions[number]
         chosen = []
         for blob, size in session.has.items():
@@ -246,14 +246,14 @@ class Blobs:
                 chosen.append(blob)
         return chosen
 
-    def fetched(self, number: int, blob: str, data: bytes) -> None:
-        """Take in bytes of a blob; raise RefusedBlob if they are too many."""
+    def on_data(self, number: int, blob: str, data: bytes) -> None:
+        """Write bytes of a blob; raise RefusedBlob if they are too many."""
         incoming = self._sessions[number].fetching.get(blob)
         if incoming is not None:
             incoming.write(data)
 
-    def finished(self, number: int, blob: str, error: str) -> None:
-        """Take note that all bytes of a blob have come, or that they do not; raise RefusedBlob."""
+    def on_finished(self, number: int, blob: str, error: str) -> None:
+        """End a transfer, with an error if it is incomplete; raise RefusedBlob."""
         session = self._sessions[number]
         incoming = session.fetching.pop(blob, None)
         session.has.pop(blob, None)
@@ -263,14 +263,14 @@ class Blobs:
             incoming.abort()
             return
         incoming.finish()
-        self.added(blob)
+        self.announce(blob)
 
-    def _take_want(self, session: _Session, blob: str, want: int) -> None:
+    def _on_want(self, session: _Session, blob: str, want: int) -> None:
         if blob not in session.wants and len(session.wants) >= self._limits.wants:
             return
         session.wants[blob] = want
         if self._store.size(blob) is not None:
-            self.added(blob)
+            self.announce(blob)
         elif want > _FARTHEST and (blob in self._wanted or len(self._wanted) < self._limits.wants):
             self._add_want(blob, want - 1)
 
@@ -290,8 +290,8 @@ class Blobs:
             if session.told.get(blob) != want:
                 session.news[blob] = want
 
-    def _forget_behalves(self) -> None:
-        """Want no more on behalf of remotes that have left."""
+    def _update_delegated(self) -> None:
+        """Update the wants on behalf of remotes that have left."""
         for blob, want in list(self._wanted.items()):
             nearest = self._nearest(blob)
             if want == _OWN or nearest > want:
@@ -303,7 +303,7 @@ class Blobs:
 
 
 def read_reference(value: Value) -> str:
-    """Return a blob's reference as it came in a call; raise InvalidRequest if it is none."""
+    """Return the reference of a blob in a call; raise InvalidRequest if it is malformed."""
     if not isinstance(value, str):
         raise InvalidRequest("no reference of a blob")
     try:

@@ -57,7 +57,7 @@ class RemoteClocks(Protocol):
 
 
 class Ebt(Replicator):
-    """The Replication with all peers that speak EBT.
+    """Replication with all peers that support EBT.
 
     Args:
         feeds: the store, which verifies messages.
@@ -108,7 +108,7 @@ class Ebt(Replicator):
         """Replicate feeds from now on.
 
         All peers are sent notes, now or when they connect: a peer that knows that this one does not replicate
-        a feed does not ask for it. So its position in the feed is unknown until it answers.
+        a feed does not request it. So its position in the feed is unknown until it answers.
         """
         for feed in feeds:
             self._want(feed, now)
@@ -124,12 +124,12 @@ class Ebt(Replicator):
             session.aside.discard(feed)
             if session.has_started and session.shares(feed):
                 session.exchanges[feed] = Exchange()
-                self.sources.ask(session, feed, now)
+                self.sources.request(session, feed, now)
 
     def share(self, feed: str, partner: str, now: int, *, receives: bool) -> None:
-        """Exchange a feed with one peer only; `receives` unless the feed is written here.
+        """Exchange a feed with one peer only; `receives` unless the feed is local.
 
-        No note is sent of a feed that is written here: the partner asks for it.
+        No note is sent of a local feed: the partner requests it.
         """
         self.selection.partners[feed] = partner
         if receives:
@@ -139,7 +139,7 @@ class Ebt(Replicator):
             self.selection.held_back.add(feed)
 
     def backlog(self, feed: str, partner: str) -> int | None:
-        """Return how many messages of a feed wait to be sent to a peer.
+        """Return the number of messages of a feed that wait for a peer.
 
         None if the peer is not connected, or has not reported that it replicates the feed. A peer that had
         the whole feed at its last connection does not report before it learns of a new message.
@@ -165,7 +165,7 @@ class Ebt(Replicator):
     def unwant(self, feed: str, now: int) -> None:
         """Stop replicating a feed, unless this peer replicates it for others."""
         behalf = self.selection.behalf
-        if (behalf is not None and behalf.wants(feed)) or feed not in self._wanted:
+        if (behalf is not None and behalf.is_wanted(feed)) or feed not in self._wanted:
             return
         del self._wanted[feed]
         self._stop(feed, now)
@@ -179,7 +179,7 @@ class Ebt(Replicator):
         for session in self.sessions.values():
             session.dismiss(feed, now)
 
-    def lost(self, feed: str, now: int) -> None:
+    def on_lost(self, feed: str, now: int) -> None:
         """See Replication: all peers are sent the new position, and one that is ahead sends.
 
         A peer with a refused later message may have the lost ones.
@@ -202,7 +202,7 @@ class Ebt(Replicator):
         """See Replication."""
         return peer in self.selection.hidden.get(feed, ())
 
-    def left(self, feed: str, peer: str) -> None:
+    def on_left(self, feed: str, peer: str) -> None:
         """Handle that a peer has stopped replicating a feed; stock peers send no note of that."""
         for session in self._of_remote.get(peer, {}).values():
             session.record(feed, -1)
@@ -212,8 +212,8 @@ class Ebt(Replicator):
                 exchange.sends = False
                 session.left.add(feed)
 
-    def returned(self, feed: str, peer: str, now: int) -> None:
-        """Handle that a peer replicates a feed again after left(); stock peers may send no note of that."""
+    def on_returned(self, feed: str, peer: str, now: int) -> None:
+        """Handle that a peer replicates a feed again after on_left(); stock peers may send no note."""
         clock = dict(self._clocks.remote_clock(peer))
         if clock.get(feed) == -1:
             del clock[feed]
@@ -230,7 +230,7 @@ class Ebt(Replicator):
                     session.send(feed)
             elif session.has_started and session.shares(feed):
                 session.exchange(feed)
-                self.sources.ask(session, feed, now)
+                self.sources.request(session, feed, now)
             session.left.discard(feed)
 
     def append(
@@ -240,21 +240,21 @@ class Ebt(Replicator):
         admitted = self._admit(messages, received)
         for feed, tip in admitted.before.items():
             if self._tips.get(feed, 0) > tip:
-                self.appended(feed, now, by)
+                self.on_appended(feed, now, by)
         for feed, error in admitted.refused.items():
             if isinstance(error, ForkedFeed):
                 self._stop(feed, now)
         return admitted.refused
 
-    def appended(self, feed: str, now: int, by: int | None = None) -> None:
+    def on_appended(self, feed: str, now: int, by: int | None = None) -> None:
         """See Replication.
 
-        Messages from no connection are mostly those of this peer's user: no other peer need send that feed
-        until one is ahead.
+        Messages from no connection are mostly those of this peer's user: the feed has no source until another
+        peer is ahead.
         """
         tip = self._tips.get(feed, 0)
         sources = self.sources
-        sources.forgive(feed, now)
+        sources.readmit(feed, now)
         source = sources.chosen.get(feed)
         if source is not None:
             sources.update_owed(source, feed, now)
@@ -283,7 +283,7 @@ class Ebt(Replicator):
             number,
             self.selection,
             self._limits,
-            self._stirred,
+            self._changed,
             self._silences,
             remote,
             clock,
@@ -292,8 +292,8 @@ class Ebt(Replicator):
         )
         self._of_remote.setdefault(remote, {})[number] = session
         for feed, sequence in list(session.clock.items()):
-            # The remote does not repeat its wishes of the last connection.
-            if sequence != -1 and self.selection.asks(remote, feed):
+            # The remote does not repeat the notes of the last connection.
+            if sequence != -1 and self.selection.accepts(remote, feed):
                 self._want(feed, now)
             session.record(feed, sequence)
         self._doubt_clocks()
@@ -324,7 +324,7 @@ class Ebt(Replicator):
             feed = next(iter(session.ready))
             del session.ready[feed]
             exchange = session.exchanges[feed]
-            exchange.sent, room, has_more = self._put_out(feed, exchange.sent, room, bodies)
+            exchange.sent, room, has_more = self._append_messages(feed, exchange.sent, room, bodies)
             if has_more:
                 session.ready[feed] = None
         return bodies
@@ -338,7 +338,7 @@ class Ebt(Replicator):
         for number in sorted(self._silences.expire(now)):
             session = self.sessions[number]
             if session.owed:
-                session.wait(now)
+                session.restart_timeout(now)
             for feed in list(session.owed):
                 other = self.sources.next_ahead(session, feed)
                 if other is not None:
@@ -346,12 +346,12 @@ class Ebt(Replicator):
 
     def _start(self, session: Session, now: int) -> None:
         session.has_started = session.is_greeting = True
-        session.note_by(now)
+        session.schedule_notes(now)
         for feed in self._wanted:
             known = session.clock.get(feed)
             if known not in (-1, self._tips.get(feed, 0)) and session.shares(feed):
                 session.exchange(feed)
-                self.sources.ask(session, feed, now)
+                self.sources.request(session, feed, now)
 
     # Received messages
 
@@ -391,7 +391,7 @@ class Ebt(Replicator):
             if tip > tip_before:
                 exchange.is_active = True
                 if session.owed:
-                    session.wait(now)
+                    session.restart_timeout(now)
             elif exchange.receives and self.sources.chosen.get(feed) is not session:
                 exchange.receives = False
                 session.note(feed, now)
@@ -410,32 +410,32 @@ class Ebt(Replicator):
         if not session.has_started:
             self._start(session, now)
         wishes = 0
-        is_denied = False  # the stored clock says that the remote does not replicate a feed, and it does
+        is_denied = False  # the remote replicates a feed, contrary to the stored clock
         for feed, number_of_note in notes.items():
             try:
                 parse_feed(feed)
             except InvalidRef:
-                continue  # stock peers send other formats of feeds, too
+                continue  # stock peers send other feed formats, too
             note = Note.read(number_of_note)
             if note.sequence is not None and session.clock.get(feed) == -1:
                 is_denied = is_denied or self._clocks.remote_clock(session.remote).get(feed) == -1
             wishes += (session.clock.get(feed, -1) < 0) != (note.sequence is None)
-            self._take_note(session, feed, note, now)
+            self._on_note(session, feed, note, now)
         self._doubt_clocks()
         if is_denied or (wishes and self.selection.behalf is not None):
             # The remote will not repeat this, even if this peer is killed before the connection ends.
             self._clocks.set_remote_clock(session.remote, session.clock)
 
-    def _take_note(self, session: Session, feed: str, note: Note, now: int) -> None:
+    def _on_note(self, session: Session, feed: str, note: Note, now: int) -> None:
         session.left.discard(feed)
         if note.sequence is None:
             if self.selection.behalf is not None:
-                self.selection.behalf.leaves(session.remote, feed)
+                self.selection.behalf.on_leave(session.remote, feed)
             session.record(feed, -1)
             session.drop(feed)
             self.sources.replace(session, feed, now)
             return
-        if self.selection.asks(session.remote, feed):
+        if self.selection.accepts(session.remote, feed):
             self._want(feed, now)
         session.record(feed, note.sequence)
         if not session.shares(feed):
@@ -455,7 +455,7 @@ class Ebt(Replicator):
             else:
                 session.note(feed, now)
         if is_new:
-            self.sources.ask(session, feed, now)
+            self.sources.request(session, feed, now)
         self.sources.update_owed(session, feed, now)
 
     def _doubt_clocks(self) -> None:

@@ -1,4 +1,4 @@
-"""`createHistoryStream`: the messages of one feed from a sequence number on, and live if asked.
+"""`createHistoryStream`: the messages of one feed from a sequence number on, optionally live.
 
 The classic way of replication, for peers without EBT: a call of form source for each feed (Scuttlebutt
 Protocol Guide, "createHistoryStream"; npm's ssb-db and ssb-db2).
@@ -20,33 +20,33 @@ _MAX_WAITING = 1_000
 
 
 class InvalidRequest(ValueError):
-    """The arguments of a call are not those of a history stream; the message says why."""
+    """Invalid arguments of a history stream; the message has the reason."""
 
 
 def request(feed: str, after: int) -> list[Value]:
-    """Return the arguments that ask for a feed's messages after a sequence number, now and as they come."""
+    """Return the arguments to request a feed's messages after a sequence number, old and live."""
     return [{"id": feed, "seq": after + 1, "live": True, "keys": False}]
 
 
-def question(feed: str, tip: int) -> list[Value]:
-    """Return the arguments that ask how far a peer has a feed, of which `tip` messages are here.
+def query(feed: str, tip: int) -> list[Value]:
+    """Return the arguments to query a peer's position in a feed, of which `tip` messages are held here.
 
-    The answer begins with the last message that is here, if the peer has it, and ends with the peer's last.
+    The answer begins with the last message held here, if the peer has it, and ends with the peer's last.
     """
     return [{"id": feed, "seq": max(tip, 1), "live": False, "keys": False}]
 
 
 class InvalidAnswer(ValueError):
-    """The answers of a call are not the messages that were asked for; the message says why."""
+    """The answers of a call are not the requested messages; the message has the reason."""
 
 
 class HistorySource:
     """The answering side of a call.
 
     Args:
-        feeds: where messages are read.
+        feeds: the store.
         arguments: of the call; raises InvalidRequest.
-        is_hidden: feed -> whether who asks may not have it.
+        is_hidden: whether a feed is hidden from the caller.
 
     Attributes:
         feed: the feed's reference.
@@ -84,14 +84,14 @@ class HistorySource:
 
     @property
     def has_output(self) -> bool:
-        """Whether there is a message to be sent."""
+        """Whether there is a message to send."""
         if self._is_hidden(self.feed):
             return False
         return self._left != 0 and self._feeds.tips().get(self.feed, 0) > self._sent
 
     @property
     def is_over(self) -> bool:
-        """Whether all is sent that was asked for."""
+        """Whether the stream is complete."""
         return self._left == 0 or (not self._is_live and not self.has_output) or self._is_hidden(self.feed)
 
     def take_output(self, room: int) -> list[bytes]:
@@ -117,19 +117,19 @@ class HistorySource:
 
 
 class HistoryFetch:
-    """The asking side of a call: brings messages into the order of their feed.
+    """The calling side: restores the order of messages.
 
-    Stock peers send by time of receipt, and may mix up messages that came in one millisecond. So what breaks
-    a rule waits for its turn, too, and those before it are kept.
+    Stock peers send by time of receipt, and may reorder messages received in one millisecond. So an invalid
+    message, too, waits for its turn, and those before it are stored.
 
     Args:
         feed: the feed's reference.
-        asked: when a question() was asked, ns; None for a request().
+        asked: time of a query(), ns; None for a request().
 
     Attributes:
         feed, asked: see above.
-        last: number of the last message that came in order.
-        refusal: why nothing more of the feed is taken; None if it is.
+        last: number of the last message received in order.
+        refusal: why the rest of the feed is refused; None if it is not.
     """
 
     def __init__(self, feed: str, asked: int | None = None) -> None:
@@ -140,10 +140,10 @@ class HistoryFetch:
         self._waiting: dict[int, dict[str, Value]] = {}
 
     def receive(self, body: bytes, tip: int) -> list[Message]:
-        """Take in a part of the stream, and return the messages that come next after `tip`.
+        """Process a part of the stream, and return the messages that follow `tip`.
 
-        Raises InvalidAnswer for what was not asked for, which is the remote's fault. A message that breaks a
-        rule, or too many that wait, are the feed's: they make the `refusal`.
+        Raises InvalidAnswer for an unrequested answer, a fault of the remote. An invalid message, or too many
+        that wait, are faults of the feed: they set `refusal`.
         """
         try:
             value = parse(body.decode())
@@ -159,7 +159,7 @@ class HistoryFetch:
                 found.append(Message.from_value(following))
                 tip += 1
             for number in [number for number in self._waiting if number <= tip]:
-                found.append(Message.from_value(self._waiting.pop(number)))  # the store knows if it holds it
+                found.append(Message.from_value(self._waiting.pop(number)))  # the store ignores duplicates
         except InvalidMessage as error:
             self.refusal = error
         if len(self._waiting) > _MAX_WAITING:

@@ -8,14 +8,14 @@ from ssb.message import ForkedFeed, InvalidMessage, Message
 
 
 class ProtocolError(ValueError):
-    """The peer does not keep to the protocol; the message says how, in few words."""
+    """The peer violates the protocol; the message has the reason, in few words."""
 
 
 class SetAside(NamedTuple):
-    """Why a feed that is wanted does not come any further.
+    """Why a wanted feed makes no progress.
 
     Attributes:
-        remote: the peer that has sent the message that was refused last.
+        remote: the peer that sent the last refused message.
         reason: of the refusal.
     """
 
@@ -26,7 +26,7 @@ class SetAside(NamedTuple):
 class Replication(Protocol):
     """A peer's replication with all others; its caller numbers the connections.
 
-    It is a duplex call of muxrpc, whose bodies it takes in and puts out.
+    It is a duplex call of muxrpc, whose bodies it receives and sends.
     """
 
     @property
@@ -39,7 +39,7 @@ class Replication(Protocol):
 
     @property
     def is_mutual(self) -> bool:
-        """Whether one connection between two peers does what either of both would call the other for."""
+        """Whether one connection between two peers serves both, whichever has called."""
 
     def refuses(self, request: Value) -> str:
         """Return why a call with this argument is refused; "" if it is not."""
@@ -51,73 +51,73 @@ class Replication(Protocol):
     def want_all(self, feeds: Iterable[str], now: int) -> None:
         """Replicate feeds from now on."""
 
-    def lost(self, feed: str, now: int) -> None:
-        """Ask for messages of a feed again: the store has found some damaged, and its tip is before them."""
+    def on_lost(self, feed: str, now: int) -> None:
+        """Request messages of a feed again: some are damaged in the store, and its tip is before them."""
 
     def unwant(self, feed: str, now: int) -> None:
-        """Replicate a feed no more."""
+        """Stop replicating a feed."""
 
     def hides(self, feed: str, peer: str) -> bool:
-        """Tell whether a feed is not exchanged with a peer, as its author has blocked the peer."""
+        """Whether a feed is hidden from a peer, as its author has blocked the peer."""
 
     @property
     def set_aside(self) -> Mapping[str, SetAside]:
-        """The feeds of which a message was refused, and nothing newer has been stored since then."""
+        """Feeds with a refused message, and none stored since then."""
 
     def put_aside(self, feed: str, remote: str, reason: str) -> None:
-        """Note that a message of a feed was refused that a peer has sent by another way than this call."""
+        """Record the refusal of a message that a peer has sent outside of this call."""
 
     def append(
         self, messages: Sequence[Message], now: int, received: float, by: int | None = None
     ) -> Mapping[str, InvalidMessage | ForkedFeed]:
-        """Store messages and pass them on; return for each feed with a bad one why it was refused.
+        """Store messages and forward them; return the reason for each feed with an invalid one.
 
-        `received` is the time of receipt, in ms since 1970; `by` the connection that they came on.
+        `received` is the time of receipt, in ms since 1970; `by` their connection.
         """
 
-    def appended(self, feed: str, now: int, by: int | None = None) -> None:
-        """Pass on that the store has newer messages of a feed; `by` is the connection that they came on."""
+    def on_appended(self, feed: str, now: int, by: int | None = None) -> None:
+        """Forward newer messages of a feed in the store; `by` is their connection."""
 
     def open(self, number: int, remote: str, *, is_caller: bool, now: int) -> None:
-        """Begin with a connection; `is_caller` on the side that made the call."""
+        """Add a connection; `is_caller` on the side that made the call."""
 
     def close(self, number: int, now: int) -> None:
-        """End with a connection."""
+        """Remove a connection."""
 
     def is_over(self, number: int) -> bool:
-        """Tell whether a connection has done what it was opened for, so that the caller may close it."""
+        """Whether a connection is finished, so that the caller may close it."""
 
     @property
     def sessions(self) -> Mapping[int, object]:
         """The state of each connection, by its number."""
 
     def exchanges(self) -> int:
-        """Return the number of feeds of which there is state, over all connections."""
+        """Return the number of feeds with state, over all connections."""
 
     def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
-        """Take in bodies that came on a connection; raise ProtocolError.
+        """Process bodies received on a connection; raise ProtocolError.
 
         `received` is the time of receipt for the store, in ms since 1970.
         """
 
     def take_stored(self) -> list[Message]:
-        """Return the messages that were stored since the last call."""
+        """Return the messages stored since the last call."""
 
     def output_due(self, number: int) -> int | None:
-        """Return when there is something to be sent on a connection, ns; 0 if there is now, None if not."""
+        """Return when there is output for a connection, ns; 0 for now, None for none."""
 
     @property
-    def is_stirred(self) -> bool:
-        """Whether take_stirred() has something to return."""
+    def has_changed(self) -> bool:
+        """Whether take_changed() is not empty."""
 
-    def take_stirred(self) -> Iterable[int]:
+    def take_changed(self) -> Iterable[int]:
         """Return the connections whose output_due() may have changed since the last call."""
 
     def take_output(self, number: int, room: int, now: int) -> list[bytes]:
-        """Return bodies to be sent on a connection, in order: about `room` bytes at most."""
+        """Return bodies to send on a connection, in order: about `room` bytes at most."""
 
     def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns; what is to be sent is not counted."""
+        """Return when wake() is due, ns, regardless of output."""
 
     def wake(self, now: int) -> None:
-        """Do what is due."""
+        """Handle the deadlines that have passed."""

@@ -1,4 +1,4 @@
-"""The base of the protocols by which peers replicate feeds: a store, and bodies that may hold messages."""
+"""The base of the protocols that replicate feeds: a store, and bodies that may be messages."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
@@ -8,16 +8,16 @@ from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.replication.replication import ProtocolError, SetAside
 from ssb.store.feeds import FeedStore
 
-_READ: Final = 64  # messages of one feed that are read from the store at once, so that feeds take turns
+_READ: Final = 64  # messages of one feed per read of the store, so that feeds alternate
 
 
 class Admitted(NamedTuple):
-    """Messages that were given to the store.
+    """Result of adding messages to the store.
 
     Attributes:
         before: their feeds -> the tip before.
-        new: how many were not there yet.
-        refused: for each feed with a bad one why it was refused.
+        new: number of new ones.
+        refused: reason for each feed with an invalid one.
     """
 
     before: Mapping[str, int]
@@ -28,19 +28,18 @@ class Admitted(NamedTuple):
 class Replicator:
     """Input and output of messages for a Replication.
 
-    A fault of a feed is a fault of the feed. Honest peers pass on what their own rules let in, and these
-    differ: so a message that is refused costs its feed alone. The feed is set aside on the connection on
-    which the message came: what else comes of it there is dropped, and others may send it. A peer is to
-    blame for nothing but bodies that it alone can have made: those that are neither a message of a feed nor
-    what else the protocol has.
+    Faults of feeds and of peers are separate. Honest peers forward all that is valid by their own rules, and
+    these differ: so a refused message affects its feed alone. The feed is set aside on the connection of the
+    message: its further messages there are dropped, and others may send it. A peer is blamed only for bodies
+    that it alone can have made: those that are neither a message of a feed nor defined by the protocol.
 
     Args:
-        feeds: the store, which verifies what it appends.
-        wanted: the feeds that are replicated from the start.
+        feeds: the store, which verifies messages.
+        wanted: the initially replicated feeds.
     """
 
     other: ClassVar[str]
-    """A body without a message."""
+    """Kind of a body without a message, for errors."""
 
     def __init__(self, feeds: FeedStore, wanted: Iterable[str]) -> None:
         self._feeds = feeds
@@ -48,7 +47,7 @@ class Replicator:
         self._wanted: dict[str, None] = dict.fromkeys(wanted)
         self._stored: list[Message] = []
         self._set_aside: dict[str, SetAside] = {}
-        self._stirred: dict[int, None] = {}
+        self._changed: dict[int, None] = {}
 
     @property
     def wanted(self) -> Collection[str]:
@@ -66,25 +65,25 @@ class Replicator:
         return self._set_aside
 
     def put_aside(self, feed: str, remote: str, reason: str) -> None:
-        """See Replication; of a forked feed there is the proof."""
+        """See Replication; forked feeds have a proof instead."""
         if feed not in self._feeds.forks():
             self._set_aside[feed] = SetAside(remote, reason)
 
     @property
-    def is_stirred(self) -> bool:
+    def has_changed(self) -> bool:
         """See Replication."""
-        return bool(self._stirred)
+        return bool(self._changed)
 
-    def take_stirred(self) -> Iterable[int]:
+    def take_changed(self) -> Iterable[int]:
         """See Replication."""
-        stirred = [*self._stirred]
-        self._stirred.clear()
-        return stirred
+        changed = [*self._changed]
+        self._changed.clear()
+        return changed
 
     def receive(self, number: int, bodies: Iterable[bytes], now: int, received: float) -> None:
-        """See Replication; later bodies are taken in only if the earlier ones are good.
+        """See Replication; a body is processed only if the earlier ones are valid.
 
-        Messages before a bad one are stored.
+        Messages before an invalid one are stored.
         """
         batch: list[Message] = []
         try:
@@ -107,31 +106,31 @@ class Replicator:
         """See Replication; by default peers stay connected."""
         return False
 
-    def lost(self, feed: str, now: int) -> None:
-        """See Replication; by default they are asked for when a peer is met."""
+    def on_lost(self, feed: str, now: int) -> None:
+        """See Replication; by default they are requested when peers connect."""
 
-    # What protocols differ in
+    # For each protocol
 
     def _expects(self, number: int, feed: str) -> bool:
-        """Tell whether to take a message of a feed that comes on a connection. Raises ProtocolError."""
+        """Whether to accept a message of a feed on a connection. Raises ProtocolError."""
         raise NotImplementedError
 
     def _read(self, number: int, value: dict[str, Value], now: int) -> None:
-        """Act on a body that holds no message. Raises ProtocolError."""
+        """Process a body without a message. Raises ProtocolError."""
         raise NotImplementedError
 
     def _store(self, number: int, messages: Sequence[Message], now: int, received: float) -> None:
-        """Store messages that came on a connection, and set the feeds aside of which one is refused."""
+        """Store messages from a connection, and set aside feeds with a refused one."""
         raise NotImplementedError
 
     def _refuse(self, number: int, feed: str, error: InvalidMessage | ForkedFeed, now: int) -> None:
-        """Set a feed aside on a connection: from now on, `_expects` takes nothing of it there."""
+        """Set a feed aside on a connection: from now on, `_expects` accepts none of its messages there."""
         raise NotImplementedError
 
-    # For all of them
+    # For all protocols
 
     def _admit(self, messages: Sequence[Message], received: float) -> Admitted:
-        """Give messages to the store, and note those that are new."""
+        """Add messages to the store, and record the new ones."""
         before = {message.author: self._tips.get(message.author, 0) for message in messages}
         refused = self._feeds.append(messages, received).refused
         new: dict[tuple[str, int], Message] = {}
@@ -143,10 +142,10 @@ class Replicator:
             self._set_aside.pop(feed, None)
         return Admitted(before, len(new), refused)
 
-    def _put_out(self, feed: str, sent: int, room: int, bodies: list[bytes]) -> tuple[int, int, bool]:
+    def _append_messages(self, feed: str, sent: int, room: int, bodies: list[bytes]) -> tuple[int, int, bool]:
         """Append the next messages of a feed to bodies, until about `room` bytes.
 
-        Returns the number of the last one, what is left of the room, and whether there are more messages.
+        Returns the number of the last one, the room left, and whether there are more messages.
         """
         read = self._feeds.after(feed, sent, _READ)
         for stored in read:
@@ -161,7 +160,7 @@ class Replicator:
     def _take_message(
         self, number: int, value: dict[str, Value], batch: list[Message], now: int, received: float
     ) -> None:
-        """Append a message to the batch; if it is none, store those before it and set its feed aside."""
+        """Append a message to the batch; if it is invalid, store those before it and set its feed aside."""
         try:
             batch.append(Message.from_value(value))
         except InvalidMessage as error:
@@ -170,7 +169,7 @@ class Replicator:
                 self._refuse(number, _author(value), error, now)
 
     def _store_batch(self, number: int, batch: list[Message], now: int, received: float) -> None:
-        """Store a batch, and empty it first: what is refused is not tried again."""
+        """Store a batch, and empty it first: a refused message is not retried."""
         if batch:
             messages = batch.copy()
             batch.clear()
@@ -178,7 +177,7 @@ class Replicator:
 
 
 def _author(value: Mapping[str, Value]) -> str:
-    """Return whose message a body says it is. Raises ProtocolError if it does not."""
+    """Return the author in a message's body. Raises ProtocolError if there is none."""
     author = value.get("author")
     if not isinstance(author, str):
         raise ProtocolError("a message without an author")

@@ -18,7 +18,7 @@ class Note(NamedTuple):
 
     Attributes:
         sequence: number of the last message that it has, 0 for none; None if it does not replicate the feed.
-        receives: whether it wants newer messages on this connection.
+        receives: whether newer messages are to be sent to it on this connection.
     """
 
     sequence: int | None
@@ -63,15 +63,15 @@ DEFAULT_LIMITS: Final = Limits()
 class DelegatedWants(Protocol):
     """Decides which feeds this peer replicates for others: gateways and hubs do."""
 
-    def asks(self, remote: str, feed: str) -> bool:
-        """Return whether to replicate a feed from now on, as a remote wants it."""
+    def accepts(self, remote: str, feed: str) -> bool:
+        """Return whether to replicate a feed from now on, on behalf of a remote."""
         ...
 
-    def leaves(self, remote: str, feed: str) -> None:
+    def on_leave(self, remote: str, feed: str) -> None:
         """Handle that a remote does not want a feed any more."""
         ...
 
-    def wants(self, feed: str) -> bool:
+    def is_wanted(self, feed: str) -> bool:
         """Return whether any remote wants a feed."""
         ...
 
@@ -110,9 +110,9 @@ class Selection:
             and feed not in self._feeds.forks()
         )
 
-    def asks(self, remote: str, feed: str) -> bool:
-        """Return whether to replicate a feed from now on, as a remote wants it."""
-        return self.behalf is not None and self.behalf.asks(remote, feed)
+    def accepts(self, remote: str, feed: str) -> bool:
+        """Return whether to replicate a feed from now on, on behalf of a remote."""
+        return self.behalf is not None and self.behalf.accepts(remote, feed)
 
     def show(self, feed: str, peer: str) -> None:
         """Undo Ebt.hide(), for later connections."""
@@ -130,9 +130,9 @@ class Exchange:
     """One feed on one connection.
 
     Attributes:
-        sends: the remote wants to receive the feed here.
+        sends: the remote receives the feed here.
         sent: the last message that the remote has, or that is on its way to it.
-        receives: this peer wants to receive the feed here.
+        receives: this peer receives the feed here.
         noted: the last note sent; None for none.
         is_active: whether a new message of the feed was received here.
     """
@@ -152,7 +152,7 @@ class Session:
         number: its number.
         selection: the feeds of this peer.
         limits: see Limits.
-        stirred: the numbers of connections with new output.
+        changed: the numbers of connections with new output.
         silences: when to replace the remotes of connections as sources, if they stay silent.
         remote: the other peer's reference.
         clock: feed -> the last number that the remote has reported, -1 for a feed that it does not replicate.
@@ -172,7 +172,7 @@ class Session:
     number: int
     selection: Selection
     limits: Limits
-    stirred: dict[int, None]
+    changed: dict[int, None]
     silences: Timers[int]
     remote: str
     clock: dict[str, int]
@@ -225,7 +225,7 @@ class Session:
     def send(self, feed: str) -> None:
         """Send messages of a feed in its turn."""
         self.ready[feed] = None
-        self.stirred[self.number] = None
+        self.changed[self.number] = None
 
     def note(self, feed: str, due: int) -> None:
         """Send a note of a feed by a time, ns, unless it was the last one sent."""
@@ -234,12 +234,12 @@ class Session:
         if note != exchange.noted:
             exchange.noted = note
             self.notes[feed] = note
-            self.note_by(due)
+            self.schedule_notes(due)
 
     def deny(self, feed: str, now: int) -> None:
         """Send a note that a feed is not replicated here."""
         self.dismissed[feed] = None
-        self.note_by(now)
+        self.schedule_notes(now)
 
     def dismiss(self, feed: str, now: int) -> None:
         """End the exchange of a feed."""
@@ -247,10 +247,10 @@ class Session:
             self.aside.add(feed)
             self.deny(feed, now)
 
-    def note_by(self, due: int) -> None:
+    def schedule_notes(self, due: int) -> None:
         """Send the pending notes by a time, ns."""
         self.due = due if self.due is None else min(due, self.due)
-        self.stirred[self.number] = None
+        self.changed[self.number] = None
 
     def take_notes(self, now: int) -> list[bytes]:
         """Return the bodies with the notes that are due."""
@@ -275,22 +275,22 @@ class Session:
         """Drop the state of a feed except the remote's clock; return whether there was any."""
         self.notes.pop(feed, None)
         self.ready.pop(feed, None)
-        self.owes_no_more(feed)
+        self.stop_expecting(feed)
         self.left.discard(feed)
         return self.exchanges.pop(feed, None) is not None
 
-    def owes(self, feed: str, now: int) -> None:
+    def expect(self, feed: str, now: int) -> None:
         """Expect messages of a feed here."""
         if not self.owed:
-            self.wait(now)
+            self.restart_timeout(now)
         self.owed[feed] = None
 
-    def owes_no_more(self, feed: str) -> None:
+    def stop_expecting(self, feed: str) -> None:
         """Expect no messages of a feed here."""
         self.owed.pop(feed, None)
         if not self.owed:
             self.silences.set(self.number, None)
 
-    def wait(self, now: int) -> None:
+    def restart_timeout(self, now: int) -> None:
         """Restart the time in which the remote must send a message."""
         self.silences.set(self.number, now + self.limits.patience)

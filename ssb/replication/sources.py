@@ -32,7 +32,7 @@ class Sources:
         self._selection.held_back.discard(feed)
         self.find(feed, now)
 
-    def ask(self, session: Session, feed: str, now: int) -> None:
+    def request(self, session: Session, feed: str, now: int) -> None:
         """Send the first note of a feed, and receive it here if it has no source."""
         if feed in self.chosen or not session.may_receive(feed):
             session.note(feed, now)
@@ -48,7 +48,7 @@ class Sources:
             self.choose(session, feed, now)
 
     def choose(self, session: Session, feed: str, now: int) -> None:
-        """Receive a feed on a connection, and no more on the one before."""
+        """Receive a feed on a connection, and no more on the previous one."""
         before = self.chosen.get(feed)
         self.chosen[feed] = session
         for other in (before, session):
@@ -60,9 +60,9 @@ class Sources:
     def update_owed(self, session: Session, feed: str, now: int) -> None:
         """Expect messages of a feed from its source while that is ahead."""
         if self.chosen.get(feed) is session and session.is_ahead(feed):
-            session.owes(feed, now)
+            session.expect(feed, now)
         else:
-            session.owes_no_more(feed)
+            session.stop_expecting(feed)
 
     def stop(self, feed: str, now: int) -> None:
         """Receive a feed on no connection."""
@@ -83,12 +83,12 @@ class Sources:
             self.update_owed(session, feed, now)
             self.find(feed, now)
 
-    def forgive(self, feed: str, now: int) -> None:
-        """Take a feed again where it was set aside, as a newer message was received elsewhere."""
-        forgiven = [session for session in self._sessions.values() if feed in session.aside]
-        for session in forgiven:
+    def readmit(self, feed: str, now: int) -> None:
+        """Accept a feed again where it was set aside, as a newer message was received elsewhere."""
+        readmitted = [session for session in self._sessions.values() if feed in session.aside]
+        for session in readmitted:
             session.aside.discard(feed)
-        if forgiven and feed not in self.chosen:
+        if readmitted and feed not in self.chosen:
             self.find(feed, now)
 
     def find(self, feed: str, now: int) -> None:

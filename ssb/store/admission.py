@@ -1,4 +1,4 @@
-"""Which messages a store takes, whatever it keeps them in."""
+"""The rules by which a store accepts messages, independent of the storage."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -17,10 +17,10 @@ class Changes:
 
     Attributes:
         messages: messages of feeds, each the next one of its feed.
-        forks: for each feed that turned out to be forked, the proof.
+        forks: for each feed found forked, the proof.
         out_of_order: a single message.
-        received: when they came, ms since 1970.
-        own: the feed that is written here, if `messages` holds a message published here.
+        received: time of receipt, ms since 1970.
+        own: the local feed, if `messages` has a message published here.
     """
 
     received: float
@@ -31,7 +31,7 @@ class Changes:
 
 
 class Admission(FeedStore, ABC):
-    """The part of a store that decides; its children keep what it has decided on.
+    """The deciding part of a store; subclasses store the accepted messages.
 
     Args:
         hmac_key: the network's 32-byte key, if it has one.
@@ -42,23 +42,23 @@ class Admission(FeedStore, ABC):
 
     @abstractmethod
     def _held(self, feed: str, sequence: int) -> Message | None:
-        """The message at a place in a feed, also behind a damaged one; None if it is damaged itself."""
+        """The message with a number in a feed, also behind a damaged one; None if it is damaged itself."""
 
     def _is_damaged(self, feed: str) -> bool:
-        """Whether messages of a feed were found damaged, and have not come again."""
+        """Whether messages of a feed were found damaged, and are not restored yet."""
         return False
 
     @abstractmethod
     def _newest(self, feed: str) -> Message | None:
-        """The last message that the store has taken of a feed. Raises StoreError if it is damaged."""
+        """The last message that the store has accepted of a feed. Raises StoreError if it is damaged."""
 
     def _tip_with(self, message: Message) -> Tip:
-        """The tip of a message's feed once the message is stored, which comes next in it."""
+        """The tip of a feed once its next message is stored."""
         return Tip(message.sequence, message.id)
 
     @abstractmethod
     def _out_of_order(self, feed: str, sequence: int) -> list[Message]:
-        """Messages out of order that claim this place or the next one in a feed."""
+        """Messages out of order with this number in a feed or the next one."""
 
     @abstractmethod
     def _commit(self, changes: Changes) -> None:
@@ -108,7 +108,7 @@ class Admission(FeedStore, ABC):
         return message
 
     def add_out_of_order(self, message: Message, received: float) -> None:
-        """Verify and keep a single message that was fetched by its id; does nothing if it is held."""
+        """Verify and store a single message that was fetched by its id; no effect if it is held."""
         feed, sequence = message.author, message.sequence
         if self.get(message.id) == message:
             return
@@ -127,8 +127,8 @@ class Admission(FeedStore, ABC):
     def _is_next(self, message: Message, newest: Tip | None, batch: list[Message]) -> bool:
         """Whether a message is the next one of its feed, rather than held already.
 
-        `newest` is the feed's tip after the batch so far, if the batch has messages of it. A message takes
-        the place of a damaged one by the same rules, and must not contradict the one behind. Raises
+        `newest` is the feed's tip after the batch so far, if the batch has messages of the feed. A message
+        replaces a damaged one by the same rules, and must not contradict the one behind. Raises
         InvalidMessage and ForkedFeed.
         """
         feed, sequence = message.author, message.sequence
@@ -144,7 +144,7 @@ class Admission(FeedStore, ABC):
             message.verify(self._hmac_key)
             raise _fork(held, message)
         if sequence > last + 1:
-            if self._is_damaged(feed):  # what is missing comes first
+            if self._is_damaged(feed):  # the missing ones come first
                 return False
             if tip is None:
                 message.follow(None)
@@ -170,7 +170,7 @@ class Admission(FeedStore, ABC):
 
 
 def content_type(message: Message) -> str | None:
-    """The type by which a message is found; None for a ciphertext, and for a type that is not Unicode."""
+    """The type that a message is indexed by; None for a ciphertext, and for a type that is not Unicode."""
     if isinstance(message.content, str):
         return None
     kind = str(message.content["type"])

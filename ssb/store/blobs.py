@@ -1,7 +1,7 @@
-"""Blobs by their hashes: in a directory as ssb-blobs (npm's multiblob) lays it out, or in memory.
+"""Blobs by their hashes: in a directory in the layout of ssb-blobs (npm's multiblob), or in memory.
 
 The directory has `sha256/<first 2 digits>/<other 62 digits>` of a blob's hash in hexadecimal, and `tmp/`
-for blobs that are on their way in. The empty blob is always held, and has no file.
+for incomplete blobs. The empty blob is always held, and has no file.
 """
 
 import os
@@ -19,22 +19,22 @@ from ssb.store.feeds import StoreError
 from ssb.store.lock import WriteLock
 
 MAX_SIZE: Final = 5 << 20
-"""Bytes of the largest blob that peers of the main network take."""
+"""Bytes of the largest blob that peers of the main network accept."""
 EMPTY: Final = blob_ref(sha256(b"").digest())
-"""The blob of no bytes."""
+"""The empty blob."""
 
 _HEX: Final = frozenset("0123456789abcdef")
 
 
 class RefusedBlob(ValueError):
-    """A blob that is too large, for which there is no room, or that is not what its hash says."""
+    """A blob that is too large, for which there is no room, or with another hash."""
 
 
 class BlobStore(Protocol):
     """Blobs by their references, `&...=.sha256`. Every method raises StoreError if the disk fails.
 
     Attributes:
-        used: bytes of all blobs, and of those on their way in.
+        used: bytes of all blobs, incomplete ones included.
     """
 
     used: int
@@ -49,24 +49,24 @@ class BlobStore(Protocol):
         """The blobs that are held, in the order of their hashes."""
 
     def add(self, data: bytes) -> str:
-        """Keep a blob and return its reference. Raises RefusedBlob."""
+        """Store a blob and return its reference. Raises RefusedBlob."""
 
     def receive(self, blob: str, max_size: int | None = None) -> "Incoming":
-        """Begin to take in a blob by pieces; `max_size` is a limit below the store's. Raises InvalidRef."""
+        """Begin to receive a blob by pieces; `max_size` is a limit below the store's. Raises InvalidRef."""
 
     def remove(self, blob: str) -> bool:
         """Delete a blob; return whether it was held."""
 
     def close(self) -> None:
-        """Let go of files and lock."""
+        """Release files and lock."""
 
 
 class Incoming:
-    """A blob on its way in. Nobody sees it before `finish`.
+    """An incomplete blob, invisible before `finish`.
 
     Args:
-        store: where it goes.
-        digest: SHA-256 that it must have; None to take any.
+        store: its store.
+        digest: the required SHA-256; None for any.
         max_size: most bytes.
     """
 
@@ -80,7 +80,7 @@ class Incoming:
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Take in the next piece.
+        """Append the next piece.
 
         Raises RefusedBlob if the blob gets too large or there is no room for it; it is then dropped.
         """
@@ -102,7 +102,7 @@ class Incoming:
         self._store.used += len(data)
 
     def finish(self) -> str:
-        """Keep the blob and return its reference. Raises RefusedBlob if it has another hash."""
+        """Store the blob and return its reference. Raises RefusedBlob if it has another hash."""
         if not self._is_open:
             raise ValueError("the blob is finished or dropped")
         digest = self._hash.digest()
@@ -122,7 +122,7 @@ class Incoming:
         return blob
 
     def abort(self) -> None:
-        """Drop what has come; does nothing after `finish`."""
+        """Drop the blob; no effect after `finish`."""
         if self._is_open:
             self._is_open = False
             self._store.used -= self.size
@@ -144,19 +144,19 @@ class _Blobs(BlobStore, ABC):
 
     @abstractmethod
     def _begin(self) -> int:
-        """Make a place for a blob on its way in."""
+        """Create a place for an incomplete blob."""
 
     @abstractmethod
     def _write(self, place: int, data: bytes) -> None:
-        """Write to the end of a place."""
+        """Append to a place."""
 
     @abstractmethod
     def _keep(self, place: int, digest: bytes) -> None:
-        """Make a blob of what is in a place."""
+        """Turn the contents of a place into a blob."""
 
     @abstractmethod
     def _discard(self, place: int) -> None:
-        """Empty a place; never fails, as a connection that ends does this."""
+        """Empty a place; never fails, as it is called at the end of connections."""
 
     def __enter__(self) -> Self:
         return self
@@ -167,13 +167,13 @@ class _Blobs(BlobStore, ABC):
         self.close()
 
     def add(self, data: bytes) -> str:
-        """Keep a blob and return its reference. Raises RefusedBlob."""
+        """Store a blob and return its reference. Raises RefusedBlob."""
         incoming = Incoming(self, None, self.max_size)
         incoming.write(data)
         return incoming.finish()
 
     def receive(self, blob: str, max_size: int | None = None) -> Incoming:
-        """Begin to take in a blob by pieces; `max_size` is a limit below the store's. Raises InvalidRef."""
+        """Begin to receive a blob by pieces; `max_size` is a limit below the store's. Raises InvalidRef."""
         limit = self.max_size if max_size is None else min(max_size, self.max_size)
         return Incoming(self, parse_blob(blob), limit)
 
@@ -214,7 +214,7 @@ class MemoryBlobs(_Blobs):
         return data is not None
 
     def close(self) -> None:
-        """Do nothing: there is nothing to let go of."""
+        """No effect."""
 
     def _begin(self) -> int:
         self._next += 1
@@ -232,13 +232,13 @@ class MemoryBlobs(_Blobs):
 
 
 class DirectoryBlobs(_Blobs):
-    """Blobs in a directory (`BlobStore`), made if there is none.
+    """Blobs in a directory (`BlobStore`), created if missing.
 
     When `add` or `finish` returns, the blob survives a power cut. One process writes at a time: opening the
-    directory deletes what another has left in `tmp/`.
+    directory empties `tmp/`.
 
     Args:
-        directory: where; stock peers have it at `~/.ssb/blobs`.
+        directory: its path; that of stock peers is `~/.ssb/blobs`.
         max_size: bytes of the largest blob.
         quota: bytes of all blobs together; None for no limit.
 
@@ -311,7 +311,7 @@ class DirectoryBlobs(_Blobs):
         return True
 
     def damaged(self) -> Iterator[str]:
-        """Read all blobs, and yield those that are not what their names say."""
+        """Read all blobs, and yield those that do not match their hashes."""
         for blob in self.blobs():
             digest = sha256()
             try:
@@ -324,7 +324,7 @@ class DirectoryBlobs(_Blobs):
                 yield blob
 
     def close(self) -> None:
-        """Drop what is on its way in, and let go of the lock."""
+        """Drop incomplete blobs, and release the lock."""
         for place in list(self._files):
             self._discard(place)
         self._lock.close()
@@ -376,7 +376,7 @@ class DirectoryBlobs(_Blobs):
 
 
 def _names(directory: Path, digits: int) -> Iterator[str]:
-    """The entries whose names are so many hexadecimal digits."""
+    """The entries whose names are `digits` hexadecimal digits."""
     try:
         entries = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Clocks of other peers, kept for request skipping (`ssb.replication.ebt.RemoteClocks`)."""
+"""Clocks of other peers, stored for request skipping (`ssb.replication.ebt.RemoteClocks`)."""
 
 import base64
 import os
@@ -12,7 +12,7 @@ from ssb.canonical import InvalidJson, parse, stringify
 from ssb.store.feeds import StoreError
 
 UNKNOWN: Final = -2
-"""In a clock, that the peer replicates a feed: nobody knows how far it is."""
+"""In a clock: the peer replicates a feed, at an unknown number."""
 
 
 _Change = Callable[[dict[str, int], Collection[str]], None]
@@ -22,7 +22,7 @@ class MemoryClocks:
     """Clocks in memory; they outlive connections.
 
     Args:
-        clocks: peer -> its clock; kept up to date.
+        clocks: peer -> its clock; updated in place.
     """
 
     def __init__(self, clocks: dict[str, dict[str, int]] | None = None) -> None:
@@ -33,30 +33,30 @@ class MemoryClocks:
         return self._clocks.get(peer, {})
 
     def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
-        """Replace what is kept of a peer."""
+        """Replace the clock of a peer."""
         self._clocks[peer] = dict(clock)
 
     def forget_feeds(self, feeds: Collection[str]) -> None:
-        """Remove feeds from what is kept of every peer."""
+        """Remove feeds from the clocks of all peers."""
         for clock in self._clocks.values():
             _forget(clock, feeds)
 
     def doubt_feeds(self, feeds: Collection[str]) -> None:
-        """Keep no more how far peers are in feeds, but UNKNOWN of those that replicate them."""
+        """Replace the numbers of feeds by UNKNOWN for the peers that replicate them."""
         for clock in self._clocks.values():
             _doubt(clock, feeds)
 
 
 class ClockDirectory:
-    """Clocks in a directory: a JSON object a peer, as ssb-ebt (npm) keeps them in `ebt/`.
+    """Clocks in a directory: a JSON object a peer, as ssb-ebt (npm) stores them in `ebt/`.
 
-    They save notes and are no knowledge that must not be lost, so nothing here fails with the disk. A file
-    that is damaged or cannot be read counts as none. If one cannot be written, it is removed, as no clock is
-    better than an old one; the clock is kept in memory, and written with the next that can be. Clocks are
-    kept in memory once they have been read: a peer that comes to want many feeds changes all of them.
+    They only save notes, so failures of the disk are ignored. A damaged or unreadable file counts as missing.
+    A file that cannot be written is removed, as no clock is better than an outdated one; the clock stays in
+    memory, and is written with the next that can be. Clocks stay in memory once they have been read: a peer
+    that newly wants many feeds changes all of them.
 
     Args:
-        path: of the directory, which is made. Raises StoreError if it cannot be.
+        path: of the directory, created if missing. Raises StoreError if it cannot be.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -73,17 +73,17 @@ class ClockDirectory:
         return self._clock(self._path / _file_name(peer))
 
     def set_remote_clock(self, peer: str, clock: Mapping[str, int]) -> None:
-        """Replace what is kept of a peer."""
+        """Replace the clock of a peer."""
         path = self._path / _file_name(peer)
         if clock != self._clock(path):
             self._write(path, dict(clock))
 
     def forget_feeds(self, feeds: Collection[str]) -> None:
-        """Remove feeds from what is kept of every peer."""
+        """Remove feeds from the clocks of all peers."""
         self._change(feeds, _forget)
 
     def doubt_feeds(self, feeds: Collection[str]) -> None:
-        """Keep no more how far peers are in feeds, but UNKNOWN of those that replicate them."""
+        """Replace the numbers of feeds by UNKNOWN for the peers that replicate them."""
         self._change(feeds, _doubt)
 
     def _change(self, feeds: Collection[str], change: _Change) -> None:
@@ -133,13 +133,13 @@ class ClockDirectory:
 
 
 def _forget(clock: dict[str, int], feeds: Collection[str]) -> None:
-    """Do for one clock what forget_feeds() does for all."""
+    """Remove feeds from one clock."""
     for feed in feeds:
         clock.pop(feed, None)
 
 
 def _doubt(clock: dict[str, int], feeds: Collection[str]) -> None:
-    """Do for one clock what doubt_feeds() does for all."""
+    """Replace the numbers of feeds in one clock; see doubt_feeds()."""
     for feed in feeds:
         if clock.get(feed, UNKNOWN) >= 0:
             clock[feed] = UNKNOWN

@@ -1,4 +1,4 @@
-"""A file of SQLite in WAL mode: made whole, written by one process, all or nothing.
+"""A file of SQLite in WAL mode: created atomically, written by one process, in transactions.
 
 When a transaction returns, it survives the death of the process at any instant; a power cut may lose the last
 ones, whole ones from the end (`synchronous` NORMAL), but not one that is final (`synchronous` FULL) nor any
@@ -18,13 +18,13 @@ from ssb.store.feeds import StoreError
 from ssb.store.lock import WriteLock
 
 _CACHE_KIB = 32 << 10
-_LARGEST_LOG = 16 << 20  # bytes of the -wal file that are kept; a transaction may make it larger for a while
+_LARGEST_LOG = 16 << 20  # bytes of the -wal file that are kept; a transaction may exceed it for a while
 _BUSY_S = 10.0
 
 
 class Database:
-    """A file that a subclass describes, made if there is none. Beside it are SQLite's `-wal` and `-shm`, and
-    `.lock`. Its owner alone can read it, whatever the directory allows.
+    """A file described by a subclass, created if missing. Beside it are SQLite's `-wal` and `-shm`, and
+    `.lock`. Only its owner can read it, regardless of the directory's mode.
 
     Args:
         path: the file; None for one in memory, which lasts as long as this object.
@@ -34,11 +34,11 @@ class Database:
     """
 
     APPLICATION_ID: ClassVar[int]
-    """Marks the file as ours (SQLite's `application_id`)."""
+    """Identifies the file type (SQLite's `application_id`)."""
     VERSION: ClassVar[int]
     """Of the schema (SQLite's `user_version`)."""
     SCHEMA: ClassVar[str]
-    """Statements that make the tables."""
+    """Statements that create the tables."""
     KIND: ClassVar[str]
     """Kind of the file, for errors: "store of feeds"."""
 
@@ -66,11 +66,11 @@ class Database:
 
     @property
     def lock_path(self) -> Path:
-        """The file of the lock, which is made with the first opening and stays empty."""
+        """The lock file, created with the first opening and left empty."""
         return self.path.with_name(f"{self.path.name}.lock")
 
     def close(self) -> None:
-        """Let go of the file and the lock."""
+        """Release the file and the lock."""
         with self._errors():
             self._database.close()
         if self._lock is not None:
@@ -91,7 +91,7 @@ class Database:
             if self._read_only:
                 raise self._error(f"not a {self.KIND}")
             database.execute("PRAGMA journal_mode = WAL")
-            # All in one transaction: who is killed here leaves a file that is still new.
+            # All in one transaction: a process killed here leaves a file that is still new.
             with self._transaction():
                 for statement in self.SCHEMA.split(";\n"):
                     database.execute(statement)
@@ -108,7 +108,7 @@ class Database:
         database.execute(f"PRAGMA journal_size_limit = {_LARGEST_LOG}")
 
     def _fill(self) -> None:
-        """Write what a new file has beside its tables."""
+        """Write the initial contents of a new file."""
 
     def _is_new(self) -> bool:
         return not self._query("SELECT 1 FROM sqlite_schema LIMIT 1") and not self._pragma("application_id")
@@ -122,7 +122,7 @@ class Database:
 
     @contextmanager
     def _transaction(self, *, is_final: bool = False) -> Iterator[None]:
-        """Write all or nothing; if it is final, it survives a power cut."""
+        """Run a transaction; a final one survives a power cut."""
         with self._errors():
             if is_final:
                 self._database.execute("PRAGMA synchronous = FULL")
@@ -145,7 +145,7 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise self._error(self._explain(error)) from error
-        except UnicodeDecodeError as error:  # Python cannot read what SQLite says of a name in a damaged file
+        except UnicodeDecodeError as error:  # SQLite's error has a name from a damaged file
             raise self._error("damaged: a name in it is not UTF-8") from error
 
     def _error(self, reason: str) -> StoreError:
@@ -163,7 +163,7 @@ class Database:
 
 
 def make_private(path: str | Path) -> None:
-    """Make a file, if there is none, that its owner alone can read. Raises StoreError."""
+    """Create a file, if missing, that only its owner can read. Raises StoreError."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -171,7 +171,7 @@ def make_private(path: str | Path) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Replace a small file in one step by one that its owner alone can read. Raises StoreError."""
+    """Replace a small file atomically by one that only its owner can read. Raises StoreError."""
     try:
         write_whole(path, data, mode=0o600, is_sole=True)
     except OSError as error:
@@ -179,7 +179,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def keep_private(path: Path) -> None:
-    """Let nobody but its owner have access to a file or directory, if there is one and it may be changed."""
+    """Remove the access of others to a file or directory, if it exists and may be changed."""
     with suppress(FileNotFoundError, PermissionError):
         mode = path.stat().st_mode
         if mode & 0o077:

@@ -1,13 +1,12 @@
-"""The file of a store of feeds, and which of its messages are damaged.
+"""The file of a store of feeds, and its damaged messages.
 
-Whatever is handed out is what was taken: each text is checked when it is read (`ssb.store.sound`), and one
-that has changed counts as not there. Its place is written down in the table `damaged`, and until the message
-has come again, the feed ends before it for others. So it is asked for, and taken in, as any message that
-comes next; the messages behind it have stayed, and the feed is whole at once. The feed's row still has the
-true end, by which its author goes on.
+Every text is checked when it is read (`ssb.store.sound`), and one that has changed counts as missing. Its
+place is recorded in the table `damaged`, and until the message is restored, the feed ends before it for
+others. So it is requested, and accepted, as any next message; the messages behind it have stayed, and the
+feed is whole at once. The feed's row still has the true end, where its author continues.
 
 When a file is opened, the last message of each feed is compared with the feed's row. If a row or the file
-itself is damaged, nothing is read or written: `ssb.store.mend` writes the file anew.
+itself is damaged, nothing is read or written: `ssb.store.mend` rebuilds the file.
 """
 
 import sqlite3
@@ -22,7 +21,7 @@ from ssb.store.database import Database
 from ssb.store.feeds import Stored, StoreError
 
 APPLICATION_ID: Final = 0x53534246
-"""Marks the file as ours (SQLite's `application_id`): "SSBF"."""
+"""Identifies the file type (SQLite's `application_id`): "SSBF"."""
 VERSION: Final = 1
 """Of the schema below (SQLite's `user_version`)."""
 MEND: Final = "`feednet ssb check` writes it anew with all that is whole"
@@ -68,7 +67,7 @@ CREATE TABLE IF NOT EXISTS damaged (
     sequence INTEGER NOT NULL,
     PRIMARY KEY (feed, sequence)
 ) WITHOUT ROWID
-"""  # not in the schema: stores of version 1 from before it are opened, too
+"""  # not in the schema: older stores of version 1 lack it
 INSERT_AT: Final = """
 INSERT OR IGNORE INTO messages (position, feed, sequence, id_start, type, received, text)
 VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -77,11 +76,11 @@ STORED: Final = "SELECT position, feed, sequence, received, text, id_start FROM 
 
 
 class DamagedStore(StoreError):
-    """The file is damaged, more than single messages; `ssb.store.mend` writes it anew."""
+    """The file is damaged, beyond single messages; `ssb.store.mend` rebuilds it."""
 
 
 class Row(NamedTuple):
-    """A row of the table of feeds: the feed's number in it, and its last message, damaged or not."""
+    """A row of the table of feeds: the feed's number, and its last message, damaged or not."""
 
     number: int
     sequence: int
@@ -110,12 +109,12 @@ class FeedTable(Database):
         super().__init__(path, read_only=read_only)
 
     def damaged(self) -> dict[str, list[int]]:
-        """Feed -> the numbers of its messages that were found damaged and have not come again."""
+        """Feed -> the numbers of its damaged messages that are not restored yet."""
         self._refresh()
         return {feed: sorted(numbers) for feed, numbers in self._damaged.items()}
 
     def take_lost(self) -> list[tuple[str, int]]:
-        """Return the messages that were found damaged since the last call: feed and number."""
+        """Return the messages found damaged since the last call: feed and number."""
         lost, self._lost = self._lost, []
         return lost
 
@@ -129,26 +128,26 @@ class FeedTable(Database):
             raise self._error("belongs to a network with another HMAC key")
         if not self._read_only:
             self._database.execute(_DAMAGED)
-        self._reread()
+        self._load()
         self._check_rows()
 
     def _fill(self) -> None:
         self._database.execute("INSERT INTO network VALUES (?)", (self._network,))
 
     def _explain(self, error: sqlite3.Error) -> str:
-        # Of our own statements SQLite only says SQLITE_ERROR if the file's schema is not ours any more.
+        # Our own statements give SQLITE_ERROR only if the file's schema has changed.
         damaged = ("SQLITE_CORRUPT", "SQLITE_CONSTRAINT", "SQLITE_ERROR")
         if getattr(error, "sqlite_errorname", "").startswith(damaged):
             return f"damaged ({error}); {MEND}"
         return super()._explain(error)
 
     def _refresh(self) -> None:
-        """Read the tips anew, if another process may have changed them."""
+        """Reload the tips, if another process may have changed them."""
         if self._read_only and self._pragma("data_version") != self._seen:
-            self._reread()
+            self._load()
 
-    def _reread(self) -> None:
-        """Read all that is kept in memory."""
+    def _load(self) -> None:
+        """Load the state in memory."""
         self._seen = self._pragma("data_version")
         self._rows: dict[str, Row] = {}
         self._authors: dict[int, str] = {}
@@ -166,7 +165,7 @@ class FeedTable(Database):
                     self._mark(self._authors[number], sequence)
 
     def _check_rows(self) -> None:
-        """Compare each feed's row with its last message, by the hash of which it is known."""
+        """Compare each feed's row with its last message, by the hash in the row."""
         joined = """
             SELECT f.author, m.text, m.id_start FROM feeds AS f
             LEFT JOIN messages AS m ON m.feed = f.feed AND m.sequence = f.sequence
@@ -180,7 +179,7 @@ class FeedTable(Database):
             if is_tip_itself != is_of_row or (not is_tip_itself and start != sound.start_of(row.tip)):
                 raise self._damage(f"the row of {author} does not name its last message")
             if not sound.is_sound(text, start, author, row.sequence, self._hmac_key):
-                self._lose(author, row.sequence)
+                self._record_damage(author, row.sequence)
         ((last,),) = self._query("SELECT max(feed) FROM messages")
         unknown = range(1, last) if last in self._authors else [last] if last is not None else []
         for number in unknown:
@@ -199,7 +198,7 @@ class FeedTable(Database):
     def _page(
         self, chosen: str, values: tuple[Any, ...], after: int, limit: int, order: str = "position"
     ) -> list[Stored]:
-        """Read on until there are so many sound messages: from a position on, or in a descending order."""
+        """Read pages until there are `limit` sound messages: after a position, or in a descending order."""
         found: list[Stored] = []
         is_back = order.endswith("DESC")
         column = order.removesuffix(" DESC")
@@ -213,7 +212,7 @@ class FeedTable(Database):
         return found
 
     def _sound(self, row: tuple[Any, ...]) -> Stored | None:
-        """The message of a row, or None if it is damaged, which is then written down."""
+        """The message of a row, or None if it is damaged, which is then recorded."""
         position, number, sequence, received, text, start = row
         author = self._authors.get(number)
         end = 0 if author is None else self._rows[author].sequence
@@ -221,11 +220,11 @@ class FeedTable(Database):
             return None
         if sound.is_sound(text, start, author, sequence, self._hmac_key):
             return Stored(position, sequence, sound.time_of(received), text)
-        self._lose(author, sequence)
+        self._record_damage(author, sequence)
         return None
 
-    def _lose(self, feed: str, sequence: int) -> None:
-        """Take note that a message is damaged."""
+    def _record_damage(self, feed: str, sequence: int) -> None:
+        """Record that a message is damaged."""
         if sequence in self._damaged.get(feed, ()):
             return
         if not self._read_only:
@@ -235,8 +234,8 @@ class FeedTable(Database):
         self._mark(feed, sequence)
         self._lost.append((feed, sequence))
 
-    def _find(self, feed: str, sequence: int) -> None:
-        """Take note that a message is whole again."""
+    def _restore(self, feed: str, sequence: int) -> None:
+        """Record that a message is restored."""
         with self._transaction():
             place = (self._rows[feed].number, sequence)
             self._database.execute("DELETE FROM damaged WHERE feed = ? AND sequence = ?", place)
@@ -246,15 +245,15 @@ class FeedTable(Database):
         self._damaged[feed].discard(sequence)
         if not self._damaged[feed]:
             del self._damaged[feed]
-        self._settle_tip(feed)
+        self._update_tip(feed)
 
     def _mark(self, feed: str, sequence: int) -> None:
-        """Let a feed end before a damaged message."""
+        """End a feed before a damaged message."""
         self._damaged.setdefault(feed, set()).add(sequence)
-        self._settle_tip(feed)
+        self._update_tip(feed)
 
-    def _settle_tip(self, feed: str) -> None:
-        """Find where a feed ends for others."""
+    def _update_tip(self, feed: str) -> None:
+        """Update the end of a feed for others."""
         damaged = self._damaged.get(feed)
         whole = min(damaged) - 1 if damaged else self._rows[feed].sequence
         if whole > 0:
@@ -272,7 +271,7 @@ def _is_feed(author: Any) -> bool:
 
 
 def is_tip(sequence: Any, tip: Any) -> bool:
-    """Whether two columns of a row can be the number and the digest of a feed's last message."""
+    """Whether two columns can be the number and the digest of a feed's last message."""
     is_number = isinstance(sequence, int) and sequence >= 1
     return is_number and isinstance(tip, bytes) and len(tip) == KEY_BYTES
 

@@ -1,10 +1,10 @@
-"""The contract of a store: the feeds that a peer holds, and single messages out of order.
+"""The interface of a store: the feeds that a peer holds, and single messages out of order.
 
-A store holds each feed from its first message to its tip, without gaps. It verifies every message but
-those that it signs itself in `publish`, so whatever it hands out is valid.
+A store holds each feed from its first message to its tip, without gaps. It verifies all messages except those
+that it signs itself in `publish`, so all messages read from it are valid.
 
-The store numbers all messages of feeds in the order in which it took them. That number is a message's
-*position*. An application reads the log of all feeds by position, and keeps the last one as its cursor.
+The store numbers all messages of feeds in the order of their acceptance. That number is a message's
+*position*. An application reads the log of all feeds by position, and stores the last one as its cursor.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,13 +16,13 @@ from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message, message_id
 
 MAX_OUT_OF_ORDER = 10_000
-"""Messages out of order that a store keeps; a further one takes the place of the oldest."""
+"""Most messages out of order in a store; a further one replaces the oldest."""
 
 _PAGE = 1000
 
 
 class StoreError(OSError):
-    """The store cannot be opened, read or written; the message says which, why, and how to mend it."""
+    """The store cannot be opened, read or written; the message has the reason, and the remedy."""
 
 
 class Tip(NamedTuple):
@@ -37,12 +37,12 @@ NO_TIP: Final = Tip(0, "")
 
 
 class Stored(NamedTuple):
-    """A message of a feed, as the store holds it.
+    """A message of a feed in the store.
 
     Attributes:
         position: its number in the log of all feeds, from 1.
         sequence: its number in its feed, from 1.
-        received: when the store took it, ms since 1970.
+        received: time of receipt, ms since 1970.
         text: canonical text, UTF-8.
     """
 
@@ -53,17 +53,17 @@ class Stored(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The message's reference, computed anew."""
+        """The message's reference, computed on each access."""
         return message_id(self.text)
 
     @property
     def message(self) -> Message:
-        """The message, parsed anew."""
+        """The message, parsed on each access."""
         return Message.from_text(self.text)
 
     @property
     def compact(self) -> bytes:
-        """The message as `JSON.stringify(message)` gives it, UTF-8: the form in which peers send it."""
+        """The output of `JSON.stringify(message)`, UTF-8: the form sent between peers."""
         return stringify(parse(self.text.decode()), indent=0).encode()
 
     @property
@@ -76,10 +76,9 @@ class Appended(NamedTuple):
     """Result of `append`.
 
     Attributes:
-        stored: how many are new in the store.
-        held: how many it held already.
-        refused: for each feed with an invalid message, the first refusal. The feed's messages after that
-            one were not looked at.
+        stored: number of new messages.
+        held: number of duplicates.
+        refused: for each feed with an invalid message, the first refusal. Its later messages were skipped.
     """
 
     stored: int
@@ -104,17 +103,17 @@ class FeedStore(Protocol):
         """Verify messages of one or several feeds, each feed's in order, and store the valid ones.
 
         Of each feed the messages before the first invalid one are stored, all feeds in one transaction.
-        A message that is held already is skipped. A message that contradicts one that is held, or that
-        continues another message than the tip, is a fork: the store keeps both as proof, and takes no
-        more messages of that feed. `received` is in ms since 1970.
+        Duplicates are skipped. A message that contradicts a held one, or that continues another message than
+        the tip, is a fork: the store keeps both as proof, and accepts no more messages of that feed.
+        `received` is in ms since 1970.
         """
 
     def publish(self, identity: Identity, content: Mapping[str, Any] | str, now_ms: float) -> Message:
         """Sign content as the next message of the identity's feed, and store it.
 
-        When it returns, the message is on disk for good. A message that may have been seen by others is
-        therefore never signed a second time with other content, which would fork the feed. The feed must
-        be whole: whoever moves an identity to an empty store must first fetch its feed from others.
+        When it returns, the message is durable: a message that others may have seen is never signed a second
+        time with other content, which would fork the feed. The feed must be whole: before an identity is used
+        with an empty store, its feed must be fetched from others.
 
         Raises InvalidMessage if the format does not allow such content, and ForkedFeed if the feed is
         forked already.
@@ -127,7 +126,7 @@ class FeedStore(Protocol):
         """The message with this id, of a feed or out of order."""
 
     def add_out_of_order(self, message: Message, received: float) -> None:
-        """Verify and keep a single message that was fetched by its id; does nothing if it is held.
+        """Verify and store a single message that was fetched by its id; no effect if it is held.
 
         It does not count as held when its feed arrives. Raises InvalidMessage, and ForkedFeed if it
         proves a fork, which `forks` then has.
@@ -143,14 +142,14 @@ class FeedStore(Protocol):
         """For each forked feed the two messages that prove it (`ssb.message.proves_fork`)."""
 
     def drop(self, feed: str) -> int:
-        """Delete the messages of a feed, which may come again later; return how many there were.
+        """Delete the messages of a feed, which may be received again later; return their number.
 
         The proof that it is forked stays. Raises ValueError for a feed that `publish` has written to,
         because to begin it again would fork it.
         """
 
     def close(self) -> None:
-        """Let go of files and lock."""
+        """Release files and lock."""
 
 
 def read_log(store: FeedStore, after: int, types: Collection[str] | None = None) -> Iterator[Stored]:

@@ -1,4 +1,4 @@
-"""One process writes at a time."""
+"""A lock for one writing process."""
 
 import fcntl
 import os
@@ -10,13 +10,13 @@ from ssb.store.feeds import StoreError
 class WriteLock:
     """An advisory lock on a file of its own, held until `close` or the end of the process.
 
-    The file stays when the lock is gone: whoever deleted it could delete the file of the next holder.
+    The file is never deleted: that could delete the file of the next holder.
 
     Args:
-        path: the file, made if there is none.
-        what: the name of what it protects, for the error.
+        path: the file, created if missing.
+        what: the name of the protected file, for the error.
 
-    Raises StoreError if another holds it, or if the file cannot be made.
+    Raises StoreError if another process holds it, or if the file cannot be created.
     """
 
     def __init__(self, path: Path, what: Path) -> None:
@@ -33,7 +33,7 @@ class WriteLock:
             raise StoreError(f"{what}: {reason}") from None
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1

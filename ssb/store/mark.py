@@ -1,16 +1,17 @@
 """High-water mark of an own feed, in a file beside its key.
 
-**The invariant.** A feed has one end. Its next item is signed only where the item before it is, and where
-nothing says that a later one may exist. The log of items alone cannot tell: one that was lost, cut off or
-restored from a backup looks like one that never was longer. So the mark, in a file of its own, says
+**The invariant.** A feed has one end. Its next item is signed only where the preceding item is, and where
+nothing indicates that a later one may exist. The log of items alone is not enough: one that was lost,
+truncated or restored from a backup looks like one that never was longer. So the mark, in a file of its own,
+records
 
-- the number of the last item that anybody may have seen. It is durable before the item is shown to anybody;
-- where it is itself, and when the steady file beside it was last changed. Each writing changes the steady
-  file's times first. So a mark that was put back from a backup, alone or with all else, under a new inode or
-  over the old one, does not fit the steady file: later items may have been written since it was copied;
-- a *doubt*: why later items may be elsewhere, until somebody has found out.
+- the number of the last item that others may have seen. It is durable before the item is disclosed;
+- its own location, and the last change of the steady file beside it. Each write changes the steady file's
+  times first. So a mark that was restored from a backup, alone or with all else, under a new inode or over
+  the old one, does not match the steady file: later items may have been written since the copy;
+- a *doubt*: why later items may be elsewhere, until this is resolved.
 
-What a file system itself undoes (a snapshot of a virtual machine or a volume) leaves no trace in files.
+A rollback by the file system itself (a snapshot of a virtual machine or a volume) leaves no trace in files.
 """
 
 import json
@@ -33,9 +34,9 @@ class Seen(NamedTuple):
 
     Attributes:
         feed: the feed.
-        number: of the last item that anybody may have seen; 0 for none.
+        number: of the last item that others may have seen; 0 for none.
         size: bytes of the log up to that item, where the log is a plain file; else 0.
-        doubt: why there may be later items elsewhere; "" if nothing says so.
+        doubt: why there may be later items elsewhere; "" for no doubt.
     """
 
     feed: str
@@ -47,16 +48,16 @@ class Seen(NamedTuple):
 class Mark:
     """A mark's file, for the one process that opened it.
 
-    It has two slots of one sector, which are written in turn and in place: a power cut leaves one of them,
-    and a full disk does not matter. The number of a turn is a time, too: that of the steady file, in seconds
-    since 1970. It begins with the time at which the mark is made.
+    It has two slots of one sector, which are written alternately and in place: a power cut leaves one of
+    them, and a full disk does not matter. The number of a write is also a time: that of the steady file, in
+    seconds since 1970. It begins with the time of the mark's creation.
 
     Args:
         path: of the file. Methods raise OSError if the disk fails.
-        steady: a file beside it whose content does not change, once it is there; its times are the mark's.
+        steady: a file beside it whose content is constant, once it exists; its times are the mark's.
 
     Attributes:
-        is_copy: the file that was read is a copy; it is none any more when it is written.
+        is_copy: the file that was read is a copy; cleared by a write.
     """
 
     def __init__(self, path: Path, steady: Path) -> None:
@@ -67,7 +68,7 @@ class Mark:
         self._turn = 0
 
     def check_process(self) -> None:
-        """Raise OSError in a process that was forked off: it would be a second writer."""
+        """Raise OSError in a forked process: it would be a second writer."""
         if os.getpid() != self._process:
             raise OSError(
                 f"{self.path}: process {self._process} writes this feed, and this one was forked off; "
@@ -75,7 +76,7 @@ class Mark:
             )
 
     def read(self) -> Seen | None:
-        """Return what it says; None if there is no file, or a damaged one."""
+        """Return the contents; None if the file is missing or damaged."""
         try:
             with self.path.open("rb") as file:
                 raw = file.read()
@@ -86,7 +87,7 @@ class Mark:
         return seen
 
     def write(self, seen: Seen) -> None:
-        """Replace what it says; it is durable on return."""
+        """Replace the contents; durable on return."""
         self.check_process()
         try:
             file = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
@@ -96,16 +97,16 @@ class Mark:
             try:
                 turn = self._begin(file)
                 os.pwrite(file, _encode(turn, self._place(file), seen), turn % 2 * _SLOT)
-                os.fsync(file)  # which journals the steady file's times with it
+                os.fsync(file)  # journals the steady file's times with it
             finally:
                 os.close(file)
         self._turn, self.is_copy = turn, False
 
     def _create(self, seen: Seen) -> int:
-        """Make the file, whole or not at all; return its turn."""
+        """Create the file atomically; return its turn."""
         with whole_file(self.path, mode=0o600, is_durable=True, is_sole=True) as new:
             turn = self._begin(new)
-            # Both slots have their space on disk then.
+            # This allocates both slots on disk.
             new.write_bytes(_encode(turn, self._place(new), seen) * 2)
         return turn
 
@@ -117,9 +118,9 @@ class Mark:
         return turn
 
     def _place(self, file: int | Path) -> str:
-        """Return what tells a mark from a copy of it.
+        """Return the identity of a mark's location, different for a copy.
 
-        No program can put back the time of a file's last change (ctime), as backups do that of its content.
+        No program can restore the time of a file's last change (ctime), as backups do that of its content.
         """
         try:
             steady = self._steady.stat()
@@ -128,7 +129,7 @@ class Mark:
         return f"{os.stat(file).st_ino} {steady.st_ino} {steady.st_ctime_ns}"
 
     def _is_elsewhere(self, file: int, place: str) -> bool:
-        """Return whether a mark is not where it was written, but for a next turn that was begun only."""
+        """Return whether a mark was moved since it was written, apart from a begun next turn."""
         here = self._place(file)
         if place == here:
             return False
@@ -149,7 +150,7 @@ def _encode(turn: int, place: str, seen: Seen) -> bytes:
 
 
 def _slots(raw: bytes) -> Iterator[tuple[int, str, Seen]]:
-    """Yield the slots that are whole: turn, place and what they say."""
+    """Yield the intact slots: turn, place and contents."""
     for start in range(0, len(raw), _SLOT):
         checksum, _, text = raw[start : start + _SLOT].rstrip(b" \n").partition(b" ")
         if text and checksum == b"%08x" % crc32(text):

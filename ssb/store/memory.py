@@ -1,4 +1,4 @@
-"""A store in memory, for simulations: the same rules as on disk, and nothing survives."""
+"""A store in memory, for simulations: the same rules as on disk, without persistence."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -70,7 +70,7 @@ class MemoryFeeds(Admission):
         return MappingProxyType(self._forks)
 
     def drop(self, feed: str) -> int:
-        """Delete the messages of a feed, which may come again later; return how many there were."""
+        """Delete the messages of a feed, which may be received again later; return their number."""
         if feed in self._own:
             raise ValueError(f"{feed} is written here: if it began again, it would be forked")
         if feed not in self._tips:
@@ -88,7 +88,7 @@ class MemoryFeeds(Admission):
         return self._bytes.get(feed, 0)
 
     def close(self) -> None:
-        """Do nothing: there is nothing to let go of."""
+        """No effect."""
 
     def _held(self, feed: str, sequence: int) -> Message | None:
         return self._feeds[feed][sequence - 1][1] if 1 <= sequence <= self._tips.get(feed, 0) else None

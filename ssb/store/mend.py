@@ -1,9 +1,9 @@
-"""Checking a whole store, and writing a damaged one anew.
+"""Checking a whole store, and rebuilding a damaged one.
 
-Single messages that are damaged come again from other peers (`ssb.store.feed_table`): here all are found. If
-the file is damaged beyond that, SQLite may be unable to read or change parts of it. Then all messages that
-can still be read, and are what their authors signed, go to a new file, at their old positions. It takes the
-place of the damaged one, which is kept beside it. What is missing in it counts as damaged, and comes again.
+Single damaged messages are fetched again from other peers (`ssb.store.feed_table`): here all are found. If
+the file is damaged beyond that, SQLite may be unable to read or change parts of it. Then all readable
+messages with valid signatures are copied to a new file, at their old positions. It replaces the damaged one,
+which is kept beside it. Missing messages count as damaged, and are fetched again.
 """
 
 import os
@@ -27,16 +27,16 @@ KEPT: Final = ".damaged"
 
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the latter for names in the file
 _PAGE = 1000
-_GAP = 1_000_000  # positions that cannot be read, after which nothing more is expected
+_GAP = 1_000_000  # unreadable positions after which the end is assumed
 
 
 class Checked(NamedTuple):
     """Result of a check.
 
     Attributes:
-        messages: how many are whole.
-        damaged: feed -> the numbers of its messages that are not, and are to come again.
-        kept: where the damaged file is, if a new one was written.
+        messages: number of intact ones.
+        damaged: feed -> the numbers of its damaged messages, to be fetched again.
+        kept: path of the damaged file, if a new one was written.
     """
 
     messages: int
@@ -45,9 +45,9 @@ class Checked(NamedTuple):
 
 
 def check_file(path: Path, hmac_key: bytes | None = None, *, read_only: bool = False) -> Checked:
-    """Read a whole store; write the file anew if that is needed.
+    """Check a whole store; rebuild the file if needed.
 
-    A store beside a process that writes to it is opened `read_only`, and then not mended. Raises StoreError.
+    A store beside a process that writes to it is opened `read_only`, and then not rebuilt. Raises StoreError.
     """
     kept = None
     try:
@@ -56,14 +56,14 @@ def check_file(path: Path, hmac_key: bytes | None = None, *, read_only: bool = F
     except DamagedStore:
         if read_only:
             raise
-        kept = write_anew(path, hmac_key)
+        kept = rebuild(path, hmac_key)
     with SqliteFeeds(path, hmac_key, read_only=read_only) as store:
         messages = sum(1 for _ in examined(store))
         return Checked(messages, store.damaged(), kept)
 
 
 def check_structure(store: SqliteFeeds) -> None:
-    """Let SQLite check the whole file; raise StoreError at a fault."""
+    """Check the whole file by SQLite; raise StoreError at a fault."""
     for (said,) in store._query("PRAGMA integrity_check(1)"):
         if said != "ok":
             raise store._damage(said.replace("\n", " "))
@@ -98,7 +98,7 @@ def check_chains(store: SqliteFeeds) -> None:
 def examined(store: SqliteFeeds) -> Iterator[Stored]:
     """Yield the sound messages of all feeds, each feed's in order; the others are then in `damaged`.
 
-    One that was found damaged before and is whole now counts again: memory was at fault, and not the disk.
+    A message that was found damaged before and is intact now counts again: memory was at fault, not the disk.
     """
     chosen = f"{STORED} WHERE feed = ? AND sequence BETWEEN ? AND ? ORDER BY sequence"
     for feed, row in list(store._rows.items()):
@@ -108,14 +108,14 @@ def examined(store: SqliteFeeds) -> Iterator[Stored]:
             whole = {stored.sequence: stored for stored in found if stored is not None}
             for sequence in range(first, last + 1):
                 if sequence not in whole:
-                    store._lose(feed, sequence)
+                    store._record_damage(feed, sequence)
                 elif sequence in store.damaged().get(feed, ()) and not store._read_only:
-                    store._find(feed, sequence)
+                    store._restore(feed, sequence)
             yield from whole.values()
 
 
-def write_anew(path: Path, hmac_key: bytes | None) -> Path:
-    """Write a store anew with all that can be read; return where the damaged file is. Raises StoreError."""
+def rebuild(path: Path, hmac_key: bytes | None) -> Path:
+    """Rebuild a store from all that can be read; return the path of the damaged file. Raises StoreError."""
     lock = WriteLock(path.with_name(f"{path.name}.lock"), path)
     partial = path.with_name(f"{path.name}.new")
     try:
@@ -140,7 +140,7 @@ def write_anew(path: Path, hmac_key: bytes | None) -> Path:
 
 
 def _copy(old: sqlite3.Connection, new: SqliteFeeds) -> None:
-    """Copy all that is whole."""
+    """Copy all intact messages."""
     key, numbers = new._hmac_key, dict[str, int]()
     ends: dict[str, tuple[int, bytes]] = {}
     with new._transaction():
@@ -160,7 +160,7 @@ def _copy(old: sqlite3.Connection, new: SqliteFeeds) -> None:
         for feed, (sequence, tip) in ends.items():
             values = (numbers[feed], feed, sequence, tip, feed in own)
             new._database.execute("INSERT INTO feeds VALUES (?, ?, ?, ?, ?)", values)
-            _note_missing(new, numbers[feed], sequence)
+            _record_missing(new, numbers[feed], sequence)
         _copy_proofs(old, new)
     for text, received in _try(old, "SELECT text, received FROM out_of_order"):
         single = sound.read(text, key)
@@ -172,7 +172,7 @@ def _copy(old: sqlite3.Connection, new: SqliteFeeds) -> None:
 
 
 def _message(text: Any, start: Any, key: bytes | None) -> Message | None:
-    """The message of a row that is damaged somewhere, perhaps elsewhere than in its text."""
+    """The message of a row with damage, perhaps outside of its text."""
     named = sound.named(text) if isinstance(text, bytes) else None
     if named is not None and sound.is_sound(text, start, *named, key):
         return Message.from_text(text)
@@ -180,12 +180,12 @@ def _message(text: Any, start: Any, key: bytes | None) -> Message | None:
 
 
 def _rows(old: sqlite3.Connection) -> Iterator[tuple[int, Any, Any, Any]]:
-    """Yield position, time, text and start of the id of all rows that can be read, by positions that rise."""
+    """Yield position, time, text and start of the id of all readable rows, by ascending positions."""
     chosen = "SELECT position, received, text, id_start FROM messages NOT INDEXED WHERE position"
     last, failed = 0, 0
     while failed < _GAP:
         try:
-            if failed % _PAGE:  # behind what cannot be read, one by one
+            if failed % _PAGE:  # behind an unreadable row, one by one
                 page = old.execute(f"{chosen} = ?", (last + 1,)).fetchall()
             else:
                 page = old.execute(f"{chosen} > ? ORDER BY position LIMIT {_PAGE}", (last,)).fetchall()
@@ -204,9 +204,9 @@ def _rows(old: sqlite3.Connection) -> Iterator[tuple[int, Any, Any, Any]]:
 def _copy_rows(
     old: sqlite3.Connection, new: SqliteFeeds, numbers: dict[str, int], ends: dict[str, tuple[int, bytes]]
 ) -> set[str]:
-    """Take from the old rows the ends of feeds whose last messages are lost; return the feeds written here.
+    """Copy from the old rows the ends of feeds whose last messages are lost; return the local feeds.
 
-    An end is believed if SQLite's index of the messages has it, too.
+    An end is trusted if SQLite's index of the messages has it, too.
     """
     own: set[str] = set()
     for number, author, sequence, tip, is_own in _try(old, "SELECT * FROM feeds"):
@@ -230,7 +230,7 @@ def _copy_proofs(old: sqlite3.Connection, new: SqliteFeeds) -> None:
             new._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?)", values)
 
 
-def _note_missing(new: SqliteFeeds, number: int, end: int) -> None:
+def _record_missing(new: SqliteFeeds, number: int, end: int) -> None:
     found = new._database.execute("SELECT sequence FROM messages WHERE feed = ?", (number,))
     missing = set(range(1, end + 1)).difference(sequence for (sequence,) in found)
     places = ((number, sequence) for sequence in missing)
@@ -238,7 +238,7 @@ def _note_missing(new: SqliteFeeds, number: int, end: int) -> None:
 
 
 def _try(old: sqlite3.Connection, query: str, *values: Any) -> list[Any]:
-    """The rows that a query gives before SQLite meets damage."""
+    """The rows of a query before SQLite meets damage."""
     found = []
     try:
         for row in old.execute(query, values):
@@ -249,7 +249,7 @@ def _try(old: sqlite3.Connection, query: str, *values: Any) -> list[Any]:
 
 
 def _replace(path: Path, new: Path) -> Path:
-    """Put a new file in a damaged one's place, and keep that. Who is killed here finds one of the two."""
+    """Replace a damaged file by a new one, and keep it. A process killed here leaves one of the two."""
     kept = path.with_name(f"{path.name}{KEPT}")
     while kept.exists():
         kept = kept.with_name(f"{kept.name}{KEPT}")
@@ -257,7 +257,7 @@ def _replace(path: Path, new: Path) -> Path:
     log, kept_log = path.with_name(f"{path.name}-wal"), kept.with_name(f"{kept.name}-wal")
     if log.exists() and log.stat().st_size:
         log.replace(kept_log)
-    for suffix in ("-wal", "-shm"):  # before the new file is there, to which they do not belong
+    for suffix in ("-wal", "-shm"):  # before the new file exists, to which they do not belong
         path.with_name(f"{path.name}{suffix}").unlink(missing_ok=True)
     new.replace(path)
     return kept

@@ -1,9 +1,9 @@
-"""The one feed that is written here: no message of it is signed where a later one may exist.
+"""The local feed: no message is signed where a later one may exist.
 
-`ssb.store.mark` states the invariant. The mark lies beside the identity, which is all that is left when a
-store is lost. The store is in doubt when it was restored or copied, when messages of its own feed were
-imported, and when an identity comes without a mark: from a stock peer, or alone from a backup. Then nothing
-is published before peers were asked (`ssb.daemon.recovery`), or the user says that nobody has more.
+`ssb.store.mark` states the invariant. The mark lies beside the identity, the only file left when a store is
+lost. The store is in doubt when it was restored or copied, when messages of its own feed were imported, and
+when an identity has no mark: from a stock peer, or alone from a backup. Then nothing is published before
+peers were queried (`ssb.daemon.recovery`), or the user declares that nobody has more.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _SHORT: Final = "messages of it are missing here"
 
 
 class UnsureFeed(StoreError):
-    """Later messages of the own feed may be elsewhere, so none is signed; says why, and the ways out."""
+    """Later messages of the own feed may be elsewhere, so none is signed; the message has the remedies."""
 
 
 class OwnFeed:
@@ -31,16 +31,16 @@ class OwnFeed:
 
     Args:
         feeds: the store, open for writing.
-        identity: whose feed it is.
+        identity: its author.
         path: of the mark.
-        is_new: the identity was made a moment ago: nobody can have seen anything.
+        is_new: the identity was just created: nobody can have seen anything.
         doubt: a reason for doubt that the caller knows.
 
     Raises StoreError if the mark cannot be read or written.
 
     Attributes:
-        known: number of the last message that anybody may have seen.
-        doubt: why there may be later ones elsewhere; "" if nothing says so.
+        known: number of the last message that others may have seen.
+        doubt: why there may be later ones elsewhere; "" for no doubt.
     """
 
     def __init__(
@@ -63,18 +63,18 @@ class OwnFeed:
 
     @property
     def tip(self) -> int:
-        """Number of the last message that is here; messages before it may be damaged, and it may itself."""
+        """Number of the last message held here; it and earlier ones may be damaged."""
         return self._feeds.last(self.feed)
 
     @property
     def is_damaged(self) -> bool:
-        """Whether messages of it are damaged here, and are to come again from others."""
+        """Whether messages of it are damaged here, to be fetched again from others."""
         return self.feed in self._feeds.damaged()
 
     def publish(self, content: Mapping[str, Any] | str, now_ms: float) -> Message:
         """Sign content as the next message; when it returns, message and mark are durable.
 
-        Raises UnsureFeed, and what FeedStore.publish() raises.
+        Raises UnsureFeed, and the errors of FeedStore.publish().
         """
         self._check_process()
         if self.doubt:
@@ -84,22 +84,22 @@ class OwnFeed:
         return message
 
     def advance(self) -> None:
-        """Take note of messages that the store has got."""
+        """Update the mark for new messages in the store."""
         if self.tip > self.known:
             self._write(self.tip, self.doubt)
 
     def question(self, doubt: str, known: int = 0) -> None:
-        """Publish nothing until settle(); `known` is the number of a message that was seen elsewhere."""
+        """Publish nothing until settle(); `known` is the number of a message seen elsewhere."""
         known = max(self.known, known)
         if (doubt, known) != (self.doubt, self.known):
             self._write(known, doubt)
 
     def settle(self) -> None:
-        """Go on after the last message that is here: nobody has a later one."""
+        """Continue after the last message held here: nobody has a later one."""
         self._write(self.tip, "")
 
     def why(self) -> str:
-        """Say why nothing is published, and the ways out."""
+        """Return the reason why nothing is published, and the remedies."""
         here = f"{self.tip} are here" + (f" of {self.known}" if self.known > self.tip else "")
         command = f"feednet ssb --path {quote(str(self._mark.path.parent))}"
         return (
@@ -110,7 +110,7 @@ class OwnFeed:
         )
 
     def _compare(self, seen: Seen | None) -> None:
-        """Find out what the mark says of this store."""
+        """Compare the mark with this store."""
         if seen is None or seen.feed != self.feed:
             self.doubt = self.doubt or UNKNOWN
             return

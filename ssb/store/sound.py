@@ -1,9 +1,9 @@
-"""Whether a stored text is still what was stored. Disks and memory flip bits, and a text is read when it is.
+"""Whether a stored text is unchanged. Disks and memory flip bits; texts are checked when they are read.
 
 A row of a message has the first 8 bytes of the message's id, and every text is hashed when it is read. The id
 is the hash of the low byte of each UTF-16 unit (`ssb.message`), so it covers all of an ASCII text; of any
-other text the signature is verified, too. The text itself says whose message it is and which: a row that is
-found under another feed or number is no more trusted than a text that has changed.
+other text the signature is verified, too. The text itself names its author and number: a row indexed under
+another feed or number is not trusted either.
 """
 
 import re
@@ -25,9 +25,10 @@ def start_of(digest: bytes) -> int:
 
 
 def is_sound(text: Any, start: Any, author: str, sequence: int, hmac_key: bytes | None) -> bool:
-    """Whether a text is a message of this author with this number and this start of its id.
+    """Whether a text is a message with this author, number and start of its id.
 
-    The text was verified when it was stored; `hmac_key` is the network's key. A damaged row has anything.
+    The text was verified when it was stored; `hmac_key` is the network's key. A damaged row may have any
+    values.
     """
     if not isinstance(text, bytes) or named(text) != (author, sequence):
         return False
@@ -40,7 +41,7 @@ def is_sound(text: Any, start: Any, author: str, sequence: int, hmac_key: bytes 
 
 
 def named(text: bytes) -> tuple[str, int] | None:
-    """The author and the number that a canonical text begins with; None if it does not."""
+    """The author and the number at the beginning of a canonical text; None if malformed."""
     head = _HEAD.match(text)
     if head is None:
         return None
@@ -49,7 +50,7 @@ def named(text: bytes) -> tuple[str, int] | None:
 
 
 def read(text: Any, hmac_key: bytes | None, digest: bytes | None = None) -> Message | None:
-    """The message with a text, if its signature verifies, and its id has the digest if one is given."""
+    """The message with a text, if its signature verifies, and its id matches the digest, if given."""
     if not isinstance(text, bytes):
         return None
     try:
@@ -63,5 +64,5 @@ def read(text: Any, hmac_key: bytes | None, digest: bytes | None = None) -> Mess
 
 
 def time_of(received: Any) -> float:
-    """A time of receipt, ms since 1970; 0 if it is damaged: nothing vouches for it."""
+    """A time of receipt, ms since 1970; 0 if it is damaged; smaller changes are undetected."""
     return float(received) if isinstance(received, int | float) and isfinite(received) else 0.0

@@ -1,18 +1,18 @@
 """A store on disk: one SQLite file in WAL mode.
 
-**What is acknowledged.** When `append` returns, its messages survive the death of the process at any
-instant; a power cut may lose the last transactions (`ssb.store.database`). The authors still have such
-messages, so they come again. When `publish` returns, its message and all before survive a power cut, too: if
-it were lost after others had seen it, the next message would fork the feed.
+**Durability.** When `append` returns, its messages survive the death of the process at any instant; a power
+cut may lose the last transactions (`ssb.store.database`). The authors still have such messages, so they are
+fetched again. When `publish` returns, its message and all before survive a power cut, too: if it were lost
+after others had seen it, the next message would fork the feed.
 
-**What is kept.** The canonical text, because it is what is signed. The compact form, which peers send,
-is made of it when it is asked for. Ids are indexed by their first 8 bytes, and compared in full when a
-message is read: the index is the costly part of an append, and half as large this way.
+**Contents.** The canonical text, because it is what is signed. The compact form, which peers send, is
+computed on request. Ids are indexed by their first 8 bytes, and compared in full when a message is read: the
+index is the costly part of an append, and half as large this way.
 
-**What is damaged** counts as not there, and comes again from others (`ssb.store.feed_table`): for `tips`,
-`tip` and `after` a feed ends before its first damaged message; `get` and `log` have those behind it, too.
+**Damaged messages** count as missing, and are fetched again (`ssb.store.feed_table`): for `tips`, `tip` and
+`after` a feed ends before its first damaged message; `get` and `log` have those behind it, too.
 
-**What is in memory.** The tip of each feed and SQLite's cache of pages, but no messages.
+**Memory.** The tip of each feed and SQLite's cache of pages, but no messages.
 """
 
 import sqlite3
@@ -33,7 +33,7 @@ _INSERT = "INSERT INTO messages (feed, sequence, id_start, type, received, text)
 
 
 class SqliteFeeds(Admission, FeedTable):
-    """Feeds in one file (`ssb.store.feeds.FeedStore`), made if there is none.
+    """Feeds in one file (`ssb.store.feeds.FeedStore`), created if missing.
 
     One process writes; others may read meanwhile. Beside the file are SQLite's `-wal` and `-shm`, and
     `.lock`.
@@ -44,8 +44,8 @@ class SqliteFeeds(Admission, FeedTable):
         read_only: open for reading, next to a process that writes.
 
     Raises StoreError: in use by another writer, not a store, of another network, of a newer version, or
-    the disk fails. When a write fails, for example because the disk is full, the store is as it was before,
-    and goes on when there is space again.
+    the disk fails. When a write fails, for example because the disk is full, the store is unchanged, and
+    usable when there is space again.
     """
 
     def __init__(self, path: str | Path, hmac_key: bytes | None = None, *, read_only: bool = False) -> None:
@@ -53,7 +53,7 @@ class SqliteFeeds(Admission, FeedTable):
         FeedTable.__init__(self, path, hmac_key, read_only=read_only)
 
     def tips(self) -> Mapping[str, int]:
-        """The last sequence number of each feed: a live view, not a copy; of a reader, of this instant."""
+        """The last sequence number of each feed: a live view, not a copy; for a reader, a snapshot."""
         self._refresh()
         return MappingProxyType(self._tips)
 
@@ -69,7 +69,7 @@ class SqliteFeeds(Admission, FeedTable):
         return None
 
     def last(self, feed: str) -> int:
-        """Number of the last message that the store has taken of a feed, damaged or not; 0 for none."""
+        """Number of the last message that the store has accepted of a feed, damaged or not; 0 for none."""
         self._refresh()
         row = self._rows.get(feed)
         return 0 if row is None else row.sequence
@@ -95,7 +95,7 @@ class SqliteFeeds(Admission, FeedTable):
                 break
             found.append(stored)
         if len(found) < min(limit, end - first + 1):
-            self._lose(feed, first + len(found))
+            self._record_damage(feed, first + len(found))
         return found
 
     def get(self, id: str) -> Message | None:  # noqa: A002 - the field's own name
@@ -130,12 +130,12 @@ class SqliteFeeds(Admission, FeedTable):
         row = self._rows.get(feed)
         if row is None:
             return []
-        only = " AND +type = ?" if kind else ""  # the plus keeps SQLite from going through all of the type
+        only = " AND +type = ?" if kind else ""  # the plus keeps SQLite from scanning all of the type
         of_feed = (row.number, kind) if kind else (row.number,)
         return sorted(self._page(f"feed = ?{only} AND", of_feed, _LAST, limit, "sequence DESC"))
 
-    def doubt(self, feed: str, sequence: int) -> None:
-        """Read a message that another process has found damaged, to take note of it here."""
+    def check_message(self, feed: str, sequence: int) -> None:
+        """Check a message that another process has found damaged, and record the result here."""
         self._held(feed, sequence)
 
     def forks(self) -> Mapping[str, tuple[Message, Message]]:
@@ -144,7 +144,7 @@ class SqliteFeeds(Admission, FeedTable):
         return self._forks
 
     def drop(self, feed: str) -> int:
-        """Delete the messages of a feed, which may come again later; return how many there were."""
+        """Delete the messages of a feed, which may be received again later; return their number."""
         row = self._rows.get(feed)
         if row is None:
             return 0
@@ -160,11 +160,11 @@ class SqliteFeeds(Admission, FeedTable):
         return dropped
 
     def close(self) -> None:
-        """Let go of the file and the lock."""
+        """Release the file and the lock."""
         FeedTable.close(self)
 
-    def _reread(self) -> None:
-        super()._reread()
+    def _load(self) -> None:
+        super()._load()
         self._forks = _Forks(self)
         self._loose = self._count_out_of_order()
 
@@ -178,7 +178,7 @@ class SqliteFeeds(Admission, FeedTable):
         rows = self._query(f"{STORED} WHERE feed = ? AND sequence = ?", (row.number, sequence))
         stored = self._sound(rows[0]) if rows else None
         if stored is None or stored.sequence != sequence:
-            self._lose(feed, sequence)
+            self._record_damage(feed, sequence)
             return None
         return stored.message
 
@@ -255,18 +255,18 @@ class SqliteFeeds(Admission, FeedTable):
             self._unmark(message.author, message.sequence)
         for feed, row in rows.items():
             self._authors[row.number] = feed
-            self._settle_tip(feed)
+            self._update_tip(feed)
         self._forks.add(changes.forks)
         self._loose = loose
 
     def _clear(self, number: int, sequence: int) -> None:
-        """Delete a damaged message, in whose place it comes again."""
+        """Delete a damaged message, to be replaced."""
         database, place = self._database, (number, sequence)
         chosen = "SELECT position FROM messages WHERE feed = ? AND sequence = ?"
         for position in database.execute(chosen, place).fetchall():
             try:
                 database.execute("DELETE FROM messages WHERE position = ?", position)
-            except sqlite3.DatabaseError:  # an index has the row as it was
+            except sqlite3.DatabaseError:  # an index has the row's old values
                 database.execute("REINDEX messages")
                 database.execute("DELETE FROM messages WHERE position = ?", position)
         database.execute("DELETE FROM damaged WHERE feed = ? AND sequence = ?", place)
@@ -281,7 +281,7 @@ class SqliteFeeds(Admission, FeedTable):
             )
             assert added.lastrowid is not None
             return Row(added.lastrowid, tip.sequence, digest, is_own)
-        if tip.sequence < before.sequence:  # it has come in place of a damaged one
+        if tip.sequence < before.sequence:  # it replaces a damaged one
             return before
         row = Row(before.number, tip.sequence, digest, before.own or is_own)
         changed = "UPDATE feeds SET sequence = ?, tip = ?, own = ? WHERE feed = ?"
@@ -289,7 +289,7 @@ class SqliteFeeds(Admission, FeedTable):
         return row
 
     def _keep_out_of_order(self, message: Message, received: float, count: int) -> int:
-        """Return by how many there are more then."""
+        """Return the increase of their number."""
         added = self._database.execute(
             "INSERT INTO out_of_order (author, sequence, id, received, text) VALUES (?, ?, ?, ?, ?)",
             (message.author, message.sequence, parse_message(message.id), received, message.encoded),
@@ -301,7 +301,7 @@ class SqliteFeeds(Admission, FeedTable):
 
 
 class _Forks(Mapping[str, tuple[Message, Message]]):
-    """The forked feeds; their proofs stay on disk until they are asked for."""
+    """The forked feeds; their proofs are read from disk on access."""
 
     def __init__(self, feeds: SqliteFeeds) -> None:
         self._feeds = feeds
@@ -324,10 +324,10 @@ class _Forks(Mapping[str, tuple[Message, Message]]):
             sound.read(text, self._feeds._hmac_key) for text in (rows[0] if rows else (b"", b""))
         )
         if first is None or second is None or first.author != feed or not contradicts(first, second):
-            del self._authors[feed]  # nothing proves it any more; whoever has both branches proves it again
+            del self._authors[feed]  # the proof is lost; a peer with both branches proves it again
             raise KeyError(feed)
         return first, second
 
     def add(self, forks: Mapping[str, object]) -> None:
-        """Take in feeds whose proofs were written."""
+        """Add feeds whose proofs were written."""
         self._authors |= dict.fromkeys(forks)

@@ -1,5 +1,5 @@
-"""tinySSB: feeds in packets of 120 bytes, for media that are slow and lose much.
+"""tinySSB: feeds in packets of 120 bytes, for slow and lossy media.
 
-`entry` has the packets of feeds, `goset` and `vectors` what is said about them, `bipf` the encoding of both.
-`store` keeps feeds on disk, `node` replicates them over datagrams. docs/tiny.md describes it all.
+`entry` has the packets of feeds, `goset` and `vectors` those of replication, `bipf` the encoding of both.
+`store` keeps feeds on disk, `node` replicates them over datagrams. See docs/tiny.md.
 """

@@ -3,10 +3,10 @@
     entry       demultiplexer 7 | type 1 | payload 48 | signature 64
     chunk       content 100 | first 20 bytes of SHA-256 of the next chunk, zero in the last
 
-What both sides know is not sent: an entry's *name*, `"tinyssb-v0" | feed 32 | sequence 4 | previous 20`. The
-demultiplexer is the first 7 bytes of the name's SHA-256, and tells who waits for a packet whose it is. The
-signature is Ed25519 over the name and the first 56 bytes; the id is the first 20 bytes of SHA-256 over name
-and packet. `previous` is the id of the entry before, for the first the first 20 bytes of the feed's key.
+Known to both sides, and not sent, is an entry's *name*, `"tinyssb-v0" | feed 32 | sequence 4 | previous 20`.
+The demultiplexer is the first 7 bytes of the name's SHA-256: receivers match packets by it. The signature is
+Ed25519 over the name and the first 56 bytes; the id is the first 20 bytes of SHA-256 over name and packet.
+`previous` is the id of the preceding entry, for the first the first 20 bytes of the feed's key.
 
 Content of type 0 is 48 bytes. Content of type 1 is of any length: the payload has this length as a varint,
 as much content as fits into 28 bytes with it, and a pointer to the *side chain* with the rest.
@@ -31,7 +31,7 @@ CHUNK: Final = PACKET - POINTER
 PLAIN: Final = 48
 """Bytes of content of type 0."""
 MAX_CONTENT: Final = 16_384
-"""Most bytes of content that are accepted; a longer entry has a side chain without end."""
+"""Most bytes of content that are accepted; bounds side chains."""
 END: Final = bytes(POINTER)
 """The pointer of the last chunk."""
 
@@ -43,7 +43,7 @@ _SIGNED = DEMUX + 1 + PLAIN
 
 
 class InvalidEntry(ValueError):
-    """The packet is no entry of this feed at this place, or its side chain is not its own; says why.
+    """Not a valid entry of this feed at this position, or not its side chain; the message has the reason.
 
     `kind` is the reason in a word, for counters.
     """
@@ -54,11 +54,11 @@ class InvalidEntry(ValueError):
 
 
 class Entry(NamedTuple):
-    """An entry, made by `sign` or `parse`: valid but for what its side chain says.
+    """An entry from `sign` or `parse`; its side chain is not verified yet.
 
     Attributes:
         feed: key, 32 bytes.
-        sequence: its place in the feed, from 1.
+        sequence: number in the feed, from 1.
         packet: 120 bytes.
         id: 20 bytes.
         length: of the content, bytes.
@@ -85,17 +85,17 @@ class Entry(NamedTuple):
 
 
 def demultiplexer(material: bytes) -> bytes:
-    """The 7 bytes by which a receiver knows a packet."""
+    """Return the 7 bytes by which receivers match a packet."""
     return sha256(_PREFIX + material).digest()[:DEMUX]
 
 
 def entry_demultiplexer(feed: bytes, sequence: int, previous: bytes) -> bytes:
-    """The demultiplexer of the entry at a place in a feed, after the one whose id is `previous`."""
+    """The demultiplexer of an entry, by feed, number, and id of the preceding entry."""
     return demultiplexer(feed + sequence.to_bytes(4) + previous)
 
 
 def first_previous(feed: bytes) -> bytes:
-    """Placeholder of the id before the first entry."""
+    """Stands for the id of the entry before the first."""
     return feed[:POINTER]
 
 
@@ -107,7 +107,7 @@ def pointer_to(chunk: bytes) -> bytes:
 def sign(
     identity: Identity, sequence: int, previous: bytes, content: bytes, *, is_plain: bool = False
 ) -> tuple[Entry, list[bytes]]:
-    """Sign content as the entry at a place; return it and its side chain.
+    """Sign content as the entry at a position; return it and its side chain.
 
     `is_plain` makes an entry of type 0, whose content has 48 bytes. Raises ValueError for content that is
     too long.
@@ -132,12 +132,12 @@ def sign(
 
 
 def packets_of(length: int) -> int:
-    """Return how many packets an entry with so many bytes of content has, its side chain included."""
+    """Return the number of packets of an entry with `length` bytes of content, its side chain included."""
     return 1 + max(-(-(length - _INLINE + len(varint(length))) // CHUNK), 0)
 
 
 def make_chain(content: bytes) -> list[bytes]:
-    """Return a side chain with this content, in order; it is made from its end."""
+    """Return the side chain of this content, in order; it is built from its end."""
     chunks: list[bytes] = []
     pointer = END
     for at in range((len(content) - 1) // CHUNK * CHUNK, -1, -CHUNK):
@@ -148,7 +148,7 @@ def make_chain(content: bytes) -> list[bytes]:
 
 
 def parse(packet: bytes, feed: bytes, sequence: int, previous: bytes) -> Entry:
-    """Read an entry that has the demultiplexer of this place. Raises InvalidEntry."""
+    """Parse an entry whose demultiplexer is that of this position. Raises InvalidEntry."""
     if len(packet) != PACKET:
         raise InvalidEntry(f"a packet of {len(packet)} bytes")
     name = _PREFIX + feed + sequence.to_bytes(4) + previous
@@ -164,7 +164,7 @@ def _id(name: bytes, packet: bytes) -> bytes:
 
 
 def read(packet: bytes, feed: bytes, sequence: int, id: bytes) -> Entry:  # noqa: A002 - the field's own name
-    """Read an entry whose signature was verified. Raises InvalidEntry if its payload is malformed."""
+    """Parse an entry whose signature was verified. Raises InvalidEntry if its payload is malformed."""
     kind, payload = packet[DEMUX], packet[DEMUX + 1 : _SIGNED]
     if kind == TYPE_PLAIN:
         return Entry(feed, sequence, packet, id, PLAIN, payload, None)
@@ -182,7 +182,7 @@ def read(packet: bytes, feed: bytes, sequence: int, id: bytes) -> Entry:  # noqa
 
 
 def check_chain(entry: Entry, chunks: list[bytes]) -> None:
-    """Check that chunks are an entry's whole side chain. Raises InvalidEntry."""
+    """Check that chunks are an entry's complete side chain. Raises InvalidEntry."""
     if len(chunks) != entry.chunks:
         raise InvalidEntry(f"{len(chunks)} of {entry.chunks} chunks")
     pointer = entry.chain

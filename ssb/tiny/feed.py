@@ -12,7 +12,7 @@ cannot be completed. The latter two take no more entries."""
 
 
 class ForkedFeed(ValueError):
-    """An author signed two entries for one place; both packets prove it."""
+    """An author signed two entries with one sequence number; both packets prove it."""
 
     def __init__(self, feed: bytes, proof: tuple[bytes, bytes]) -> None:
         super().__init__("two entries for one place")
@@ -36,7 +36,7 @@ class Whole(NamedTuple):
 
 @dataclass
 class Waiting:
-    """An entry that lacks chunks: `held` are here, `pointer` is that of the next one."""
+    """An entry that lacks chunks: `held` are present, `pointer` is that of the next one."""
 
     entry: Entry
     held: int
@@ -49,11 +49,11 @@ class Feed:
 
     Attributes:
         key: 32 bytes.
-        sequence, tip: number and id of the last entry; 0 and what stands for an id, if there is none.
+        sequence, tip: number and id of the last entry; 0 and a placeholder for the id, if there is none.
         whole: the last number up to which all entries are whole.
         base: the last number up to which all entries are pruned.
-        mark: how far the program above has used the feed; it sets it.
-        identity: who writes it, if it is written here.
+        mark: the last number that the program above has processed; the program sets it.
+        identity: of the author, if the feed is local.
         condition: FINE, FORKED or BROKEN.
         waiting: entries that lack chunks, by their numbers.
     """

@@ -1,18 +1,18 @@
-"""A grow-only set of feeds that nodes agree on by telling each other about intervals of it.
+"""A grow-only set of feeds, reconciled between nodes by claims about intervals.
 
 C. Tschudin, "A connectionless grow-only set CRDT" (DICG 2022), as tinySSB runs it. The keys are sorted. A
-*claim* tells of an interval: its lowest and highest key, how many keys there are, and their XOR.
+*claim* describes an interval: its lowest and highest key, the number of keys, and their XOR.
 
     novelty     demultiplexer | "n" | key 32
     claim       demultiplexer | "c" | lowest 32 | highest 32 | XOR 32 | count 1
 
-In every round a node claims the whole set. Who hears a claim takes both its ends, and compares the interval
-with his own. If he has fewer keys there, or others, he answers with his own claim of it. If he has more, or
-others, he sheds both ends and claims the two halves of the rest; a rest of one key he tells as a novelty. So
-the search halves intervals until it meets the missing key, and all sets become their union.
+In every round a node claims the whole set. The receiver of a claim adds both its ends, and compares the
+interval with its own. With fewer keys there, or as many others, it answers with its own claim of the
+interval. With more, it drops both ends and claims the two halves of the rest; a rest of one key it sends as a
+novelty. So the search halves intervals down to the missing key, and all sets converge to their union.
 
-Anyone can add keys to such a set: claims are not signed. A set with *fixed* keys is for those who have agreed
-on them by other ways (`ssb.tiny.isp`): it says nothing, and hears nothing.
+Anyone can add keys to such a set: claims are not signed. A set with *fixed* keys is agreed on by other means
+(`ssb.tiny.isp`): it sends and accepts neither claims nor novelties.
 """
 
 from bisect import bisect_left, insort
@@ -33,17 +33,17 @@ CLAIM_LENGTH: Final = DEMUX + 1 + 3 * KEY + 1
 _NONE = bytes(KEY)
 _MOST_PENDING = 20
 _ROUNDS = 8
-"""Rounds in which a claim is answered; if it was true, its author will repeat it."""
+"""Rounds in which a claim is answered; if it was true, its author repeats it."""
 _ASKED, _HELPED, _NOVELTIES = 1, 2, 1
-"""Claims that ask, claims that help, and novelties, in a round."""
+"""Most claims that ask, claims that help, and novelties per round."""
 
 
 class MalformedClaim(ValueError):
-    """The packet is neither a novelty nor a claim; says why."""
+    """Neither a novelty nor a claim; the message has the reason."""
 
 
 class Claim(NamedTuple):
-    """An interval of a set: how many keys it has, its ends, and the XOR of its keys."""
+    """An interval of a set: number of keys, ends, and XOR of the keys."""
 
     size: int
     lowest: bytes
@@ -52,16 +52,16 @@ class Claim(NamedTuple):
 
 
 def set_demultiplexer(name: str, epoch: int = 0) -> bytes:
-    """The demultiplexer of a set's novelties and claims; the epoch counts the keys that were replaced.
+    """The demultiplexer of a set's novelties and claims; the epoch counts replacements of the keys.
 
-    Two implementations write the epoch in different ways. This is the one that has no largest epoch: in
-    decimal digits behind the name, none for the first.
+    Implementations differ in writing the epoch. This is the encoding without a largest epoch: in decimal
+    digits behind the name, none for the first.
     """
     return sha256(f"{name}{epoch or ''}".encode()).digest()[:DEMUX]
 
 
 def make_novelty(demultiplexer: bytes, key: bytes) -> bytes:
-    """Return a novelty."""
+    """Return a novelty's packet."""
     return demultiplexer + b"n" + key
 
 
@@ -71,7 +71,7 @@ def make_claim(demultiplexer: bytes, claim: Claim) -> bytes:
 
 
 def read(packet: bytes) -> bytes | Claim:
-    """Return the key of a novelty, or a claim. Raises MalformedClaim."""
+    """Parse a novelty, as its key, or a claim. Raises MalformedClaim."""
     kind = packet[DEMUX : DEMUX + 1]
     if kind == b"n" and len(packet) == NOVELTY_LENGTH:
         return packet[DEMUX + 1 :]
@@ -85,18 +85,18 @@ def read(packet: bytes) -> bytes | Claim:
 
 
 class GrowOnlySet:
-    """The keys of a set, sorted.
+    """A sorted set of keys.
 
     Args:
-        name: what the demultiplexer is made of, with the epoch.
+        name: hashed into the demultiplexer, with the epoch.
         keys: to begin with.
-        epoch: counts the keys that were replaced.
-        is_fixed: whether keys come by `keys` alone, and packets change nothing.
+        epoch: counts replacements of the keys.
+        is_fixed: whether packets add no keys.
 
     Attributes:
         demultiplexer: 7 bytes, of this set's novelties and claims.
         state: the XOR of all keys, 32 bytes.
-        keys: sorted; read it only.
+        keys: sorted; read-only.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class GrowOnlySet:
         self.state = _xor(self.keys)
         if len(self.keys) > MAX_KEYS:
             raise ValueError(f"{len(self.keys)} keys; {MAX_KEYS} are possible")
-        self._pending: dict[Claim, int] = {}  # and for how many rounds more
+        self._pending: dict[Claim, int] = {}  # rounds left, by claim
         self._novelties: deque[bytes] = deque()
         self._largest = 0
 
@@ -121,7 +121,7 @@ class GrowOnlySet:
         return at < len(self.keys) and self.keys[at] == key
 
     def add(self, key: bytes) -> bool:
-        """Add a key; return whether it is new. A full set takes no more, and zeros are no key."""
+        """Add a key; return whether it is new. A full set takes no more, and zeros are not a key."""
         if key in self or key == _NONE or len(self.keys) >= MAX_KEYS:
             return False
         insort(self.keys, key)
@@ -131,12 +131,12 @@ class GrowOnlySet:
         return True
 
     def claim(self, first: int, last: int) -> Claim:
-        """Return the claim of an interval, by the places of its ends."""
+        """Return the claim of an interval, given the positions of its ends."""
         keys = self.keys[first : last + 1]
         return Claim(len(keys), keys[0], keys[-1], _xor(keys))
 
     def receive(self, packet: bytes) -> list[bytes]:
-        """Take in a novelty or a claim; return the keys that are new.
+        """Process a novelty or a claim; return the new keys.
 
         Raises MalformedClaim, also if the set is fixed.
         """
@@ -164,7 +164,7 @@ class GrowOnlySet:
         return out + self._answers()
 
     def _answers(self) -> list[bytes]:
-        """Answer to the claims that were heard, the smallest first; keep those that are not done with."""
+        """Answer pending claims, the smallest first; keep the unresolved ones."""
         asked, helped, out = _ASKED, _HELPED, []
         kept: list[Claim] = []
         for claim in sorted(self._pending):
@@ -189,7 +189,7 @@ class GrowOnlySet:
         return out
 
     def _halves(self, first: int, last: int) -> list[bytes]:
-        """Return what tells most about an interval whose ends' neighbours are known."""
+        """Return the most informative packets about an interval whose neighbours the receiver holds."""
         if last < first:
             return []
         if first == last:

@@ -1,20 +1,19 @@
-"""A tinySSB node: replicates the feeds of some sets over a medium that all hear.
+"""A tinySSB node: replicates the feeds of some sets over a broadcast medium.
 
-Sans-IO (`base.endpoint.Endpoint`): datagrams in and out, time as an argument, ns. For each set it says
-now and then which entries and chunks it lacks (`ssb.tiny.vectors`), and answers to what others lack with at
-most `CREDIT` packets a vector. Who has asked for an entry that nobody has written yet gets it from its author
-as soon as it is written, from the same credit. An answer waits for a random time, and is not sent if another
-node sends it first.
+Sans-IO (`base.endpoint.Endpoint`): datagrams in and out, time as an argument, ns. For each set it sends now
+and then vectors of the entries and chunks that it lacks (`ssb.tiny.vectors`), and answers each vector of
+others with at most `CREDIT` packets. If the requested entry is not written yet, its author sends it as soon
+as it is, from the same credit. An answer is delayed at random, and suppressed if another node sends it first.
 
-A node may have several ports, to several media. An answer goes out where the question has come from. What
-else is said of an open set goes out of all ports; of a fixed set, where others have spoken of it, and out of
-all until somebody has, unless `join` names another set of the same nodes.
+A node may have several ports, to several media. Answers leave by the port of the request. Other packets of an
+open set leave by all ports; those of a fixed set by the ports where other nodes have sent packets of it, and
+by all until one has, unless `join` names another set of the same nodes.
 
-A packet that does not fit is dropped, counted by reason, and changes nothing else: it is of no feed that is
-replicated, not signed by its author, of another branch, held already, too long or too short, or garbled.
+Invalid packets are dropped, counted by reason, and change nothing else: of no replicated feed, not signed by
+its author, of another branch, held already, too long or too short, or garbled.
 
-Whatever a packet changes is one transaction of the store, with all that the program above makes of it. If the
-disk fails, StoreError ends the call, and the node must be made again on its store.
+All changes by a packet are one transaction of the store, including those by the program above. If the disk
+fails, StoreError ends the call, and the node must be created again from its store.
 """
 
 import zlib
@@ -46,11 +45,11 @@ CHECKSUM: Final = 4
 class Program(Protocol):
     """A program on a node; new whole entries are announced to it inside their transaction."""
 
-    def take(self, feed: bytes, now: int) -> None:
-        """Take in new whole entries of a feed."""
+    def on_entries(self, feed: bytes, now: int) -> None:
+        """Process new whole entries of a feed."""
 
     def on_fork(self, feed: bytes, now: int) -> None:
-        """Take note that the author of a feed has forked it; the store has the proof."""
+        """Handle a fork of a feed by its author; the store has the proof."""
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -63,20 +62,20 @@ class Node:
     """A node.
 
     Args:
-        store: its feeds; sets and what is heard are in memory.
-        random: for the times that answers wait.
-        timing: how often it asks.
+        store: its feeds; the state of sets and requests is in memory.
+        random: for the delays of answers.
+        timing: intervals of requests.
         ports: numbers of its ports.
         checksum: whether a CRC-32 follows each packet, as over UDP and LoRa.
-        is_server: whether it answers for feeds that others write, too.
+        is_server: whether it answers for the feeds of others, too.
 
     Attributes:
-        taken: how many packets of each kind were taken.
-        dropped: how many were dropped, by reason.
-        sent: how many were sent, by kind.
+        taken: packets accepted, by kind.
+        dropped: packets dropped, by reason.
+        sent: packets sent, by kind.
         program: see Program.
         sets: the sets that it replicates.
-        withheld: feeds whose authors have to wait: no entry of them is taken or asked for until `release`.
+        withheld: feeds of throttled authors: their entries are not accepted or requested until `release`.
     """
 
     def __init__(
@@ -99,10 +98,10 @@ class Node:
         self._checksum = checksum
         self._is_server = is_server
         self.sets = Sets(store)
-        self._takers: dict[str, Callable[[Replica, bytes, int, int], None]] = {
-            CLAIM: self._take_claim,
-            WANT: self._take_want,
-            CHUNK_VECTOR: self._take_chunk_vector,
+        self._handlers: dict[str, Callable[[Replica, bytes, int, int], None]] = {
+            CLAIM: self._on_claim,
+            WANT: self._on_want,
+            CHUNK_VECTOR: self._on_chunk_vector,
         }
         self.withheld: set[bytes] = set()
         self._outbox = Outbox(random, timing.gap)
@@ -123,31 +122,31 @@ class Node:
         pair: Limit | None = None,
         beside: str | None = None,
     ) -> None:
-        """Replicate the feeds with these keys, and no others; in place of a set of the same name.
+        """Replicate exactly the feeds with these keys; replaces a set of the same name.
 
-        Sets of a lower `priority` are served first. The store must hold the feeds, or gets them. `pair` is
-        for a set that only two nodes replicate: it limits the entries that are taken, and packets are sent
-        again at a limited rate (`Repeats`). `beside` names a set of the same nodes: the new one is announced
-        on the ports where that one has been heard.
+        Sets of a lower `priority` are served first. Feeds that the store lacks are added to it. `pair` is
+        for a set that only two nodes replicate: it limits the accepted entries, and retransmissions are
+        rate-limited (`Repeats`). `beside` names a set of the same nodes: the new one is announced on the
+        ports where that one was received.
         """
         before = self.sets.get(name)
         near = before or self.sets.get(beside)
         self.leave(name)
         new = self._join(GrowOnlySet(name, keys, epoch, is_fixed=True), priority, pair, now)
         if before is not None:
-            new.under_way = before.under_way
+            new.requested = before.requested
         if near is not None:
             new.ports.update(near.ports)
 
     def join_open(self, keys: Iterable[bytes], now: int, *, name: str = COMMON, priority: int = 0) -> None:
-        """Replicate a grow-only set that begins with these keys, and with those that it had before."""
+        """Replicate a grow-only set, beginning with these keys and those that it had before."""
         self.leave(name)
         before = self.store.get(_record(name))
         known = [key for key in before if isinstance(key, bytes)] if isinstance(before, list) else []
-        self._keep(self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now))
+        self._store_keys(self._join(GrowOnlySet(name, [*known, *keys]), priority, None, now))
 
     def leave(self, name: str) -> None:
-        """Replicate a set no more; its feeds stay in the store."""
+        """Stop replicating a set; its feeds stay in the store."""
         self.sets.remove(name)
 
     def keys(self, name: str) -> list[bytes]:
@@ -156,14 +155,14 @@ class Node:
         return list(which.keys.keys) if which is not None else []
 
     def release(self, feed: bytes, now: int) -> None:
-        """Take entries of a feed again, and ask for them."""
+        """Accept entries of a feed again, and request them."""
         if feed in self.withheld:
             self.withheld.discard(feed)
             for each in self.sets.of(feed):
-                each.wants.begin(now)
+                each.wants.restart(now)
 
     def publish(self, feed: bytes, content: bytes, now: int, *, is_plain: bool = False) -> Entry:
-        """Write an entry to an own feed, and send it to who has asked for it. Raises as the store does."""
+        """Write an entry to a local feed, and send it if requested. Raises as the store does."""
         entry = self.store.publish(feed, content, is_plain=is_plain)
         self._now = max(self._now, now)
         self.sets.expect(feed)
@@ -173,11 +172,11 @@ class Node:
                 each.waiting[feed] -= 1
                 self._send(entry.packet, "entry", each, now)
                 is_sent = True
-            each.wants.remind(now)
+            each.wants.announce(now)
         return entry
 
     def broadcast(self, packet: bytes, kind: str, now: int) -> None:
-        """Send a packet out of all ports, though nobody has asked for it, and without storing it."""
+        """Send a packet out of all ports, unrequested, and without storing it."""
         self._now = max(self._now, now)
         if not self._outbox.put(packet, kind, 0, now, self._ports):
             self.dropped["not sent"] += 1
@@ -185,7 +184,7 @@ class Node:
     # Endpoint
 
     def receive(self, port: int, payload: bytes, sender: Address | None, now: int) -> None:
-        """Take in a packet."""
+        """Process a packet."""
         self._now = now
         packet = payload
         if self._checksum:
@@ -198,9 +197,9 @@ class Node:
         elif len(packet) <= DEMUX:
             self.dropped["truncated"] += 1
         else:
-            self._outbox.hush(packet, port)
+            self._outbox.suppress(packet, port)
             try:
-                self._take(packet, port, now)
+                self._process_packet(packet, port, now)
             except InvalidEntry as error:
                 self.dropped[error.kind] += 1
             except ForkedFeed as error:
@@ -212,7 +211,7 @@ class Node:
                 self.dropped["malformed"] += 1
 
     def set_link(self, port: int, up: bool, now: int) -> None:
-        """See Endpoint: a node does not know who hears it."""
+        """See Endpoint: a node does not track its receivers."""
 
     def take_outputs(self) -> list[tuple[int, bytes, Address | None]]:
         """See Endpoint."""
@@ -230,7 +229,7 @@ class Node:
         return min((due for due in deadlines if due is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Ask for what is lacking, and let the program act."""
+        """Send the vectors that are due, and wake the program."""
         self._now = now
         if self.program is not None:
             due = self.program.next_deadline()
@@ -245,29 +244,29 @@ class Node:
                     kind = "novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"
                     self._send(packet, kind, each, now)
             if each.chunks.is_due(now):
-                self._ask_for_chunks(each, now)
+                self._request_chunks(each, now)
             if each.wants.is_due(now):
-                self._ask_for_entries(each, now)
+                self._request_entries(each, now)
 
-    # What comes
+    # Receiving
 
-    def _take(self, packet: bytes, port: int, now: int) -> None:
+    def _process_packet(self, packet: bytes, port: int, now: int) -> None:
         demux = packet[:DEMUX]
         routed = self.sets.routed(demux)
         if len(packet) == PACKET and self.store.awaits(pointer_to(packet)):
             with self.store.transaction():
                 for feed, sequence in self.store.add_chunk(packet):
                     for each in self.sets.of(feed):
-                        each.under_way.on_chunk(feed, sequence, now)
+                        each.requested.on_chunk(feed, sequence, now)
                         each.chunks.reset(now)
-                    self._tell(feed, now)
+                    self._notify(feed, now)
             self.taken["chunk"] += 1
         elif routed is not None:
             kind, which = routed
-            self._takers[kind](which, packet, port, now)
+            self._handlers[kind](which, packet, port, now)
             which.ports[port] = None
         elif (of_feed := self.sets.expected(demux)) is not None:
-            self._take_entry(of_feed, packet, port, now)
+            self._on_entry(of_feed, packet, port, now)
         elif len(packet) == PACKET and (held := self.store.find(demux)) is not None:
             if held[2] == packet:
                 self.dropped["duplicate"] += 1
@@ -278,7 +277,7 @@ class Node:
         else:
             self.dropped["unknown"] += 1
 
-    def _take_entry(self, feed: bytes, packet: bytes, port: int, now: int) -> None:
+    def _on_entry(self, feed: bytes, packet: bytes, port: int, now: int) -> None:
         if feed in self.withheld:
             self.dropped["withheld"] += 1
             return
@@ -291,7 +290,7 @@ class Node:
                 each.wants.reset(now)
                 if entry.chain is not None:
                     each.chunks.reset(now)
-            self._tell(feed, now)
+            self._notify(feed, now)
         self.taken["entry"] += 1
 
     def _check_limit(self, feed: bytes, packet: bytes) -> None:
@@ -302,25 +301,25 @@ class Node:
             if any(sequence > limit.entries or length > limit.content for limit in limits):
                 raise InvalidEntry("more than is taken of this feed", "beyond")
 
-    def _tell(self, feed: bytes, now: int) -> None:
+    def _notify(self, feed: bytes, now: int) -> None:
         held = self.store.feeds.get(feed)  # the program may have dropped it
         if self.program is not None and held is not None and held.whole > held.mark:
-            self.program.take(feed, now)
+            self.program.on_entries(feed, now)
 
-    def _take_claim(self, which: Replica, packet: bytes, port: int, now: int) -> None:
+    def _on_claim(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         before = which.keys.state
         with self.store.transaction():
             new = which.keys.receive(packet)
             for key in new:
                 self.sets.add(key, which)
             if new:
-                self._keep(which)
+                self._store_keys(which)
         if which.keys.state != before:
             self.sets.route(which)
             which.wants.reset(now)
         self.taken["novelty" if len(packet) == goset.NOVELTY_LENGTH else "claim"] += 1
 
-    def _take_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
+    def _on_want(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
         credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         has_less = True
@@ -331,7 +330,7 @@ class Node:
             while answers and credit and sequence <= held.sequence:
                 found = self.store.packet(key, sequence)
                 if found is None:
-                    break  # pruned: nobody needs it but who has come too late
+                    break  # pruned: only latecomers need it
                 if not self._may_send(found, which, key, sequence, 0, now):
                     break
                 credit -= 1
@@ -341,7 +340,7 @@ class Node:
                 which.waiting[key] = credit
             has_more = sequence > held.sequence + 1 and key not in self.withheld
             if has_more and which.heard.wanted.get(key, 0) < sequence:
-                which.wants.shorten(now)  # there is more than is here
+                which.wants.advance(now)  # others hold more than this node
             which.heard.wanted[key] = first
             has_less = has_less and first <= held.sequence + 1
         which.heard = which.heard._replace(time=now)
@@ -349,7 +348,7 @@ class Node:
             which.wants.yield_to(now)
         self.taken[WANT] += 1
 
-    def _take_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
+    def _on_chunk_vector(self, which: Replica, packet: bytes, port: int, now: int) -> None:
         keys = which.keys.keys
         credit, due = CREDIT, now + round(self._random.random() * self._timing.spread)  # all at once
         for place, sequence, number in vectors.read_chunk_vector(packet, len(keys)):
@@ -357,7 +356,7 @@ class Node:
             if waiting is not None and waiting.held == number:
                 which.chunks.yield_to(now)
                 if self._timing.gap:
-                    which.under_way.ask(waiting, CREDIT, now)
+                    which.requested.add(waiting, CREDIT, now)
             if not self._is_server and self.store.feeds[keys[place]].identity is None:
                 continue
             at = number
@@ -369,12 +368,12 @@ class Node:
                 self._send(chunk, "chunk", which, due, (port,))
         self.taken[CHUNK_VECTOR] += 1
 
-    # What goes
+    # Sending
 
-    def _ask_for_entries(self, which: Replica, now: int) -> None:
+    def _request_entries(self, which: Replica, now: int) -> None:
         keys = which.keys.keys
         if len(keys) < 2 and which.keys.is_fixed:
-            which.wants.asked(now, is_lacking=False)
+            which.wants.on_sent(now, is_lacking=False)
             return
         which.offset %= max(len(keys), 1)
         turned = keys[which.offset :] + keys[: which.offset]
@@ -389,43 +388,45 @@ class Node:
         if count:
             self._send(packet, WANT, which, now)
             which.offset = (offset + count) % len(keys)
-        which.wants.asked(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
+        which.wants.on_sent(now, is_lacking=any(self._is_uneven(which, key) for key in keys))
 
     def _is_uneven(self, which: Replica, key: bytes) -> bool:
-        """Whether others have said that they have more of a feed, or have not said that they have it all."""
+        """Whether others hold more of a feed or, for a local feed, have not confirmed all of it."""
         feed, wanted = self.store.feeds[key], which.heard.wanted.get(key, 1)
         if feed.identity is not None:
             return wanted <= feed.sequence
         return wanted > feed.sequence + 1 and feed.condition == FINE and key not in self.withheld
 
-    def _ask_for_chunks(self, which: Replica, now: int) -> None:
+    def _request_chunks(self, which: Replica, now: int) -> None:
         lacking = {
             (place, sequence): waiting
             for place, key in enumerate(which.keys.keys)
             if (feed := self.store.feeds[key]).condition == FINE
             for sequence, waiting in sorted(feed.waiting.items())
         }
-        under_way = which.under_way
-        under_way.keep([(each.entry.feed, each.entry.sequence) for each in lacking.values()])
-        comes = {each.pointer: until for each in lacking.values() if (until := under_way.until(each)) > now}
+        requested = which.requested
+        requested.retain([(each.entry.feed, each.entry.sequence) for each in lacking.values()])
+        deadlines = {
+            each.pointer: until for each in lacking.values() if (until := requested.deadline(each)) > now
+        }
         missing: dict[bytes, Missing] = {}  # by pointer, as entries with the same content share chunks
         for (place, sequence), each in lacking.items():
-            if each.pointer not in comes:
+            if each.pointer not in deadlines:
                 missing.setdefault(each.pointer, Missing(place, sequence, each.held))
         if not missing:
-            which.chunks.put_off(min(comes.values(), default=None))
+            which.chunks.postpone(min(deadlines.values(), default=None))
             return
         packet, count = vectors.make_chunk_vector(which.keys.state, missing.values())
         self._send(packet, CHUNK_VECTOR, which, now)
-        which.chunks.asked(now, is_lacking=True)
+        which.chunks.on_sent(now, is_lacking=True)
         credit = CREDIT
         for place, sequence, _ in list(missing.values())[:count]:
-            credit -= under_way.ask(lacking[place, sequence], credit, now)
+            credit -= requested.add(lacking[place, sequence], credit, now)
 
     def _may_send(
         self, packet: bytes, which: Replica, feed: bytes, sequence: int, number: int, now: int
     ) -> bool:
-        """Whether to answer with a packet: not if it is sent again too often; see Repeats.take."""
+        """Whether to answer with a packet: not if it was sent too often; see Repeats.take."""
         if which.repeats is None or packet in self._outbox or self._outbox.is_full:
             return True
         may = which.repeats.take(feed, sequence, number, now)
@@ -447,16 +448,24 @@ class Node:
         self._joined += 1
         repeats = Repeats(self._timing, now) if pair is not None else None
         new = Replica(
-            self._joined, keys, priority, pair, repeats, self._timing, self._random, now, self.sets.note
+            self._joined,
+            keys,
+            priority,
+            pair,
+            repeats,
+            self._timing,
+            self._random,
+            now,
+            self.sets.mark_changed,
         )
         with self.store.transaction():
-            self.sets.enter(new)
+            self.sets.insert(new)
         if any(self.store.feeds[key].waiting for key in keys.keys):
             new.chunks.due = now
         return new
 
-    def _keep(self, which: Replica) -> None:
-        """Remember the keys of an open set."""
+    def _store_keys(self, which: Replica) -> None:
+        """Store the keys of an open set."""
         self.store.put(_record(which.keys.name), which.keys.keys)
 
 

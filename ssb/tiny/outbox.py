@@ -1,11 +1,11 @@
-"""Packets that wait to be sent: each once, for its time, and the urgent ones first."""
+"""The send queue of a node: delayed packets, deduplicated, by priority."""
 
 from collections import Counter
 from random import Random
 from typing import Final, NamedTuple
 
 MOST_QUEUED: Final = 256
-"""Packets that may wait; more answers are not given."""
+"""Most packets in the queue; further answers are dropped."""
 
 
 class _Queued(NamedTuple):
@@ -17,14 +17,14 @@ class _Queued(NamedTuple):
 
 
 class Outbox:
-    """The packets of a node that are to be sent.
+    """The send queue of a node.
 
     Args:
         random: for the pauses between packets.
-        gap: the shortest pause between two packets, ns; a pause is up to twice as long. None if it is 0.
+        gap: least pause between two packets, ns; at random up to twice as long. 0 for no pauses.
 
     Attributes:
-        sent: how many were sent, by kind.
+        sent: packets sent, by kind.
     """
 
     def __init__(self, random: Random, gap: int) -> None:
@@ -40,15 +40,15 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether it takes no other packets."""
+        """Whether it accepts no other packets."""
         return len(self._queue) >= MOST_QUEUED
 
     def __contains__(self, packet: bytes) -> bool:
-        """Whether a packet waits to be sent."""
+        """Whether a packet is queued."""
         return packet in self._queue
 
     def put(self, packet: bytes, kind: str, priority: int, due: int, ports: tuple[int, ...]) -> bool:
-        """Let a packet be sent out of ports at a time, ns; return False if there is no room."""
+        """Queue a packet for ports, due at a time, ns; return False if the queue is full."""
         queued = self._queue.get(packet)
         if queued is not None:
             self._queue[packet] = queued._replace(ports=tuple({*queued.ports, *ports}))
@@ -59,8 +59,8 @@ class Outbox:
         self._queue[packet] = _Queued(due, priority, self._order, kind, ports)
         return True
 
-    def hush(self, packet: bytes, port: int) -> None:
-        """Another has said it there: do not say it again."""
+    def suppress(self, packet: bytes, port: int) -> None:
+        """Suppress a packet on a port, where another node has sent it."""
         queued = self._queue.get(packet)
         if queued is not None and port in queued.ports:
             left = tuple(each for each in queued.ports if each != port)
@@ -70,7 +70,7 @@ class Outbox:
                 del self._queue[packet]
 
     def take(self, now: int) -> list[tuple[bytes, tuple[int, ...]]]:
-        """Return the packets whose time has come, with their ports, those of the lowest priority first."""
+        """Return the packets that are due, with their ports, the lowest priority value first."""
         due = [(queued, packet) for packet, queued in self._queue.items() if queued.due <= now]
         due.sort(key=lambda item: (item[0].priority, item[0].order))
         if self._gap and due:
@@ -83,7 +83,7 @@ class Outbox:
         return [(packet, queued.ports) for queued, packet in due]
 
     def next_deadline(self) -> int | None:
-        """Return when the next packet can be sent, ns; None if none waits."""
+        """Return when the next packet can be sent, ns; None if the queue is empty."""
         if not self._queue:
             return None
         first = min(queued.due for queued in self._queue.values())

@@ -35,7 +35,7 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Change all or nothing; transactions in it are parts of it."""
+        """Apply all changes or none; nested transactions are parts of the outer one."""
         if self._depth:
             yield
             return
@@ -45,7 +45,7 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
             with self._transaction():
                 yield
         except BaseException as error:
-            # What is malformed is refused before anything changes: a flood of it must cost little.
+            # Malformed input is refused before anything changes: a flood must cost little.
             if not isinstance(error, ValueError) or self._database.total_changes != changes:
                 self._load()
             raise
@@ -78,4 +78,4 @@ CREATE TABLE records (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
         return {name for (name,) in self._query("SELECT name FROM records")}
 
     def _load(self) -> None:
-        """Read again what is in memory of the file."""
+        """Reload the state in memory from the file."""

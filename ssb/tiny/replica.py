@@ -16,8 +16,8 @@ class Heard(NamedTuple):
     """Contents of the latest want vectors from others; unsigned.
 
     Attributes:
-        time: when the last one came, ns.
-        wanted: feed -> the number of the next entry that somebody wants.
+        time: when the last one was received, ns.
+        wanted: feed -> next entry number in the vectors.
     """
 
     time: int
@@ -25,36 +25,36 @@ class Heard(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """Limits of the feeds of a set: entries a feed, and bytes of content an entry."""
+    """Limits on the feeds of a set: entries per feed, and bytes of content per entry."""
 
     entries: int
     content: int = MAX_CONTENT
 
 
 _REPEATS = 32
-"""Packets that are sent again at once."""
+"""Burst of retransmissions."""
 _MOST_NOTED = 128
-"""Entries of a feed of which it is known which packets were sent; older ones count as sent."""
+"""Entries per feed whose sent packets are remembered; older ones count as sent."""
 
 
 class Repeats:
-    """A limit of the packets that are sent again, for a set of two nodes: nobody signs what he asks for.
+    """Rate limit of retransmissions, for a set of two nodes: vectors are not signed.
 
-    For each new packet, one earlier packet may be sent again, because it may have been lost. In addition,
-    packets are sent again at twice the rate at which a node asks while no answer reaches it.
+    For each new packet, one earlier packet may be sent again, as it may have been lost. In addition, packets
+    are sent again at twice the rate at which a node repeats unanswered requests.
 
     Args:
-        timing: how often a node asks.
+        timing: intervals of requests.
         now: ns.
     """
 
     def __init__(self, timing: Timing, now: int) -> None:
         self._again = TokenBucket(max(timing.round // (2 * CREDIT), 1), _REPEATS, now)
         self._sent: dict[bytes, dict[int, int]] = {}  # feed -> entry -> the last of its packets
-        self._older: dict[bytes, int] = {}  # feed -> the last entry that is not noted any more
+        self._older: dict[bytes, int] = {}  # feed -> last entry no longer remembered
 
     def take(self, feed: bytes, sequence: int, number: int, now: int) -> bool:
-        """Note that a packet is sent, and return True; False if it was sent before and must not be again.
+        """Record a packet as sent and return True; False if it was sent before and may not be sent again.
 
         `number` is 0 for the entry, and n for its n-th chunk.
         """
@@ -71,22 +71,22 @@ class Repeats:
 
 
 class Replica:
-    """A set that is replicated.
+    """State of a replicated set.
 
     Attributes:
-        number: among those that the node has joined.
+        number: among the sets of the node.
         keys: its keys.
         priority: of its packets, lowest first.
-        limit: what is taken of its feeds.
-        repeats: how much is sent again; None for a set of many nodes, as one asks for others.
-        wants, chunks: when to ask for entries and for chunks.
-        under_way: chunks that were asked for.
-        beacon_at: when to tell of an open set, ns; None for a fixed one.
-        offset: the place of the first feed of the next want vector.
-        heard: what others have wanted.
-        waiting: own feed -> how many entries that are not yet written somebody has asked for.
-        ports: where others have spoken of it.
-        routes: demultiplexers of packets about it.
+        limit: on its feeds.
+        repeats: limits retransmissions; None for a set of many nodes, where one may request for others.
+        wants, chunks: timers of requests for entries and for chunks.
+        requested: requested chunks.
+        beacon_at: next beacon of an open set, ns; None for a fixed one.
+        offset: of the next want vector: position of its first feed.
+        heard: want vectors of others.
+        waiting: local feed -> unwritten entries that others have requested.
+        ports: where its packets were received from others.
+        routes: demultiplexers of its packets.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Replica:
         self.priority = priority
         self.wants = RequestTimer(timing, now, random, partial(changed, self))
         self.chunks = RequestTimer(timing, None, random, partial(changed, self))
-        self.under_way = OutstandingChunks(timing)
+        self.requested = OutstandingChunks(timing)
         self.beacon_at: int | None = None if keys.is_fixed else now
         self.offset = 0
         self.heard = Heard(now, {})
@@ -118,6 +118,6 @@ class Replica:
 
     @property
     def due(self) -> int | None:
-        """When something is to be said of it, ns."""
+        """Next deadline of the set, ns."""
         times = (self.wants.due, self.chunks.due, self.beacon_at)
         return min((time for time in times if time is not None), default=None)

@@ -1,6 +1,6 @@
-"""When a node asks for what it lacks: often while something comes, ever less often while nothing does.
+"""Timers of requests for missing entries and chunks: frequent while packets arrive, with backoff otherwise.
 
-What was asked for is not asked for again as long as an answer takes.
+A request is not repeated within the time-out of its answer.
 """
 
 from collections.abc import Callable, Collection
@@ -19,12 +19,12 @@ class Timing(NamedTuple):
     Attributes:
         round: between two vectors while nothing is known to be missing.
         claims: between two claims of an open set.
-        retry: after which it asks again for what is known to be missing; doubles up to `round`.
-        pause: of silence after which the packets of an answer count as over, and it asks for the next ones.
-        spread: an answer waits for a random time up to this, so that one of those who know it gives it.
+        retry: between requests for what is known to be missing; doubles up to `round`.
+        pause: of silence, after which an answer counts as complete and the next request is sent.
+        spread: largest random delay of an answer, so that only one node sends it.
         gap: the least time from one packet to the next that a node sends; at random up to twice as long.
-            With a gap questions, too, wait for a random time up to `spread`, and longer when another asks
-            the same. So what others say meanwhile is not said again.
+            With a gap requests, too, are delayed at random up to `spread`, and longer after the same
+            request of another node: packets that others send meanwhile are suppressed.
     """
 
     round: int = 5000 * MS
@@ -36,7 +36,7 @@ class Timing(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """Chunks of an entry that were asked for: all before `end`, first at `at`, latest at `again`, ns."""
+    """Requested chunks of an entry: all before `end`; first request `at`, latest `again`, ns."""
 
     end: int
     at: int
@@ -44,10 +44,10 @@ class _Asked(NamedTuple):
 
 
 class OutstandingChunks:
-    """The chunks that were asked for and may still come.
+    """Requested chunks that may still arrive.
 
-    An answer is waited for as long as its round trip says: at least `pause`, at most `retry`, and `pause` as
-    long as nothing is measured.
+    The time-out follows the measured round trip: at least `pause`, at most `retry`, and `pause` before the
+    first measurement.
 
     Args:
         timing: of the node.
@@ -62,13 +62,13 @@ class OutstandingChunks:
         """Time-out of an answer, ns."""
         return self._rtt.timeout()
 
-    def until(self, waiting: Waiting) -> int:
-        """Return the time by which the next chunk of an entry should come, ns; -1 if it was not asked for."""
+    def deadline(self, waiting: Waiting) -> int:
+        """Return the deadline of the next chunk of an entry, ns; -1 if it was not requested."""
         asked = self._asked.get((waiting.entry.feed, waiting.entry.sequence))
         return asked.again + self.time if asked is not None and waiting.held < asked.end else -1
 
-    def ask(self, waiting: Waiting, most: int, now: int) -> int:
-        """Note that the next chunks of an entry are asked for, at most so many; return how many."""
+    def add(self, waiting: Waiting, most: int, now: int) -> int:
+        """Record a request for the next chunks of an entry, at most `most`; return their number."""
         entry = waiting.entry.feed, waiting.entry.sequence
         end = min(waiting.held + most, waiting.entry.chunks)
         before = self._asked.get(entry)
@@ -78,23 +78,23 @@ class OutstandingChunks:
         return end - waiting.held
 
     def on_chunk(self, feed: bytes, sequence: int, now: int) -> None:
-        """Note that a chunk of an entry has come."""
+        """Record the arrival of a chunk."""
         asked = self._asked.get((feed, sequence))
         if asked is not None:
             self._rtt.sample(now - asked.at)
 
-    def keep(self, entries: Collection[tuple[bytes, int]]) -> None:
+    def retain(self, entries: Collection[tuple[bytes, int]]) -> None:
         """Forget all entries but these."""
         self._asked = {entry: self._asked[entry] for entry in entries if entry in self._asked}
 
 
 class RequestTimer:
-    """When to send the next vector of a kind.
+    """Timer of the vectors of one kind.
 
     Args:
-        timing: how often.
+        timing: of the node.
         due: ns; None for never.
-        random: of the waits.
+        random: for random delays.
         changed: called when `due` has changed.
 
     Attributes:
@@ -106,7 +106,7 @@ class RequestTimer:
         self._random = random
         self._changed = changed
         self._interval = timing.retry
-        self._come = 0
+        self._arrived = 0
         self._due = due
 
     @property
@@ -120,45 +120,45 @@ class RequestTimer:
         self._changed()
 
     def is_due(self, now: int) -> bool:
-        """Whether to ask."""
+        """Whether a request is due."""
         return self.due is not None and self.due <= now
 
     def reset(self, now: int) -> None:
-        """Something has come: ask for more when the answer is over."""
-        self._come += 1
+        """Reschedule after an arrival: request more when the answer is complete."""
+        self._arrived += 1
         self._interval = self._timing.retry
-        self.due = now + (0 if self._come >= CREDIT else self._timing.pause) + self._wait()
+        self.due = now + (0 if self._arrived >= CREDIT else self._timing.pause) + self._wait()
 
-    def begin(self, now: int) -> None:
-        """Ask, and if nothing comes soon again."""
+    def restart(self, now: int) -> None:
+        """Request soon, with the shortest interval."""
         self._interval = self._timing.retry
         self.due = now + self._wait()
 
-    def shorten(self, now: int) -> None:
-        """There is more to ask for than was known."""
+    def advance(self, now: int) -> None:
+        """Advance the request: more is missing than was known."""
         soon = now + self._timing.pause + self._wait()
         if self.due is None or soon < self.due:
             self._interval = self._timing.retry
             self.due = soon
 
-    def remind(self, now: int) -> None:
-        """Others lack what was written here: they learn it from what is wanted here."""
+    def announce(self, now: int) -> None:
+        """Send a vector soon after a local entry, which others learn of from it."""
         self._interval = self._timing.retry
         soon = now + self._interval + self._wait()
         self.due = min(self.due if self.due is not None else soon, soon)
 
     def yield_to(self, now: int) -> None:
-        """Another has asked for what is lacking here: the answer may serve both."""
+        """Delay the request after the same one of another node: its answer may serve both."""
         if self._timing.gap and self.due is not None:
             self.due = max(self.due, now + self._timing.pause + self._wait())
 
-    def put_off(self, until: int | None) -> None:
-        """Nothing is to be asked for before a time, ns; None for never."""
+    def postpone(self, until: int | None) -> None:
+        """Schedule the next request at a time, ns; None for never."""
         self.due = None if until is None else until + self._wait()
 
-    def asked(self, now: int, *, is_lacking: bool) -> None:
-        """Note that it has asked."""
-        self._come = 0
+    def on_sent(self, now: int, *, is_lacking: bool) -> None:
+        """Record a request and schedule the next one."""
+        self._arrived = 0
         self.due = now + (self._interval if is_lacking else self._timing.round) + self._wait()
         self._interval = min(2 * self._interval, self._timing.round)
 

@@ -1,7 +1,7 @@
 """The sets that a node replicates, and which of them a packet or a feed belongs to.
 
-Every packet begins with a demultiplexer. For claims and vectors it follows from the state of a set, for an
-entry from its place in its feed: so a node knows beforehand what the next ones are.
+Every packet begins with a demultiplexer. That of claims and vectors follows from the state of a set, that of
+an entry from its position in its feed: a node knows in advance the next ones.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ssb.tiny.store import TinyStore
 CLAIM: Final = "claim"
 WANT: Final = "want"
 CHUNK_VECTOR: Final = "chunk vector"
-"""Kinds of packets that are of a set."""
+"""Kinds of packets of a set."""
 
 
 class Sets:
@@ -32,9 +32,9 @@ class Sets:
         self._of_feed: dict[bytes, list[Replica]] = {}
         self._routes: dict[bytes, tuple[str, Replica]] = {}  # by demultiplexer
         self._expected: dict[bytes, bytes] = {}  # demultiplexer of the next entry -> feed
-        self._armed: dict[bytes, bytes] = {}  # and the other way round
+        self._armed: dict[bytes, bytes] = {}  # the inverse
         self._timers = Timers[int]()  # by the numbers of sets
-        self._changed: dict[Replica, None] = {}  # sets whose deadlines may be others now
+        self._changed: dict[Replica, None] = {}  # sets whose deadlines may have changed
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names of all sets."""
@@ -52,16 +52,16 @@ class Sets:
         """Return the sets that a feed is in."""
         return self._of_feed.get(feed, [])
 
-    def enter(self, new: Replica) -> None:
-        """Have another set, and expect what is said of it. The store gets the feeds that it does not hold."""
+    def insert(self, new: Replica) -> None:
+        """Add a set, and expect its packets. Feeds that the store lacks are added to it."""
         self._by_name[new.keys.name] = self._by_number[new.number] = new
-        self.note(new)
+        self.mark_changed(new)
         for key in new.keys.keys:
             self.add(key, new)
         self.route(new)
 
     def remove(self, name: str) -> None:
-        """Have a set no more, if there is one of that name; its feeds stay in the store."""
+        """Remove a set, if there is one of that name; its feeds stay in the store."""
         left = self._by_name.pop(name, None)
         if left is not None:
             self._unroute(left)
@@ -72,15 +72,15 @@ class Sets:
                 self.expect(key)
 
     def add(self, feed: bytes, which: Replica) -> None:
-        """Have a feed in a set."""
+        """Add a feed to a set."""
         self._store.add(feed)
         self._of_feed.setdefault(feed, []).append(which)
         self.expect(feed)
 
-    # What is expected
+    # Expected packets
 
     def route(self, which: Replica) -> None:
-        """Expect claims and vectors of a set, in the state that it has now."""
+        """Expect claims and vectors of a set, in its current state."""
         self._unroute(which)
         state = which.keys.state
         for demultiplexer, kind in (
@@ -104,30 +104,30 @@ class Sets:
             self._expected[held.expected] = feed
 
     def routed(self, demultiplexer: bytes) -> tuple[str, Replica] | None:
-        """Return which kind of packet begins like that, and of which set it is."""
+        """Return the kind and the set of packets with a demultiplexer."""
         return self._routes.get(demultiplexer)
 
     def expected(self, demultiplexer: bytes) -> bytes | None:
-        """Return the feed whose next entry begins like that."""
+        """Return the feed whose next entry has a demultiplexer."""
         return self._expected.get(demultiplexer)
 
     # Deadlines
 
-    def note(self, which: Replica) -> None:
-        """A set's deadline may be another one now."""
+    def mark_changed(self, which: Replica) -> None:
+        """Mark a set whose deadline may have changed."""
         self._changed[which] = None
 
     def next_deadline(self) -> int | None:
-        """Return when something is to be said of a set, ns."""
+        """Return the next deadline of a set, ns."""
         self._plan()
         return self._timers.next_deadline()
 
     def take_due(self, now: int) -> list[Replica]:
-        """Return the sets of which something is to be said now."""
+        """Return the sets whose deadlines have passed."""
         self._plan()
         due = [self._by_number[number] for number in self._timers.expire(now)]
         for each in due:
-            self.note(each)
+            self.mark_changed(each)
         return due
 
     # Inside

@@ -1,13 +1,13 @@
-"""The feeds of a node, their secrets and what the node has agreed on: one SQLite file, or the same in memory.
+"""The feeds of a node, their secrets and the node's agreements: one SQLite file, or the same in memory.
 
 A store holds each feed from some entry on to its last one, the *tip*, without gaps. An entry is *whole* when
-its side chain is complete; the store tells of whole entries only, and of an entry only after all before it.
-What nobody needs any more is *pruned* from the front; the tip's number and id stay, so that the feed goes on.
-A feed is written here if the store has its secret. `drop` deletes a feed with secret and all.
+its side chain is complete; the store reads out whole entries only, and in order. Entries that nobody needs
+are *pruned* from the front; the tip's number and id stay, so that the feed can continue. A feed is local if
+the store has its secret. `drop` deletes a feed including its secret.
 
-Everything that belongs together is changed in one transaction: `with store.transaction()`. What was changed
-in it is there when it has ended, and survives a power cut: an entry that others may have seen is never signed
-again with other content. After an exception in a transaction nothing has changed.
+Related changes share one transaction: `with store.transaction()`. Its changes are durable when it has ended,
+and survive a power cut: an entry that others may have seen is never signed again with other content. An
+exception in a transaction rolls it back.
 
 Records are values by names, for the programs above: the state of a contract, for example.
 """
@@ -22,15 +22,15 @@ from ssb.tiny.feed import BROKEN, FINE, FORKED, Feed, ForkedFeed, Waiting, Whole
 from ssb.tiny.tables import FeedTables
 
 MOST_AHEAD: Final = 64
-"""Entries of a feed that may wait for their side chains, or for those of entries before them."""
+"""Most entries of a feed past the last whole one."""
 
 
 class TinyStore(FeedTables):
-    """Feeds and records in one file, made if there is none; the file has secrets, and is its owner's alone.
+    """Feeds and records in one file, created if missing; it has secrets, and only its owner can read it.
 
     Args:
         path: the file; None for a store in memory, for simulations.
-        image: what a store in memory begins with: what `image()` of another one has returned.
+        image: initial contents of a store in memory, from `image()` of another one.
 
     Raises StoreError, as all methods do if the disk fails.
     """
@@ -46,17 +46,17 @@ class TinyStore(FeedTables):
     # Feeds
 
     def add(self, key: bytes) -> Feed:
-        """Hold a feed that another writes, if it is not held yet."""
+        """Add a feed of another author, if missing."""
         return self._feeds.get(key) or self._add(key, None)
 
     def add_own(self, identity: Identity) -> Feed:
-        """Hold a feed that is written here, with its secret, if it is not held yet."""
+        """Add a local feed with its secret, if missing."""
         return self._feeds.get(identity.public_key) or self._add(identity.public_key, identity)
 
     def publish(self, key: bytes, content: bytes, *, is_plain: bool = False) -> Entry:
-        """Sign content as the next entry of a feed that is written here, and store it.
+        """Sign content as the next entry of a local feed, and store it.
 
-        Raises ValueError for content that is too long, and ForkedFeed if somebody else writes the feed, too.
+        Raises ValueError for content that is too long, and ForkedFeed if the feed was signed elsewhere, too.
         """
         feed = self._feeds[key]
         if feed.identity is None:
@@ -113,10 +113,7 @@ class TinyStore(FeedTables):
         return pointer in self._pointers
 
     def add_chunk(self, chunk: bytes) -> list[tuple[bytes, int]]:
-        """Store a chunk with all entries that lack it; return their feeds and numbers.
-
-        None may lack it any more.
-        """
+        """Store a chunk for all entries that lack it; return their feeds and numbers, possibly none."""
         pointer = entries.pointer_to(chunk)
         places = self._pointers.pop(pointer, [])
         if not places:
@@ -132,7 +129,7 @@ class TinyStore(FeedTables):
                     del feed.waiting[sequence]
                     self._advance(feed)
                 elif following == END:
-                    feed.condition = BROKEN  # its author has promised more than there is
+                    feed.condition = BROKEN  # its author has announced more than there is
                     del feed.waiting[sequence]
                 else:
                     waiting.pointer = following
@@ -141,7 +138,7 @@ class TinyStore(FeedTables):
         return places
 
     def add_fork(self, demultiplexer: bytes, packet: bytes) -> None:
-        """Hold against an author another entry for a place where an entry is held, if it is signed.
+        """Record a fork if another packet for a held entry is signed.
 
         Raises ForkedFeed then; InvalidEntry if it is not.
         """
@@ -165,7 +162,7 @@ class TinyStore(FeedTables):
         """Return the whole entries of a feed after a number, in order, at most `limit`."""
         feed = self._feeds[key]
         if after >= feed.whole:
-            return []  # as programs ask again and again, without a question to the disk
+            return []  # programs poll often: spares a query
         place = (feed.row, after, feed.whole, limit)
         chosen = (
             "SELECT sequence, id, packet FROM entries WHERE feed = ? AND sequence > ? AND sequence <= ?"
@@ -179,14 +176,14 @@ class TinyStore(FeedTables):
         return found
 
     def set_mark(self, key: bytes, mark: int) -> None:
-        """Note how far the program above has used a feed."""
+        """Store the last number that the program above has processed."""
         feed = self._feeds[key]
         with self.transaction():
             feed.mark = mark
             self._update(feed)
 
     def prune(self, key: bytes, sequence: int) -> None:
-        """Delete the entries of a feed up to a number, of whole ones; the feed goes on."""
+        """Delete the whole entries of a feed up to a number; the feed can continue."""
         feed = self._feeds[key]
         sequence = min(sequence, feed.whole)
         if sequence <= feed.base:
@@ -200,7 +197,7 @@ class TinyStore(FeedTables):
             self._update(feed)
 
     def drop(self, key: bytes) -> None:
-        """Delete a feed with all that belongs to it: entries, secret, proof."""
+        """Delete a feed with its entries, secret and proof."""
         feed = self._feeds.pop(key, None)
         if feed is None:
             return
@@ -243,7 +240,7 @@ class TinyStore(FeedTables):
     # Inside
 
     def image(self) -> bytes:
-        """Return all of it, as a file would have it."""
+        """Return the store as the bytes of a file."""
         return self._database.serialize()
 
     def _open(self) -> None:
@@ -251,11 +248,11 @@ class TinyStore(FeedTables):
             self._database.deserialize(self._image)
         super()._open()
         self._database.execute("PRAGMA synchronous = FULL")
-        self._database.execute("PRAGMA secure_delete = ON")  # what is dropped is overwritten
+        self._database.execute("PRAGMA secure_delete = ON")  # dropped data are overwritten
         self._load()
 
     def _load(self) -> None:
-        """Read what is in memory."""
+        """Load the state in memory."""
         self._feeds: dict[bytes, Feed] = {}
         self._pointers: dict[bytes, list[tuple[bytes, int]]] = {}
         chosen = (
@@ -310,6 +307,6 @@ class TinyStore(FeedTables):
             self._pointers.pop(pointer, None)
 
     def _advance(self, feed: Feed) -> None:
-        """Move `whole` as far as entries are whole."""
+        """Advance `whole` to the last number up to which all entries are whole."""
         if feed.condition != BROKEN:
             feed.whole = min(feed.waiting, default=feed.sequence + 1) - 1

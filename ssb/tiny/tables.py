@@ -1,4 +1,4 @@
-"""Rows of feeds, entries, chunks and proofs of forks in a store of tinySSB: statements, and no rules."""
+"""Tables of feeds, entries, chunks and proofs of forks in a store of tinySSB, without their rules."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -66,7 +66,7 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         return (rows[0][0], rows[0][1]) if rows else None
 
     def previous(self, key: bytes, sequence: int) -> bytes | None:
-        """Return the id of the entry before an entry, or what stands for it; None if that is pruned."""
+        """Return the id of the preceding entry, or its placeholder; None if that entry is pruned."""
         if sequence == 1:
             return first_previous(key)
         place = (self._feeds[key].row, sequence - 1)
@@ -86,18 +86,18 @@ CREATE TABLE forks (feed INTEGER PRIMARY KEY, first BLOB NOT NULL, second BLOB N
         return bytes(rows[0][0]) if rows else None
 
     def chunks(self, key: bytes, sequence: int) -> list[bytes]:
-        """Return the chunks of an entry that are held, in order."""
+        """Return the held chunks of an entry, in order."""
         place = (self._feeds[key].row, sequence)
         chosen = "SELECT packet FROM chunks WHERE feed = ? AND sequence = ? ORDER BY number"
         return [packet for (packet,) in self._query(chosen, place)]
 
     def packets(self, key: bytes, sequence: int) -> list[bytes]:
-        """Return the packets of an entry that are held: its own, and its chunks in order."""
+        """Return the held packets of an entry: its own, and its chunks in order."""
         packet = self.packet(key, sequence)
         return ([packet] if packet else []) + self.chunks(key, sequence)
 
     def size(self, keys: Collection[bytes] | None = None) -> int:
-        """Bytes of packets in feeds, of all if none are named."""
+        """Bytes of packets in feeds; of all feeds by default."""
         total = 0
         if keys is None:
             counted = "SELECT (SELECT count(*) FROM entries) + (SELECT count(*) FROM chunks)"

@@ -1,12 +1,12 @@
-"""Want and chunk vectors: what a node lacks of the feeds in a set.
+"""Want and chunk vectors: the entries and chunks that a node lacks of the feeds in a set.
 
-Both name feeds by their places in the sorted set, and are understood only where the set is the same: their
+Both name feeds by their positions in the sorted set, and are understood only where the set is the same: their
 demultiplexer is made of the set's *state*, the XOR of all keys.
 
     want        demultiplexer of "want" and state | BIPF [offset, sequence, sequence, ...]
     chunks      demultiplexer of "blob" and state | BIPF [[place, sequence, chunk], ...]
 
-A want vector has, for the feeds from the place `offset` on, the next entry that is wanted. In a chunk vector,
+A want vector has the next missing entry of each feed from the position `offset` on. In a chunk vector,
 sequence numbers count from 1 and chunks from 0. Neither is padded.
 """
 
@@ -18,17 +18,17 @@ from ssb.bipf import MalformedBipf, Value, decode, encode, encode_list
 from ssb.tiny.entry import DEMUX, PACKET, demultiplexer
 
 CREDIT: Final = 3
-"""Packets that a node sends for one vector."""
+"""Most packets that a node sends for one vector."""
 _ROOM: Final = PACKET - DEMUX - 2  # the list's own tag has two bytes at most
 _MOST_SEQUENCE: Final = (1 << 32) - 1
 
 
 class MalformedVector(ValueError):
-    """The packet is no vector; says why."""
+    """Not a vector; the message has the reason."""
 
 
 class Missing(NamedTuple):
-    """A chunk: the feed's place in its set, the entry's sequence number, the chunk's number from 0."""
+    """A chunk: the feed's position in its set, the entry's sequence number, the chunk's number from 0."""
 
     place: int
     sequence: int
@@ -36,29 +36,29 @@ class Missing(NamedTuple):
 
 
 def want_demultiplexer(state: bytes) -> bytes:
-    """Of want vectors for a set."""
+    """The demultiplexer of want vectors for a set."""
     return demultiplexer(b"want" + state)
 
 
 def chunk_demultiplexer(state: bytes) -> bytes:
-    """Of chunk vectors for a set."""
+    """The demultiplexer of chunk vectors for a set."""
     return demultiplexer(b"blob" + state)
 
 
 def make_want(state: bytes, offset: int, wanted: Iterable[int]) -> tuple[bytes, int]:
-    """Return a want vector for feeds from a place on, and how many of them it has room for."""
+    """Return a want vector for feeds from a position on, and how many of them fit."""
     parts = _as_many_as_fit(chain((offset,), wanted))
     return want_demultiplexer(state) + encode_list(parts), len(parts) - 1
 
 
 def make_chunk_vector(state: bytes, missing: Iterable[Missing]) -> tuple[bytes, int]:
-    """Return a chunk vector, and how many chunks it has room for."""
+    """Return a chunk vector, and how many chunks fit."""
     parts = _as_many_as_fit(missing)
     return chunk_demultiplexer(state) + encode_list(parts), len(parts)
 
 
 def read_want(packet: bytes, size: int) -> dict[int, int]:
-    """Return which entry is wanted next of the feed at each place in a set of `size` keys.
+    """Parse a want vector for a set of `size` keys: the next entry number by the feed's position.
 
     Raises MalformedVector.
     """
@@ -71,7 +71,7 @@ def read_want(packet: bytes, size: int) -> dict[int, int]:
 
 
 def read_chunk_vector(packet: bytes, size: int) -> list[Missing]:
-    """Return the chunks that are wanted of feeds in a set of `size` keys. Raises MalformedVector."""
+    """Parse a chunk vector for a set of `size` keys. Raises MalformedVector."""
     found = []
     for part in _list(packet):
         if not isinstance(part, list) or len(part) != 3:
@@ -84,7 +84,7 @@ def read_chunk_vector(packet: bytes, size: int) -> list[Missing]:
 
 
 def _as_many_as_fit(values: Iterable[Value]) -> list[bytes]:
-    """Return the bytes of the first values, as many as a vector has room for."""
+    """Return the encodings of the first values, as many as fit into a vector."""
     parts: list[bytes] = []
     room = _ROOM
     for value in values:

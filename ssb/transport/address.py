@@ -1,7 +1,7 @@
 """Addresses of peers as text: multiserver addresses and invite codes.
 
-An address is `net:HOST:PORT~shs:KEY`, the key being base64; several are separated by `;`, of which the
-first that is known counts. An invite code is `HOST:PORT:@KEY.ed25519~SEED`. (npm's multiserver-address,
+An address is `net:HOST:PORT~shs:KEY`, the key being base64; several are separated by `;`, and the first
+supported one is used. An invite code is `HOST:PORT:@KEY.ed25519~SEED`. (npm's multiserver-address,
 ssb-invite.)
 """
 
@@ -11,11 +11,11 @@ from ssb.keys import InvalidRef, decode_base64, encode_base64, feed_ref, parse_f
 
 
 class InvalidAddress(ValueError):
-    """The text is no address or invite code; the message says why."""
+    """Not an address or invite code; the message has the reason."""
 
 
 class PeerAddress(NamedTuple):
-    """A peer and where it listens by TCP."""
+    """A peer and the TCP address where it listens."""
 
     host: str
     port: int
@@ -26,7 +26,7 @@ class PeerAddress(NamedTuple):
 
 
 class Invite(NamedTuple):
-    """A peer that takes in whom it has invited, and the seed of the identity that the guest calls with."""
+    """The inviting peer, and the seed of the identity for the guest's call."""
 
     address: PeerAddress
     seed: bytes
@@ -37,7 +37,7 @@ class Invite(NamedTuple):
 
 
 def parse_address(text: str) -> PeerAddress:
-    """Return the first address of a list that goes by TCP and the secret handshake. Raises InvalidAddress."""
+    """Return the first address of a list with TCP and the secret handshake. Raises InvalidAddress."""
     for address in text.strip().split(";"):
         place, _, proof = address.partition("~")
         if place.startswith("net:") and proof.startswith("shs:"):
@@ -54,7 +54,7 @@ def parse_address(text: str) -> PeerAddress:
 
 
 def parse_invite(text: str) -> Invite:
-    """Return an invite. Raises InvalidAddress."""
+    """Parse an invite. Raises InvalidAddress."""
     before, _, seed_text = text.strip().rpartition("~")
     place, _, peer = before.rpartition(":")
     try:

@@ -1,4 +1,4 @@
-"""Box stream: bytes in boxes that nobody else can read, change, reorder or repeat.
+"""Box stream: bytes in boxes, secure against reading, modification, reordering and replay by others.
 
 A box is a header of 34 bytes and a body of up to 4096. Both are sealed with the stream's key; nonces count
 up by two a box, one for the header and one for the body. A header holds the body's length and its
@@ -21,7 +21,7 @@ _GOODBYE = bytes(18)
 
 
 class BoxError(ValueError):
-    """A box that cannot be opened; the message says which part."""
+    """A box that cannot be opened; the message names the part."""
 
 
 class Boxer:
@@ -32,7 +32,7 @@ class Boxer:
         self._nonce = int.from_bytes(nonce)
 
     def box(self, data: bytes) -> bytes:
-        """Return the boxes of some bytes, as few as there can be."""
+        """Return data in boxes, as few as possible."""
         boxes = []
         for start in range(0, len(data), MAX_BODY):
             body = data[start : start + MAX_BODY]
@@ -42,7 +42,7 @@ class Boxer:
         return b"".join(boxes)
 
     def goodbye(self) -> bytes:
-        """Return the last box, which says that no more follow."""
+        """Return the last box."""
         return self._header(_GOODBYE)
 
     def _header(self, header: bytes) -> bytes:
@@ -55,7 +55,7 @@ class Unboxer:
     """The receiving side.
 
     Attributes:
-        has_ended: whether the goodbye has come.
+        has_ended: whether the goodbye was received.
     """
 
     def __init__(self, key: bytes, nonce: bytes) -> None:
@@ -66,11 +66,11 @@ class Unboxer:
         self.has_ended = False
 
     def receive(self, data: bytes) -> bytes:
-        """Take in bytes and return the contents of the boxes that they complete; raise BoxError."""
+        """Process received bytes and return the contents of completed boxes; raise BoxError."""
         return b"".join(self.boxes(data))
 
     def boxes(self, data: bytes) -> Iterator[bytes]:
-        """Take in bytes and yield the content of each box that they complete; the goodbye is empty."""
+        """Process received bytes and yield the content of each completed box; the goodbye is empty."""
         self._waiting += data
         waiting = bytes(self._waiting)
         start = 0

@@ -1,12 +1,11 @@
 """Calls in both directions over one stream: muxrpc's session.
 
 A call has a name and arguments, and one of three forms. *async* has one answer. *source* has a stream of
-answers. *duplex* has a stream in each direction. A stream ends when both sides have said so; an end may
+answers. *duplex* has a stream in each direction. A stream ends when both sides have ended it; an end may
 carry an error.
 
-Bytes from the channel below go into `receive`, which tells what has happened. What is sent is taken by
-`take_output`. Here, a call has the number that this side puts into its packets: a positive one if this side
-has called, a negative one if the other has.
+`receive` takes bytes from the channel below and returns events; `take_output` returns bytes to send. Here, a
+call has the number of this side's packets: positive if this side has called, negative if the other has.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ _MAX_NAME = 8
 
 
 class Called(NamedTuple):
-    """The other peer has made a call, which is to be answered."""
+    """A call by the other peer, to be answered."""
 
     call: int
     name: tuple[str, ...]
@@ -38,7 +37,7 @@ class Answered(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """The other side sends no more on a call; `error` is "" unless something went wrong.
+    """The other side sends no more on a call; `error` is "" without an error.
 
     A call of form async is over then. A stream is over when this side has ended it, too.
     """
@@ -51,7 +50,7 @@ CallEvent = Called | Answered | Finished
 
 
 class _Call:
-    """An open call: its form, and which sides have ended their part."""
+    """An open call: its form, and the sides that have ended."""
 
     __slots__ = ("form", "has_ended", "is_ended")
 
@@ -65,8 +64,8 @@ class Calls:
     """A session.
 
     Args:
-        max_open: calls of the other peer that may be open at once; further ones are answered with an error.
-        max_body: most bytes of a body that is taken.
+        max_open: most open calls of the other peer; further ones are answered with an error.
+        max_body: most bytes of a body that is accepted.
     """
 
     def __init__(self, max_open: int = 256, max_body: int = MAX_BODY) -> None:
@@ -80,12 +79,12 @@ class Calls:
 
     @property
     def open(self) -> int:
-        """Calls that are not over."""
+        """Number of open calls."""
         return len(self._open)
 
     @property
     def has_ended(self) -> bool:
-        """Whether the other peer has said goodbye."""
+        """Whether the other peer has sent the goodbye."""
         return self._reader.has_ended
 
     def is_open(self, call: int) -> bool:
@@ -93,7 +92,7 @@ class Calls:
         entry = self._open.get(call)
         return entry is not None and not entry.is_ended
 
-    # What this side does
+    # This side
 
     def call(self, name: Sequence[str], arguments: Sequence[Value], form: str) -> int:
         """Make a call; return its number."""
@@ -118,7 +117,7 @@ class Calls:
         self.send(call, stringify(value, indent=0).encode())
 
     def end(self, call: int, error: str = "") -> None:
-        """End this side's part of a call, with an error if something went wrong; it may be over already."""
+        """End this side's part of a call, possibly with an error; no effect if it is over already."""
         entry = self._open.get(call)
         if entry is None or entry.is_ended:
             return
@@ -131,7 +130,7 @@ class Calls:
             self._remove(call)
 
     def goodbye(self) -> None:
-        """Say that nothing more is sent."""
+        """Send the goodbye."""
         self._output.append(GOODBYE)
 
     def take_output(self) -> bytes:
@@ -140,10 +139,10 @@ class Calls:
         self._output.clear()
         return output
 
-    # What the other side does
+    # The other side
 
     def receive(self, data: bytes) -> list[CallEvent]:
-        """Take in bytes and return what has happened; raise ProtocolError, at which the stream is closed."""
+        """Process received bytes and return events; raise ProtocolError, at which the stream is closed."""
         events: list[CallEvent] = []
         for packet in self._reader.receive(data):
             call = -packet.number
@@ -152,7 +151,7 @@ class Calls:
                 self._on_packet(call, entry, packet, events)
             elif packet.number > 0 and not packet.is_end:
                 self._on_request(call, packet, events)
-            # else it is about a call that is over here: the other side did not know that yet
+            # else of a call that is over here, which the other side did not know yet
         return events
 
     def _on_packet(self, call: int, entry: _Call, packet: Packet, events: list[CallEvent]) -> None:

@@ -1,12 +1,12 @@
-"""The secret handshake: two peers prove who they are, and agree on keys that nobody else has.
+"""The secret handshake: two peers authenticate each other, and agree on secret keys.
 
 Four messages (Tarr, "Designing a Secret Handshake: Authenticated Key Exchange as a Capability System",
 2015; Scuttlebutt Protocol Guide, "Handshake"). The client knows the server's public key beforehand, which
 is its capability to call. The server learns the client's public key from the third message. Both must know
-the key of the network; who does not gets no answer.
+the key of the network; others get no answer.
 
-Each side is an object: bytes that arrive go into `receive`, and `take_output` has the bytes to be sent. When
-`keys` is there, the handshake is done, and `rest` has what came behind it.
+Each side is an object: `receive` takes received bytes, and `take_output` returns the bytes to be sent. The
+handshake is complete when `keys` is set; `rest` are the bytes received after it.
 """
 
 import hmac
@@ -20,7 +20,7 @@ from nacl.exceptions import CryptoError
 from ssb.keys import KEY_BYTES, SIGNATURE_BYTES, Identity, InvalidRef, agree_with, verify
 
 MAIN_NETWORK: Final = bytes.fromhex("d4a1cb88a66f02f8db635ce26441cc5dac1b08420ceaac230839b755845a9ffb")
-"""Key of the Scuttlebutt network that everybody uses."""
+"""Key of the main Scuttlebutt network."""
 
 HELLO_BYTES: Final = 64
 AUTHENTICATE_BYTES: Final = 112
@@ -31,11 +31,11 @@ _NONCE_BYTES = 24
 
 
 class HandshakeError(ValueError):
-    """The other side does not prove what it has to; the message says what, in few words."""
+    """The other side fails to authenticate; the message has the reason, in few words."""
 
 
 def is_hello(message: bytes, network: bytes) -> bool:
-    """Tell whether 64 bytes are a side's first message, by one who knows the network's key."""
+    """Whether 64 bytes are the first message of a side that knows the network's key."""
     authenticator, public = message[:KEY_BYTES], message[KEY_BYTES:]
     return hmac.compare_digest(authenticator, _authenticator(public, network))
 
@@ -45,11 +45,11 @@ def _authenticator(public: bytes, network: bytes) -> bytes:
 
 
 class StreamKeys(NamedTuple):
-    """The outcome of a handshake.
+    """The result of a handshake.
 
     Attributes:
         remote: the other peer's public key, 32 bytes.
-        identifier: the client's ephemeral public key, by which the stream is found in a capture: its bytes 32
+        identifier: the client's ephemeral public key, which identifies the stream in a capture: its bytes 32
             to 63.
         send_key, send_nonce: of the box stream to the other peer, 32 and 24 bytes.
         receive_key, receive_nonce: of the one from it.
@@ -85,7 +85,7 @@ class _Side:
 
     @property
     def rest(self) -> bytes:
-        """Bytes that came behind the handshake: they belong to the box stream."""
+        """Bytes received after the handshake: they belong to the box stream."""
         return bytes(self._waiting) if self.keys is not None else b""
 
     def take_output(self) -> bytes:
@@ -95,7 +95,7 @@ class _Side:
         return output
 
     def receive(self, data: bytes) -> None:
-        """Take in bytes; raise HandshakeError if they prove nothing. Then the stream is to be closed."""
+        """Process received bytes; raise HandshakeError, at which the stream is closed."""
         self._waiting += data
         while self.keys is None and len(self._waiting) >= self._needed:
             message = bytes(self._waiting[: self._needed])
@@ -114,21 +114,21 @@ class _Side:
         self._remote_public = public
 
     def _agree(self) -> bytes:
-        """Return what both ephemeral keys agree on."""
+        """Return the shared secret of both ephemeral keys."""
         try:
             return crypto_scalarmult(self._secret, self._remote_public)
         except CryptoError:
             raise HandshakeError("an ephemeral key of low order") from None
 
     def _agree_by_identity(self) -> bytes:
-        """Return what this peer's identity and the other's ephemeral key agree on."""
+        """Return the shared secret of this peer's identity and the other's ephemeral key."""
         try:
             return self._identity.agree(self._remote_public)
         except InvalidRef:
             raise HandshakeError("an ephemeral key of low order") from None
 
     def _agree_with(self, public_key: bytes) -> bytes:
-        """Return what this peer's ephemeral key and the other's identity agree on."""
+        """Return the shared secret of this peer's ephemeral key and the other's identity."""
         try:
             return agree_with(self._secret, public_key)
         except InvalidRef:
@@ -148,7 +148,7 @@ class _Side:
 
 
 class ClientHandshake(_Side):
-    """The side that calls; it knows whom.
+    """The calling side, which knows the server's key.
 
     Args:
         remote: the server's public key, 32 bytes.
@@ -186,10 +186,10 @@ class ClientHandshake(_Side):
 
 
 class ServerHandshake(_Side):
-    """The side that is called.
+    """The called side.
 
     Args:
-        accepts: says whether the peer with this public key may connect; by default everybody may.
+        accepts: whether the peer with this public key may connect; by default all may.
     """
 
     def __init__(

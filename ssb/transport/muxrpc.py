@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 HEADER_BYTES: Final = 9
 MAX_BODY: Final = 4 << 20
-"""Most bytes of a body. Stock peers set no bound; the notes of 40,000 feeds are smaller."""
+"""Most bytes of a body. Stock peers have no bound; the notes of 40,000 feeds are smaller."""
 
 _HEADER = Struct(">BIi")
 _STREAM = 8
@@ -21,7 +21,7 @@ _BODY = 3
 
 
 class ProtocolError(ValueError):
-    """Bytes that are no packet, or a packet out of place; the message says why."""
+    """Not a packet, or a packet out of place; the message has the reason."""
 
 
 class BodyType(IntEnum):
@@ -38,7 +38,7 @@ class Packet(NamedTuple):
     Attributes:
         number: of the request, as on the wire: never 0.
         body: its bytes.
-        body_type: how they are read.
+        body_type: its encoding.
         is_stream: it belongs to a stream, in contrast to a single request or answer.
         is_end: it ends the sender's part of a stream, or is an error in place of an answer.
     """
@@ -63,10 +63,10 @@ class PacketReader:
     """The receiving side: bytes in, packets out.
 
     Args:
-        max_body: most bytes of a body that is taken.
+        max_body: most bytes of a body that is accepted.
 
     Attributes:
-        has_ended: whether the goodbye has come.
+        has_ended: whether the goodbye was received.
     """
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
@@ -75,7 +75,7 @@ class PacketReader:
         self.has_ended = False
 
     def receive(self, data: bytes) -> list[Packet]:
-        """Take in bytes and return the packets that they complete; raise ProtocolError."""
+        """Process received bytes and return the completed packets; raise ProtocolError."""
         waiting = self._waiting
         waiting += data
         packets = []

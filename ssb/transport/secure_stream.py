@@ -1,8 +1,8 @@
 """A stream between two peers: handshake, then boxes; or the same interface without encryption.
 
-A `Channel` turns bytes of TCP into bytes of the protocol above, and back. `SecureStream` is the one that
-running peers speak. `PlainStream` is for experiments that ask what encryption costs: each side says its
-public key, four bytes of a mark before it, and proves nothing.
+A `Channel` converts between bytes of TCP and bytes of the protocol above. `SecureStream` is the one of
+deployed peers. `PlainStream` is for experiments about the cost of encryption: each side sends a mark of four
+bytes and its public key, without authentication.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -13,20 +13,21 @@ from ssb.transport.box_stream import Boxer, BoxError, Unboxer
 from ssb.transport.handshake import ClientHandshake, HandshakeError, ServerHandshake
 
 CLIENT_SECRET: Final = "SSB_CLIENT_BOX_STREAM"
-"""Label in key logs: what reads the client's boxes.
+"""Label in key logs: the secret of the client's boxes.
 
-The identifier is the client's ephemeral public key, bytes 32 to 63 of what it sends; the secret is the
-stream's key, 32 bytes, and its first nonce, 24."""
+The identifier is the client's ephemeral public key, bytes 32 to 63 of its output; the secret is the
+stream's key, 32 bytes, and its first nonce, 24.
+"""
 SERVER_SECRET: Final = "SSB_SERVER_BOX_STREAM"
 """The same for the server's boxes; the identifier is the client's, too."""
 
 PLAIN_MARK: Final = b"SSB0"
 PLAIN_BYTES: Final = len(PLAIN_MARK) + KEY_BYTES
-"""Bytes with which each side of a plain stream begins."""
+"""Bytes at the beginning of each side of a plain stream."""
 
 
 class ChannelError(ValueError):
-    """The other peer breaks a rule of the handshake or of boxes; the message says which."""
+    """The other peer violates a rule of the handshake or of boxes; the message has the reason."""
 
 
 class StreamSecrets(NamedTuple):
@@ -37,7 +38,7 @@ class StreamSecrets(NamedTuple):
 
     @classmethod
     def of(cls, secret: Secret) -> "StreamSecrets":
-        """Return what a secret of a key log holds; raise ValueError if it is of another length."""
+        """Parse a secret of a key log; raise ValueError if it is of another length."""
         if len(secret.secret) != 56:
             raise ValueError(f"a secret of {len(secret.secret)} bytes, not 56")
         return cls(secret.secret[:KEY_BYTES], secret.secret[KEY_BYTES:])
@@ -48,7 +49,7 @@ class Channel(Protocol):
 
     Attributes:
         remote: the other peer's reference; None until it is known, and then the channel is open.
-        has_ended: the other peer has said that it sends no more.
+        has_ended: whether the other peer has ended the stream.
     """
 
     remote: str | None
@@ -58,11 +59,11 @@ class Channel(Protocol):
 
     @property
     def queued(self) -> int:
-        """Bytes that wait for take_output()."""
+        """Bytes queued for take_output()."""
         ...
 
     def receive(self, data: bytes) -> bytes:
-        """Take in bytes of TCP; return bytes of the protocol above. Raises ChannelError."""
+        """Process bytes of TCP; return bytes of the protocol above. Raises ChannelError."""
         ...
 
     def send(self, data: bytes) -> None:
@@ -70,7 +71,7 @@ class Channel(Protocol):
         ...
 
     def end(self) -> None:
-        """Say that nothing more is sent."""
+        """End this side of the stream."""
         ...
 
     def take_output(self) -> bytes:
@@ -78,12 +79,12 @@ class Channel(Protocol):
         ...
 
     def take_secrets(self) -> list[Secret]:
-        """Return what others need to read a capture of the stream; once."""
+        """Return, once, the secrets for decrypting a capture of the stream."""
         ...
 
 
 class SecureStream:
-    """See Channel: handshake and box stream. What is sent between two take_output() shares boxes."""
+    """See Channel: handshake and box stream. Data sent between two take_output() share boxes."""
 
     def __init__(self, handshake: ClientHandshake | ServerHandshake) -> None:
         self._handshake = handshake
@@ -158,7 +159,7 @@ class SecureStream:
 
 
 class PlainStream:
-    """See Channel: nothing but the peers' public keys, in the clear.
+    """See Channel: only the peers' public keys, in the clear.
 
     Args:
         public_key: of this peer.
@@ -193,7 +194,7 @@ class PlainStream:
         self._output += data
 
     def end(self) -> None:
-        """See Channel: the end of the stream says it."""
+        """See Channel: signalled by the end of TCP's stream."""
 
     def take_output(self) -> bytes:
         """See Channel."""

@@ -1,8 +1,8 @@
-"""Fetching packets that exist and are numbered, items or segments, by Interests under a congestion window.
+"""Fetching existing, numbered packets (items or segments) by Interests under a congestion window.
 
 The window is that of ndncatchunks' AIMD pipeline: slow start, then additive increase and multiplicative
 decrease (RFC 5681), one decrease a round trip, for a loss as for a congestion mark (RFC 3168). An Interest
-counts as lost when its retransmission time-out (RFC 6298) is over; it is asked again before anything new.
+counts as lost when its retransmission time-out (RFC 6298) expires; retransmissions precede new Interests.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class CongestionWindow:
     """Congestion window: Interests that may be in flight.
 
     Attributes:
-        size: Interests; the whole part counts.
+        size: Interests; rounded down.
     """
 
     INITIAL = 2.0
@@ -31,26 +31,26 @@ class CongestionWindow:
         self._until = 0
 
     def arrived(self, in_flight: int) -> None:
-        """Grow by an answer, if the window was the limit: `in_flight` counts the answered one."""
+        """Grow after an answer, if the window was the limit; `in_flight` includes the answered Interest."""
         if in_flight >= int(self.size):
             self.size += 1 if self.size < self._threshold else 1 / self.size
 
     def congested(self, now: int, rtt: int) -> None:
-        """Halve, unless that has been done less than a round trip (ns) ago."""
+        """Halve, at most once a round trip (ns)."""
         if now >= self._until:
             self.size = self._threshold = max(self.size / 2, self.INITIAL)
             self._until = now + rtt
 
 
 class _Request:
-    """An Interest in flight: when it was sent, ns, and whether it had been sent before."""
+    """An Interest in flight: when it was sent, ns, and whether it is a retransmission."""
 
     __slots__ = ("is_again", "is_refused", "sent")
 
     def __init__(self, sent: int, is_again: bool) -> None:
         self.sent = sent
         self.is_again = is_again
-        self.is_refused = False  # answered by a Nack or by something that is not the item: no loss
+        self.is_refused = False  # by a Nack or by other Data: no loss
 
 
 _Opened = TypeVar("_Opened")
@@ -61,12 +61,12 @@ class Box(Protocol[_Opened]):
 
     @property
     def arrived(self) -> int:
-        """The last item that has come, and all before it."""
+        """The last item that has arrived with all before it."""
         ...
 
     @property
     def limit(self) -> int:
-        """The last item that there is room for."""
+        """The last item with room in the buffer."""
         ...
 
     def name(self, seq: int) -> bytes:
@@ -78,26 +78,26 @@ class Box(Protocol[_Opened]):
         ...
 
     def open(self, seq: int, data: Data) -> _Opened | None:
-        """Return the item in a Data packet under its name; None if that is something else."""
+        """Return the item in a Data packet with its name; None if the packet has other content."""
         ...
 
     def put(self, item: _Opened) -> None:
-        """Add an item; one that is not lacking, or has no room, is dropped."""
+        """Add an item; drop it if it is not lacking, or has no room."""
         ...
 
 
 class Fetcher(Outputs):
-    """Fetches items up to the newest that is known, as far as there is room for them.
+    """Fetches items up to the newest known one, within the buffer's room.
 
     Args:
-        inbox: where they go.
+        inbox: the receiver.
         rng: source of nonces.
         lifetime_ms: InterestLifetime.
         hint: the Interests' forwarding hint.
         must_be_fresh: whether caches may answer with fresh packets only.
 
     Attributes:
-        tip: the newest item that is known to exist.
+        tip: the newest item known to exist.
     """
 
     def __init__(
@@ -122,10 +122,10 @@ class Fetcher(Outputs):
         self._flying: dict[int, _Request] = {}
         self._timers: Timers[int] = Timers()  # of items in flight
         self._lost: list[int] = []  # items, a heap
-        self._unsound: set[int] = set()  # items whose names brought other Data
+        self._unsound: set[int] = set()  # items for which other Data arrived
 
     def on_item(self, seq: int, data: Data, mark: int, now: int) -> bool:
-        """Receive Data under an item's name, and their CongestionMark; return whether they are the item."""
+        """Receive Data with an item's name, and their CongestionMark; return whether they are the item."""
         item = self._inbox.open(seq, data)
         request = self._flying.get(seq)
         if item is None:
@@ -144,11 +144,11 @@ class Fetcher(Outputs):
         return True
 
     def on_nack(self, seq: int) -> None:
-        """Note that an item's Interest was refused; it is asked again when its time-out is over."""
+        """Record a Nack of an item's Interest, which is repeated after its time-out."""
         if seq in self._flying:
             self._flying[seq].is_refused = True
 
-    def ask(self, now: int) -> None:
+    def request(self, now: int) -> None:
         """Request known items as far as room and window allow."""
         last = min(self.tip, self._inbox.limit)
         self._asked = max(self._asked, self._inbox.arrived)
@@ -175,7 +175,7 @@ class Fetcher(Outputs):
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> None:
-        """Time out unanswered requests; ask() repeats them."""
+        """Time out unanswered requests; request() repeats them."""
         for seq in self._timers.expire(now):
             request = self._flying.pop(seq)
             heappush(self._lost, seq)

@@ -1,4 +1,4 @@
-"""Following a feed with classic Interests: a scout learns which items exist, a fetcher fetches them.
+"""Following a feed with classic Interests: a scout discovers items, a fetcher fetches them.
 
 Layerings of this kind differ in their Scout.
 """
@@ -16,12 +16,12 @@ from ssb_over_ndn.outputs import Outputs
 
 
 class Scout(Outputs):
-    """Learns which items of a feed exist. The default methods do nothing.
+    """Discovers a feed's items. The default methods do nothing.
 
     Attributes:
-        tip: the newest item that is known to exist.
+        tip: the newest item known to exist.
         arrived: the last item that has arrived with all before it; updated by the follower.
-        found: packets of items that came in Interests; the follower receives them like answers.
+        found: items from Interests' parameters; the follower processes them like answers.
     """
 
     def __init__(self) -> None:
@@ -40,13 +40,13 @@ class Scout(Outputs):
         """Receive an Interest."""
 
     def on_item(self, seq: int, data: Data, now: int) -> None:
-        """Handle an item, requested or not, that has arrived in a packet; `arrived` is up to date."""
+        """Handle a received item, requested or not; `arrived` is up to date."""
 
     def on_data(self, data: Data, now: int) -> None:
-        """Receive a Data packet that is no item."""
+        """Receive a Data packet other than an item."""
 
     def on_nack(self, interest: Interest, now: int) -> None:
-        """Receive a Nack of an Interest that was not for an item."""
+        """Receive a Nack of an Interest other than for an item."""
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
@@ -63,7 +63,7 @@ class Follower(Buffered):
         feed: the feed's name.
         scout: the layering's.
         rng: source of nonces.
-        buffer: items that may be under way, or wait for those before them or for the application.
+        buffer: most items in flight, or waiting for earlier ones or for the application.
         lifetime_ms: InterestLifetime of Interests for items.
         after: the last item that the application has.
     """
@@ -150,5 +150,5 @@ class Follower(Buffered):
             self.stop(now)
             return
         self._fetcher.tip = max(self._fetcher.tip, self._scout.tip)
-        self._fetcher.ask(now)
+        self._fetcher.request(now)
         self.outputs += self._scout.take_outputs() + self._fetcher.take_outputs()

@@ -1,4 +1,4 @@
-"""Received items of a feed that wait for earlier ones, or for the application."""
+"""Received items of a feed, waiting for earlier ones or for the application."""
 
 from collections import Counter
 
@@ -10,12 +10,12 @@ from ssb_over_ndn.outputs import Outputs
 
 
 class Inbox:
-    """A feed's items on their way to the application: verified, in order, each once, and never too many.
+    """A bounded buffer of a feed's verified items; the application takes them in order, each once.
 
     Args:
         feed: the feed's name.
-        capacity: items that wait here at most; at least 1.
-        after: the last item that the application has; the one after it comes first.
+        capacity: most items in the buffer, at least 1.
+        after: the last item that the application has.
 
     Attributes:
         rejected: packets refused, by reason.
@@ -31,7 +31,7 @@ class Inbox:
 
     @property
     def arrived(self) -> int:
-        """The last item that has come, and all before it."""
+        """The last item that has arrived with all before it."""
         return self._items.arrived
 
     @property
@@ -41,12 +41,12 @@ class Inbox:
 
     @property
     def forked_at(self) -> int | None:
-        """The lowest number that the author has given to two items, once that shows; this is closed then."""
+        """The lowest number of two different items, once known; the inbox is closed then."""
         return self._items.fork.seq if self._items.fork is not None else None
 
     @property
     def limit(self) -> int:
-        """The last item that there is room for."""
+        """The last item with room in the buffer."""
         return self.taken + self.capacity
 
     def name(self, seq: int) -> bytes:
@@ -58,7 +58,7 @@ class Inbox:
         return seq <= self.limit and self._items.lacks(seq) and self._items.fork is None
 
     def open(self, seq: int, data: Data) -> Item | None:
-        """Return the item in a Data packet under its name; None if it is not the author's."""
+        """Return the item in a Data packet with its name; None if it is not the author's."""
         try:
             return open_item(self.feed, seq, data)
         except RejectedItem as error:
@@ -66,12 +66,12 @@ class Inbox:
             return None
 
     def put(self, item: Item) -> None:
-        """Add an item; one that is not lacking, or has no room, is dropped."""
+        """Add an item; drop it if it is not lacking, or has no room."""
         if self.lacks(item.seq):
             self._items.put(item)
 
     def take(self, limit: int | None = None) -> list[Item]:
-        """Return the items that are next, at most `limit`."""
+        """Remove and return the next items, at most `limit`."""
         return self._items.take(limit)
 
 
@@ -82,7 +82,7 @@ class Buffered(Outputs):
         super().__init__()
         self._inbox = inbox
         self._is_open = False
-        self._is_refused = False  # and nothing has come since
+        self._is_refused = False  # and no Data since
         self._errors: list[str] = []
 
     @property

@@ -1,4 +1,4 @@
-"""When silence is suspect: nothing shows that the last item was lost, or that one was announced in vain."""
+"""When to suspect a loss: nothing shows that a feed's last item or announcement was lost."""
 
 from base.units import MS
 
@@ -7,10 +7,10 @@ _LONGEST = 8_000 * MS
 
 
 class Silence:
-    """Longest tolerated silence: at first twice the time between items; doubled during silence.
+    """The longest tolerated silence: at first twice the time between items; doubled during silence.
 
     Attributes:
-        due: when that is, ns.
+        due: its end, ns.
     """
 
     def __init__(self, now: int) -> None:
@@ -19,15 +19,15 @@ class Silence:
         self._length = _FIRST
         self.due = now + self._length
 
-    def broken(self, now: int, shortest: int) -> None:
-        """Note that an item has come; a silence is no shorter than `shortest` (ns)."""
+    def restart(self, now: int, shortest: int) -> None:
+        """Restart after an item; the silence is no shorter than `shortest` (ns)."""
         gap = now - self._last
         self._gap = gap if self._gap is None else (7 * self._gap + gap) // 8
         self._last = now
         self._length = min(max(2 * self._gap, shortest), _LONGEST)
         self.due = now + self._length
 
-    def suspected(self, now: int) -> None:
-        """Note that something has been done about it."""
+    def back_off(self, now: int) -> None:
+        """Restart after a repetition."""
         self._length = min(2 * self._length, _LONGEST)
         self.due = now + self._length

@@ -1,7 +1,7 @@
 """The subscribing application: which feeds it follows when, and how fast it reads.
 
-It has all that does not depend on the layering: the schedule, pauses, the pace of a slow application, and the
-events that are reported.
+It is the same for all layerings: the schedule, pauses, the pace of a slow application, and the reported
+events.
 """
 
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class Subscriber:
         self._events: list[Event] = []
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Pass a packet to its subscription; there is none before the start and after the end."""
+        """Pass a packet to its subscription; it is dropped before the start and after the end."""
         if self._is_open():
             self._open.receive(packet, now)
             self._report_errors(now)
@@ -97,7 +97,7 @@ class Subscriber:
         return self._stop is not None
 
     def _take(self, now: int) -> None:
-        """Read the items that the application's pace allows now."""
+        """Read items at the application's pace."""
         self._next_take = next((end for begin, end in self._pauses if begin <= now < end), self._next_take)
         offering = self._open.offering
         while offering and self._next_take <= now:

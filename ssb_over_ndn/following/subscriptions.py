@@ -1,4 +1,4 @@
-"""Several feeds followed behind one face: each packet to its feed's subscription, each deadline in its turn.
+"""Several feeds followed behind one face: a demultiplexer of packets and deadlines.
 
 A layering's part is its Subscription, one object a feed.
 """
@@ -17,14 +17,14 @@ from ssb_over_ndn.outputs import Outputs
 
 
 class Subscription(Protocol):
-    """The network side of following one feed: each item once, in order, verified; or a named error.
+    """The network side of following one feed: verified items in order, each once; or an error.
 
-    Items that the application has not taken limit requests: the buffer is bounded.
+    The buffer of items not taken by the application is bounded, which limits requests.
     """
 
     @property
     def forked_at(self) -> int | None:
-        """The lowest sequence number that the feed's author has given to two items; None if none is known."""
+        """The lowest sequence number of two different items; None if no fork is known."""
         ...
 
     def start(self, now: int) -> None:
@@ -40,11 +40,11 @@ class Subscription(Protocol):
         ...
 
     def take_items(self, limit: int | None = None) -> list[Item]:
-        """Return the items that have become deliverable, at most `limit`; wake() follows if there are any."""
+        """Return deliverable items, at most `limit`; call wake() if there are any."""
         ...
 
     def take_errors(self) -> list[str]:
-        """Return the errors since the last call, a word each: "fork" is final, "no-route" is not."""
+        """Return the errors since the last call, by a word each: "fork" is final, "no-route" is not."""
         ...
 
     def take_outputs(self) -> list[bytes]:
@@ -56,7 +56,7 @@ class Subscription(Protocol):
         ...
 
     def wake(self, now: int) -> None:
-        """Act on a deadline, or on room that taking items has made."""
+        """Process a deadline, or new room after take_items()."""
         ...
 
 

@@ -26,13 +26,13 @@ class Timeout:
         return self.rtt.smoothed or self.rtt.timeout()
 
     def answered(self, measured: int | None = None) -> None:
-        """Note an answer, and its round-trip time (ns) if it was asked for only once (Karn)."""
+        """Process an answer; `measured` is its round-trip time (ns), None for a repeated request (Karn)."""
         self._losses = 0
         if measured is not None:
             self.rtt.sample(measured)
 
     def missed(self, now: int) -> None:
-        """Note that an answer has not come; several at a time are one loss."""
+        """Process a missing answer; several at a time are one loss."""
         if now >= self._until:
             self._losses += 1
             self._until = now + self.rtt.timeout()

@@ -31,7 +31,7 @@ _LONGEST_PAUSE = 3_600_000_000_000
 
 
 def last_segment(size: int) -> int:
-    """Return the number of the last segment of a blob with so many bytes; the empty blob has one segment."""
+    """Return the number of the last segment of a blob of `size` bytes; the empty blob has one segment."""
     return max(size - 1, 0) // SEGMENT_BYTES
 
 
@@ -46,7 +46,7 @@ def segment_packet(blobs: BlobStore, blob: str, number: int) -> bytes | None:
 
 
 class _Segments:
-    """The Box of a blob: items are segments, of which the first is number 1 to the Fetcher."""
+    """The Box of a blob: item n of the Fetcher is segment n - 1."""
 
     def __init__(self, blob: str, incoming: Incoming) -> None:
         self._blob = blob
@@ -89,15 +89,15 @@ class BlobFetch:
 
     Args:
         blob: its reference.
-        blobs: where it goes.
+        blobs: the store.
         rng: source of nonces.
         hint: the Interests' forwarding hint; empty if there is none.
         give_up: time-out without a segment, ns.
 
     Attributes:
         error: why the fetch has failed; "" while it has not.
-        is_complete: the blob is in the store.
-        rejected: attempts that brought other data than the blob, by reason.
+        is_complete: whether the blob is in the store.
+        rejected: failed attempts, by reason.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class BlobFetch:
         self._gives_up_at = 0
 
     def start(self, now: int) -> None:
-        """Ask for the first segment."""
+        """Request the first segment."""
         try:
             self._incoming = self._blobs.receive(self._blob)
         except StoreError as error:
@@ -130,16 +130,16 @@ class BlobFetch:
         )
         self._fetcher.tip = 1
         self._gives_up_at = now + self._patience
-        self._fetcher.ask(now)
+        self._fetcher.request(now)
 
     def stop(self) -> None:
-        """Drop the segments received."""
+        """Stop, and drop the received segments."""
         self._incoming.abort()
         self._fetcher.stop()
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is asked for."""
+        """Whether the fetch has ended."""
         return self.is_complete or bool(self.error)
 
     def receive(self, number: int, header: LpPacket, now: int) -> None:
@@ -176,7 +176,7 @@ class BlobFetch:
         return self._gives_up_at if due is None else min(due, self._gives_up_at)
 
     def wake(self, now: int) -> None:
-        """Ask again, or give up."""
+        """Repeat requests, or give up."""
         if self.is_over:
             return
         if now >= self._gives_up_at:
@@ -184,10 +184,10 @@ class BlobFetch:
             self.stop()
             return
         self._fetcher.wake(now)
-        self._fetcher.ask(now)
+        self._fetcher.request(now)
 
     def _finish(self, now: int) -> None:
-        """Ask for more, or see whether it is the blob that has come."""
+        """Request further segments; after the last one, verify the blob."""
         if self._segments.last is not None:
             self._fetcher.tip = self._segments.last
         if self._segments.arrived == self._segments.last:
@@ -195,10 +195,10 @@ class BlobFetch:
             self.is_complete = True
             self._fetcher.stop()
         else:
-            self._fetcher.ask(now)
+            self._fetcher.request(now)
 
     def _try_again(self, reason: str, now: int) -> None:
-        """Restart after data that are not the blob: a cache on the path may be poisoned."""
+        """Restart after other data: a cache on the path may be poisoned."""
         self.rejected[reason] += 1
         self.stop()
         if self.rejected.total() >= _ATTEMPTS:
@@ -211,9 +211,9 @@ class BlobFetches:
     """Fetches of blobs: a limited number at once; failed ones are repeated after a pause.
 
     Args:
-        store: where they go.
+        store: the store.
         rng: source of nonces.
-        where: blob -> the Interests' forwarding hint; None if it is not to be fetched for now.
+        where: blob -> the Interests' forwarding hint; None to postpone it.
         counters: errors, by reason.
     """
 
@@ -234,13 +234,13 @@ class BlobFetches:
         self._complete: list[str] = []
 
     def want(self, blob: str, now: int) -> None:
-        """Fetch a blob from now on."""
+        """Start fetching a blob, until drop()."""
         if blob not in self._fetches:
             self._queue.set(blob, now)
             self._pauses[blob] = _FIRST_PAUSE
 
     def drop(self, blob: str) -> None:
-        """Stop fetching a blob that is not wanted any more, or has arrived from elsewhere."""
+        """Stop fetching a blob: it is no longer wanted, or has arrived from elsewhere."""
         self._queue.set(blob, None)
         self._pauses.pop(blob, None)
         fetch = self._fetches.pop(blob, None)
@@ -248,7 +248,7 @@ class BlobFetches:
             fetch.stop()
 
     def start(self, now: int) -> None:
-        """Start due fetches, as far as there is room."""
+        """Start due fetches, within the limit."""
         while len(self._fetches) < _AT_ONCE and (due := self._queue.expire(now, 1)):
             blob = due[0]
             hint = self._where(blob)
@@ -267,7 +267,7 @@ class BlobFetches:
             self._check_end(blob, now)
 
     def take_complete(self) -> list[str]:
-        """Return the blobs that have come since the last call."""
+        """Return the blobs completed since the last call."""
         complete, self._complete = self._complete, []
         return complete
 
@@ -283,7 +283,7 @@ class BlobFetches:
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
-        """Ask again, or give up for a while."""
+        """Repeat requests, or pause failed fetches."""
         for blob, fetch in list(self._fetches.items()):
             fetch.wake(now)
             self._check_end(blob, now)

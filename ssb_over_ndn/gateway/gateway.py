@@ -1,18 +1,18 @@
-"""The gateway: a Scuttlebutt peer on one side, NDN on the other; feeds, blobs and messages cross it.
+"""The gateway between a Scuttlebutt peer and NDN, for feeds, blobs and messages.
 
 Peers that connect to the gateway are *at home* there: it replicates their feeds and serves them over NDN. It
-subscribes over NDN to the other feeds that they want to replicate, as long as one of them does, and hands on
-the items (`ssb_over_ndn.gateway.interests`). So two Scuttlebutt peers exchange feeds across an NDN network,
+subscribes over NDN to the other feeds that at least one of them replicates, and passes on the items
+(`ssb_over_ndn.gateway.interests`). So two Scuttlebutt peers exchange feeds across an NDN network,
 each through its own gateway, by any layering, and neither knows of NDN.
 
 | name | content |
 |---|---|
-| /ssb/logs/<id>/seq=<n> | the messages of a feed that is at home, as all layerings have it |
-| /ssb/sha256/<hash> | a message that it holds, by its hash |
-| /ssb/blobs/<hash>/seg=<n> | a blob that it holds, in segments |
+| /ssb/logs/<id>/seq=<n> | the messages of a feed at home, as in all layerings |
+| /ssb/sha256/<hash> | a stored message, by its hash |
+| /ssb/blobs/<hash>/seg=<n> | a stored blob, in segments |
 
-The name of a blob has no location. The gateway asks where the author of the first message that names the blob
-is at home: the Interests' forwarding hint is that feed.
+The name of a blob has no location. The gateway fetches it from the gateway where the author of the first
+message that names it is at home: the Interests' forwarding hint is that feed.
 """
 
 import re
@@ -50,9 +50,9 @@ from ssb_over_ndn.serving.servers import Servers
 
 _BLOB: Final = re.compile(r"&[A-Za-z0-9+/]{43}=\.sha256")
 _MENTIONS = 10_000  # blobs whose authors are recorded
-_WAITING = 100  # blobs that others ask for and that are looked for here
+_WAITING = 100  # blobs requested by others and looked for here
 _BLOB_PATIENCE = 30_000_000_000
-_PAUSE = 10_000_000_000  # before a feed is subscribed to again whose items could not be stored
+_PAUSE = 10_000_000_000  # until a feed is subscribed to again after a storage error
 
 
 class Gateway(PeerWrapper):
@@ -62,11 +62,11 @@ class Gateway(PeerWrapper):
         program: the Scuttlebutt side.
         peer: the peer in it.
         feeds, blobs: the peer's.
-        graph: see GatewayInterests; its origin's user is at home here, too, once add_home() has said so.
-        subscribe: (feed's name, last item that is here) -> the layering's Subscription.
+        graph: see GatewayInterests; its origin is at home here, too, after add_home().
+        subscribe: (feed's name, last stored item) -> the layering's Subscription.
         announce: feed's name -> the layering's Announcer; None if the layering has none.
         random: source of nonces.
-        settle: called with the time, ns, when the application has something for the forwarder.
+        settle: called with the time, ns, when the application has output for the forwarder.
 
     Attributes:
         application: the NDN side.
@@ -95,7 +95,7 @@ class Gateway(PeerWrapper):
     def _follow_up(self, now: int) -> None:
         events = self._program.take_events()
         self._events += events
-        self.application.take_in(events, now)
+        self.application.process_events(events, now)
         self._settle(now)
 
 
@@ -117,7 +117,7 @@ class _NdnSide:
         self._feeds = feeds
         self._blobs = blobs
         if blobs is not None:
-            blobs.take_news()
+            blobs.take_new_wants()
             self._fetches = BlobFetches(blobs.store, random, self._hint, counters)
         self._interests = interests
         self._subscribe = subscribe
@@ -132,12 +132,12 @@ class _NdnSide:
 
     @property
     def homes(self) -> list[str]:
-        """The feeds that are at home here."""
+        """The feeds at home."""
         return list(self._homes)
 
     @property
     def follows(self) -> list[str]:
-        """The feeds that are subscribed to."""
+        """The feeds subscribed to."""
         return [log_key(name) for name in self._followed]
 
     def add_home(self, feed: str, now: int) -> None:
@@ -145,7 +145,7 @@ class _NdnSide:
         self._interests.keep(feed, now)
         self._follow_up(now)
 
-    def take_in(self, events: list[PeerEvent], now: int) -> None:
+    def process_events(self, events: list[PeerEvent], now: int) -> None:
         """Process events of the Scuttlebutt side."""
         messages = []
         for event in events:
@@ -154,10 +154,10 @@ class _NdnSide:
                 self._published(event.message, now)
                 messages.append(event.message)
             elif event.event == "connected":
-                self._interests.arrived(event.remote, now)
+                self._interests.on_connected(event.remote, now)
             elif event.event == "closed":
-                self._interests.departed(event.remote, now)
-        self._interests.read(messages, now)
+                self._interests.on_disconnected(event.remote, now)
+        self._interests.process(messages, now)
         self._follow_up(now)
 
     # The application: the NDN side
@@ -203,7 +203,7 @@ class _NdnSide:
         self._interests.wake(now)
         self._follow_up(now)
 
-    # Feeds that are at home
+    # Feeds at home
 
     def _serve(self, feed: str, now: int) -> None:
         name, tips = log_name(feed), self._feeds.tips()
@@ -220,7 +220,7 @@ class _NdnSide:
                 self._homes.appended(feed, seq, item, now)
 
     def _published(self, message: Message, now: int) -> None:
-        """Pass on a new message of a feed that is at home."""
+        """Publish a new message of a feed at home."""
         if message.author in self._homes:
             self._homes.appended(message.author, message.sequence, parse_data(message_packet(message)), now)
 
@@ -244,7 +244,7 @@ class _NdnSide:
             if message is not None:
                 self._outputs.append(hash_packet(message))
 
-    # Feeds that are elsewhere
+    # Feeds elsewhere
 
     def _on_answer(self, packet: bytes, now: int) -> None:
         try:
@@ -263,7 +263,7 @@ class _NdnSide:
         self._followed.receive(packet, now)
 
     def _take_items(self, now: int) -> None:
-        """Hand received items to the peer, for each feed up to the first that is no message of it."""
+        """Pass received items to the peer, for each feed up to the first invalid message."""
         messages: list[Message] = []
         ended: dict[str, str] = {}
         offering = self._followed.offering
@@ -272,7 +272,7 @@ class _NdnSide:
             for item in self._followed.take_items(name, now):
                 try:
                     messages.append(_message(log_key(name), item))
-                except InvalidMessage as error:  # its key has signed it, so nothing better will come
+                except InvalidMessage as error:  # signed by its key, so final
                     ended[log_key(name)] = str(error)
                     self._followed.stop(name, now)
                     break
@@ -285,7 +285,7 @@ class _NdnSide:
             self._counters[word] += 1
 
     def _store(self, messages: list[Message], now: int) -> None:
-        """Hand messages to the peer; if it cannot store one, subscribe again from the last stored one."""
+        """Pass messages to the peer; after an error, subscribe again from the last stored one."""
         for message in messages:
             self._note_mentions(message)
         try:
@@ -301,7 +301,7 @@ class _NdnSide:
                 self._again.set(feed, now + _PAUSE)
 
     def _follow_up(self, now: int) -> None:
-        """Serve feeds, start and stop subscriptions, and fetch blobs, as the peers at home want it."""
+        """Serve feeds, start and stop subscriptions, and fetch blobs for the peers at home."""
         again = self._again.expire(now)
         for feed in self._interests.take_changes() + again:
             if not self._interests.is_home(feed):
@@ -316,7 +316,7 @@ class _NdnSide:
                 self._followed.start(name, self._subscribe(name, self._feeds.tips().get(feed, 0)), now)
             elif not is_followed and name in self._followed:
                 self._followed.stop(name, now)
-            if not self._interests.wants(feed):
+            if not self._interests.is_wanted(feed):
                 self._peer.unwant(feed, now)
         if self._blobs is not None:
             self._carry_blobs(self._blobs, now)
@@ -340,32 +340,32 @@ class _NdnSide:
             and len(self._waiting) < _WAITING
             and self._blobs.store.size(blob) is None
         ):
-            # A peer at home may have it; who asks for it asks again.
+            # A peer at home may have it; the requester repeats its Interest.
             self._waiting.set(blob, now + _BLOB_PATIENCE)
             self._blobs.want(blob)
             self._peer.connections.update(now)
 
     def _carry_blobs(self, blobs: Blobs, now: int) -> None:
-        """Fetch the blobs that peers at home want over NDN, and stop those that have ended."""
-        for blob in blobs.take_gone():
+        """Fetch over NDN the blobs wanted by peers at home; stop ended fetches."""
+        for blob in blobs.take_ended_wants():
             if blob not in blobs.wanted:
                 self._fetches.drop(blob)
                 self._waiting.set(blob, None)
-        for blob in blobs.take_news():
+        for blob in blobs.take_new_wants():
             if blob not in self._waiting:
                 self._fetches.want(blob, now)
         self._fetches.start(now)
         for blob in self._fetches.take_complete():
-            blobs.added(blob)
+            blobs.announce(blob)
             self._peer.connections.update(now)
         for blob in self._waiting.expire(now):
-            if blobs.is_asked_for(blob) and blobs.store.size(blob) is None:
+            if blobs.is_wanted_by_peer(blob) and blobs.store.size(blob) is None:
                 self._fetches.want(blob, now)
             else:
                 blobs.unwant(blob)
 
     def _hint(self, blob: str) -> tuple[bytes, ...] | None:
-        """Return the forwarding hint to a blob; None if it is to come from a peer that is at home."""
+        """Return the forwarding hint to a blob; None if a peer at home is to send it."""
         author = self._mentions.get(blob)
         if author is not None and self._interests.is_home(author):
             return None
@@ -373,7 +373,7 @@ class _NdnSide:
 
 
 def _message(feed: str, item: Item) -> Message:
-    """Return the message in an item of a feed; raise InvalidMessage if it is none, or another feed's."""
+    """Return the message in an item; raise InvalidMessage if there is none, or another feed's."""
     message = Message.from_text(item.message)
     if message.author != feed:
         raise InvalidMessage(f"a message of {message.author} as an item of {feed}")

@@ -1,10 +1,10 @@
-"""The feeds that a gateway serves, and those that it subscribes to for its peers.
+"""The feeds that a gateway serves, and its subscriptions on behalf of its peers.
 
-A peer that connects is *at home*: its feed is served. The other feeds that it wants are its *wishes*, learnt
+A peer that connects is *at home*: its feed is served. The other feeds that it replicates are its *wishes*,
 from EBT's notes and from its `contact` messages, as stock peers do not announce that they left a feed. A feed
 is subscribed to while a peer wishes for it and it is not at home.
 
-Peers reconnect. So a peer that has left stays at home, and keeps its wishes, for a while. Then its wishes
+Peers reconnect. So a disconnected peer stays at home, and keeps its wishes, for a while. Then its wishes
 end, and so does its home if others wish for its feed: it may be at home elsewhere.
 """
 
@@ -19,19 +19,19 @@ from ssb.peer.peer import Peer
 
 CONTACT: Final = "contact"
 
-_HOMES = 1_000  # feeds that are served
-_FOLLOWS = 10_000  # feeds that are wished for
-_WISHES = 5_000  # feeds that one peer wishes for
-_HOPS = 3  # how far from a peer at home a feed may be that the peer still replicates
+_HOMES = 1_000  # feeds served
+_FOLLOWS = 10_000  # feeds wished for
+_WISHES = 5_000  # feeds wished for by one peer
+_HOPS = 3  # distance in follows up to which a peer at home replicates
 _ABSENCE = 600_000_000_000  # ns after which a peer may have moved elsewhere
 
 
 class GatewayInterests:
-    """The delegated wants (ssb.replication.ebt) of a gateway's peer.
+    """DelegatedWants (ssb.replication.ebt) of a gateway's peer.
 
     Args:
         peer: the peer.
-        graph: who follows whom by the messages in its store; its origin is the peer's own feed.
+        graph: the social graph of the messages in its store; its origin is the peer's own feed.
         counters: refusals, by reason.
     """
 
@@ -39,16 +39,16 @@ class GatewayInterests:
         self._peer = peer
         self._graph = graph
         self._counters = counters
-        self._homes: dict[str, Set[str]] = {}  # feed -> what is in its author's reach
+        self._homes: dict[str, Set[str]] = {}  # feed -> feeds in its author's reach
         self._kept: set[str] = set()
-        self._wishes: dict[str, set[str]] = {}  # feed -> peers that want it
-        self._wishes_of: dict[str, dict[str, None]] = {}  # peer -> feeds that it wants
-        self._absent: Timers[str] = Timers()  # of peers that have left, when their absence counts
-        self._away: dict[str, None] = {}  # those that can move out, the one that left first before others
+        self._wishes: dict[str, set[str]] = {}  # feed -> peers that wish for it
+        self._wishes_of: dict[str, dict[str, None]] = {}  # peer -> feeds that it wishes for
+        self._absent: Timers[str] = Timers()  # of disconnected peers: end of the grace period
+        self._away: dict[str, None] = {}  # removable ones, the longest disconnected first
         self._changed: dict[str, None] = {}
 
     def is_home(self, feed: str) -> bool:
-        """Whether a feed is at home here."""
+        """Whether a feed is at home."""
         return feed in self._homes
 
     def is_followed(self, feed: str) -> bool:
@@ -61,7 +61,7 @@ class GatewayInterests:
         return list(changed)
 
     def keep(self, feed: str, now: int) -> None:
-        """Have a feed at home for good."""
+        """Keep a feed at home permanently."""
         self._kept.add(feed)
         self._away.pop(feed, None)
         self._add_home(feed)
@@ -70,7 +70,7 @@ class GatewayInterests:
 
     # DelegatedWants
 
-    def asks(self, remote: str, feed: str) -> bool:
+    def accepts(self, remote: str, feed: str) -> bool:
         """See DelegatedWants."""
         if feed == remote:
             return feed in self._homes or self._reserve_home(feed)
@@ -88,7 +88,7 @@ class GatewayInterests:
             self._changed[feed] = None
         return True
 
-    def leaves(self, remote: str, feed: str) -> None:
+    def on_leave(self, remote: str, feed: str) -> None:
         """See DelegatedWants."""
         wishes = self._wishes.get(feed, set())
         if remote in wishes:
@@ -101,20 +101,20 @@ class GatewayInterests:
                 del self._wishes[feed]
                 self._changed[feed] = None
 
-    def wants(self, feed: str) -> bool:
+    def is_wanted(self, feed: str) -> bool:
         """See DelegatedWants."""
         return feed in self._homes or feed in self._wishes
 
-    # Peers come and go
+    # Connections of peers
 
-    def arrived(self, remote: str, now: int) -> None:
-        """Handle that a peer has connected."""
+    def on_connected(self, remote: str, now: int) -> None:
+        """Process a peer's connection."""
         self._forget_absence(remote)
-        if self.asks(remote, remote):
+        if self.accepts(remote, remote):
             self._peer.want(remote, now)
 
-    def departed(self, remote: str, now: int) -> None:
-        """Handle that a peer has disconnected."""
+    def on_disconnected(self, remote: str, now: int) -> None:
+        """Process a peer's disconnection."""
         if (remote in self._homes and remote not in self._kept) or remote in self._wishes_of:
             self._absent.set(remote, now + _ABSENCE)
             self._note_absence(remote)
@@ -127,7 +127,7 @@ class GatewayInterests:
         """End the wishes of peers after a long absence, and their homes if others wish for their feeds."""
         for remote in self._absent.expire(now):
             for feed in list(self._wishes_of.get(remote, ())):
-                self.leaves(remote, feed)
+                self.on_leave(remote, feed)
             if remote in self._kept or remote not in self._homes:
                 self._forget_absence(remote)
             elif remote in self._wishes:
@@ -168,13 +168,13 @@ class GatewayInterests:
 
     # Follows
 
-    def read(self, messages: Iterable[Message], now: int) -> None:
-        """Process `contact` messages, after all of them have been read."""
+    def process(self, messages: Iterable[Message], now: int) -> None:
+        """Add `contact` messages to the graph, then update the peers' wishes."""
         stated: dict[str, set[str]] = {}
         for message in messages:
             content = message.content
             if isinstance(content, dict) and content.get("type") == CONTACT:
-                self._graph.read(message)
+                self._graph.add(message)
                 contact = content.get("contact")
                 if isinstance(contact, str) and self._graph.relation(message.author, contact) is not None:
                     stated.setdefault(message.author, set()).add(contact)
@@ -184,26 +184,26 @@ class GatewayInterests:
                     self._review(home, stated.get(home, set()), now)
 
     def _review(self, home: str, stated: Set[str], now: int) -> None:
-        """Follow and leave feeds, after statements have changed a peer's graph."""
+        """Update a peer's wishes after changes of its graph."""
         before, reach = self._homes[home], self._reach(home)
         self._homes[home] = reach
         for feed in sorted((before | stated) - reach):
-            self._peer.replication.left(feed, home)
-            self.leaves(home, feed)
+            self._peer.replication.on_left(feed, home)
+            self.on_leave(home, feed)
         if home == self._graph.origin:
             self._want(home, reach - before, now)
         else:
             self._want(home, {feed for feed in stated if self._graph.is_following(home, feed)}, now)
 
     def _want(self, home: str, feeds: Set[str], now: int) -> None:
-        granted = sorted(feed for feed in feeds if self.asks(home, feed))
+        granted = sorted(feed for feed in feeds if self.accepts(home, feed))
         self._peer.want_all(granted, now)
         for feed in granted:
-            self._peer.replication.returned(feed, home, now)
+            self._peer.replication.on_returned(feed, home, now)
             self._peer.connections.update(now)
 
     def _reach(self, feed: str) -> Set[str]:
-        """Return the feeds that a peer may replicate according to the graph."""
+        """Return the feeds in a peer's reach by the graph."""
         if feed == self._graph.origin:
             return frozenset(self._graph.replicated())
         return self._graph.hops(feed, _HOPS).keys()

@@ -1,1 +1,1 @@
-"""Layerings: each carries SSB feeds over NDN in its own way."""
+"""Layerings: ways to carry SSB feeds over NDN."""

@@ -1,4 +1,4 @@
-"""The archive of a feed: it subscribes, keeps all that comes, and serves it under the feed's own name."""
+"""The archive of a feed: it subscribes, stores all items, and serves them under the feed's own name."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,14 +18,14 @@ from ssb_over_ndn.naming import message_packet
 class Archivist:
     """An application that is a Subscriber to its node and a publisher to everyone else.
 
-    Its node sends it Interests for the feed; its own Interests go on to the publisher, as forwarders never
+    Its node sends it Interests for the feed; its own Interests reach the publisher, as forwarders never
     send an Interest back.
 
     Args:
         feed: the feed's name.
         subscription: its network side.
         plan: when it follows the feed.
-        kept: items from before a restart, from the first.
+        kept: items stored before a restart, from the first.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Archivist:
         self._subscriber = Subscriber({feed: _Watched(subscription, self._fresh)}, plan)
 
     def receive(self, packet: bytes, now: int) -> None:
-        """Answer an Interest, or hand a packet to the subscription."""
+        """Answer an Interest, or pass a packet to the subscription."""
         interest = open_interest(packet)
         if interest is not None:
             self._producer.receive(interest, now)

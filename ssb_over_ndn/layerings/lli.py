@@ -16,11 +16,11 @@ class LliSubscription:
     Args:
         feed: the feed's name.
         rng: source of nonces.
-        credit: items in flight; 0 for as many as the path holds and the application takes.
+        credit: items in flight; 0 to adapt to the path and the application.
         lifetime_ms: InterestLifetime of the LLIs.
         recovery: how the consumer requests missing items.
         after: the last item that the application has.
-        is_relay: it passes the feed on, as an archive does.
+        is_relay: whether it passes the feed on, as an archive does.
     """
 
     def __init__(

@@ -2,11 +2,11 @@
 
 An item that is published while its Interest is pending is delivered at once. The two differ in lifetimes:
 
-- `poll` (Tarr et al. 2019, section 4.3): Interests live briefly and are repeated when their lifetime ends.
-  State is short-lived, an idle feed costs a window of Interests a lifetime.
-- `long-lived`: Interests wait until the item exists. An idle feed costs next to nothing; but nobody notices
-  that the last Interest, or the last item, was lost. So the first of those that wait is repeated after a
-  silence, at first as short as twice the time between items, then doubling.
+- `poll` (Tarr et al. 2019, section 4.3): Interests have a short lifetime and are repeated at its end.
+  State is short-lived; an idle feed costs a window of Interests a lifetime.
+- `long-lived`: Interests stay pending until the item exists. An idle feed costs next to nothing; but the loss
+  of the last Interest, or of the last item, goes undetected. So the first pending Interest is repeated after
+  a silence, at first as short as twice the time between items, then doubling.
 
 Both repeat an Interest soon when a later item shows that its item exists.
 """
@@ -32,7 +32,7 @@ class _Request:
 
     Attributes:
         sent: when it was sent, ns; None before the item is known to exist.
-        is_again: it has been sent more than once since then.
+        is_again: whether it was repeated since then.
     """
 
     __slots__ = ("is_again", "sent")
@@ -48,9 +48,9 @@ class Lookahead(Buffered):
     Args:
         feed: the feed's name.
         rng: source of nonces.
-        window: items asked for ahead of what the application has taken, at least 1.
+        window: items requested ahead of those taken by the application, at least 1.
         lifetime_ms: InterestLifetime.
-        is_patient: Interests are to outlive silences, after which the first is repeated.
+        is_patient: whether Interests outlive silences, after which the first is repeated.
         after: the last item that the application has.
         hint: the Interests' forwarding hint.
 
@@ -76,17 +76,17 @@ class Lookahead(Buffered):
         self._window = Window()
         self._timeout = Timeout()
         self._silence: Silence | None = None
-        self._newest = 0  # the last item that is known to exist
+        self._newest = 0  # the last item known to exist
         self._asked = after
         self._pending: dict[int, _Request] = {}  # in ascending order
-        self._timers: Timers[int] = Timers()  # of when they are to be sent again
-        self._unsound: set[int] = set()  # items whose names brought other Data
+        self._timers: Timers[int] = Timers()  # of their repetitions
+        self._unsound: set[int] = set()  # items for which other Data arrived
 
     def start(self, now: int) -> None:
         """See Subscription."""
         self._is_open = True
         self._silence = Silence(now) if self._is_patient else None
-        self._ask(now)
+        self._request_next(now)
 
     def stop(self, now: int) -> None:
         """See Subscription: NDN cannot cancel Interests, which stay pending until they expire."""
@@ -122,10 +122,10 @@ class Lookahead(Buffered):
                 self._timeout.missed(now)
             self._express(seq, now)
         if self._silence is not None and self._silence.due <= now:
-            self._silence.suspected(now)
+            self._silence.back_off(now)
             if self._pending:
                 self._express(next(iter(self._pending)), now)
-        self._ask(now)
+        self._request_next(now)
 
     def _on_data(self, data: Data, mark: int, now: int) -> None:
         parts = split_item(data.name)
@@ -135,7 +135,7 @@ class Lookahead(Buffered):
         request = self._pending[seq]
         item = self._inbox.open(seq, data)
         if item is None:
-            # Not at once: a content store would answer at once with the same.
+            # Not at once: a content store would return the same.
             self._unsound.add(seq)
             self._timeout.missed(now)
             self._timers.set(seq, now + self._timeout.length)
@@ -148,7 +148,7 @@ class Lookahead(Buffered):
         once = None if request.is_again else request.sent
         self._timeout.answered(None if once is None else now - once)
         if self._silence is not None:
-            self._silence.broken(now, self._timeout.length)
+            self._silence.restart(now, self._timeout.length)
         if self._inbox.forked_at is not None:
             self._errors.append("fork")
             self.stop(now)
@@ -157,7 +157,7 @@ class Lookahead(Buffered):
             self._window.congested(seq, self._inbox.capacity, self._asked)
         self._window.arrived(len(data.wire), self._inbox.capacity)
         self._note_newest(seq, now)
-        self._ask(now)
+        self._request_next(now)
 
     def _note_newest(self, seq: int, now: int) -> None:
         """Shorten the time-outs of Interests for items before `seq`, as these exist."""
@@ -178,7 +178,7 @@ class Lookahead(Buffered):
                 self._is_refused = True
                 self._errors.append("no-route")
 
-    def _ask(self, now: int) -> None:
+    def _request_next(self, now: int) -> None:
         room = self._inbox.limit
         if self._window.size is not None:
             room = min(room, self._inbox.arrived + self._window.size)

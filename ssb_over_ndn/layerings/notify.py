@@ -4,8 +4,8 @@ The publisher announces each new item by an Interest, which forwarders multicast
 answer it with an empty Data packet and fetch the item. So an item takes a round trip and a half.
 
 One answer satisfies the Interest on all branches: it proves that one subscriber was notified, not that all
-were. A notification is repeated until it is answered; after that, and while nothing is published, heartbeats
-announce the newest item, less and less often. A newer notification supersedes all before it.
+were. A notification is repeated until it is answered; after that, heartbeats announce the newest item at
+growing intervals. A newer notification supersedes all earlier ones.
 """
 
 from random import Random
@@ -42,7 +42,7 @@ class Notifier(Announcer):
         self._tip = 0
         self._sent_at = 0
         self._is_again = False
-        self._beats = 0  # heartbeats since the item was new
+        self._beats = 0  # heartbeats of the newest item
         self._is_answered = False
         self._due: int | None = None
 
@@ -89,7 +89,7 @@ class Notifier(Announcer):
 
 
 class NotifyScout(Scout):
-    """Answers notifications. At its start it requests the newest item.
+    """Answers notifications. At the start it requests the newest item's number.
 
     Args:
         feed: the feed's name.
@@ -104,7 +104,7 @@ class NotifyScout(Scout):
 
     def start(self, now: int) -> None:
         """See Scout."""
-        self.outputs += self._question.ask(now)
+        self.outputs += self._question.request(now)
 
     def on_interest(self, interest: Interest, now: int) -> None:
         """See Scout."""

@@ -26,7 +26,7 @@ def segment_packet(message: Message, last: int, sign: Callable[..., bytes]) -> b
 
 
 class Whole(Scout):
-    """Asks for the first segment, and learns from it how many there are."""
+    """Requests the first segment, which has the number of the last one."""
 
     def start(self, now: int) -> None:
         """See Scout."""

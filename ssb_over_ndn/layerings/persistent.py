@@ -20,7 +20,7 @@ from ssb_over_ndn.layerings.pull import Question
 from ssb_over_ndn.serving.server import Announcer
 
 _REFRESHES = 3
-"""Times that a persistent Interest is sent in its lifetime: one of them may be lost, or two."""
+"""Times that a persistent Interest is sent in its lifetime, as some may be lost."""
 
 
 class Pusher(Announcer):
@@ -62,21 +62,21 @@ class PersistentScout(Scout):
         self._refresh_at = 0
         self._sent_at = 0
         self._refusals = 0
-        self._pushed = 0  # the newest item that came
-        self._gap_due: int | None = None  # when items missing before that count as lost
+        self._pushed = 0  # the newest item received
+        self._gap_due: int | None = None  # when items missing before it count as lost
 
     def start(self, now: int) -> None:
         """See Scout."""
         self._silence = Silence(now)
         self._refresh(now)
-        self.outputs += self._question.ask(now)
+        self.outputs += self._question.request(now)
 
     def on_item(self, seq: int, data: Data, now: int) -> None:
         """See Scout."""
         self._refusals = 0
         if seq > self._pushed:
             self._pushed = seq
-            self._silence.broken(now, self._question.timeout.length)
+            self._silence.restart(now, self._question.timeout.length)
         if self.arrived >= self._pushed:
             self._gap_due = None
         elif self._gap_due is None and self._pushed > self.tip:
@@ -87,7 +87,7 @@ class PersistentScout(Scout):
         tip = self._question.answered(data, now)
         if tip is not None:
             if tip > max(self.tip, self._pushed) and self._question.asked_at > self._sent_at:
-                self._refresh_at = now  # pushed in vain, or not at all: perhaps the Interest was lost
+                self._refresh_at = now  # perhaps the Interest was lost
             self.tip = max(self.tip, tip)
 
     def on_nack(self, interest: Interest, now: int) -> None:
@@ -110,8 +110,8 @@ class PersistentScout(Scout):
             self.tip = max(self.tip, self._pushed)
         self.outputs += self._question.wake(now)
         if self._silence.due <= now:
-            self._silence.suspected(now)
-            self.outputs += self._question.ask(now)
+            self._silence.back_off(now)
+            self.outputs += self._question.request(now)
 
     def _refresh(self, now: int) -> None:
         self._sent_at = now

@@ -1,6 +1,6 @@
 """Layering `pull`: NDN as intended; a subscriber requests only items that exist.
 
-It requests the newest item's number (Realtime Data Retrieval, RDR), fetches all up to there, and repeats.
+It requests the newest item's number (Realtime Data Retrieval, RDR), fetches all items up to it, and repeats.
 Requests follow the feed's pace: a new number halves the interval to the next one, an old one lengthens it by
 half.
 """
@@ -17,13 +17,13 @@ from ssb_over_ndn.naming import metadata_name, read_metadata
 class Question:
     """Requests a feed's metadata until there is an answer.
 
-    After the third, repetitions come at irregular times: a forwarder whose other consumers ask in step
+    After the third, repetitions are sent at irregular times: a forwarder whose other consumers send in step
     with this one could suppress every one of its repetitions.
 
     Attributes:
-        is_open: the request is not answered.
+        is_open: whether the request is pending.
         asked_at: time of the first Interest, ns.
-        timeout: of the retransmission.
+        timeout: the retransmission time-out.
     """
 
     def __init__(self, feed: bytes, *, rng: Random, lifetime_ms: int) -> None:
@@ -36,8 +36,8 @@ class Question:
         self.is_open = False
         self.timeout = Timeout()
 
-    def ask(self, now: int) -> list[bytes]:
-        """Return the Interest that asks."""
+    def request(self, now: int) -> list[bytes]:
+        """Return a new request's Interest; nothing while one is pending."""
         if self.is_open:
             return []
         self.is_open = True
@@ -58,7 +58,7 @@ class Question:
         return self._due if self.is_open else None
 
     def wake(self, now: int) -> list[bytes]:
-        """Return the Interest that asks again, if that is due."""
+        """Return the repeated Interest, if it is due."""
         if not self.is_open or self._due > now:
             return []
         self._repetitions += 1
@@ -103,7 +103,7 @@ class PullScout(Scout):
     def start(self, now: int) -> None:
         """See Scout."""
         self._is_open = True
-        self.outputs += self._question.ask(now)
+        self.outputs += self._question.request(now)
 
     def stop(self, now: int) -> None:
         """See Scout."""
@@ -133,7 +133,7 @@ class PullScout(Scout):
         self.outputs += self._question.wake(now)
         due = self.next_deadline()
         if due is not None and due <= now:
-            self.outputs += self._question.ask(now)
+            self.outputs += self._question.request(now)
 
 
 def subscribe(

@@ -107,11 +107,11 @@ class Member(Announcer):
 
     @property
     def newest(self) -> int:
-        """The newest item of the feed that this member has heard of."""
+        """The newest known item of the feed."""
         return max(self.vector.values(), default=0)
 
     def send(self, now: int) -> None:
-        """Send a Sync Interest, and be in Steady State."""
+        """Send a Sync Interest, and enter Steady State."""
         content = encode_vector(self.vector)
         interest = make_interest_with_parameters(
             self._group,
@@ -163,7 +163,7 @@ class Member(Announcer):
         return self._due
 
     def wake(self, now: int) -> None:
-        """Act on the timer."""
+        """Process the timer."""
         if self._due is None or self._due > now:
             return
         merged = self._merged
@@ -201,17 +201,17 @@ class Member(Announcer):
 
 
 def suppression_timeout(period: int, rng: Random) -> int:
-    """Draw from the specification's exponential decay: most members wait for nearly the whole period."""
+    """Draw from the specification's exponential decay: most times are close to the period."""
     return round(period * (1 - math.exp((rng.uniform(0, period) - period) / (period / _DECAY))))
 
 
 def bootstrap_time(first: Message) -> int:
-    """Return when a feed began, s since 1970, by its first message; 0 if that is in no range."""
+    """Return when a feed began, s since 1970, by its first message; 0 if out of range."""
     return int(first.timestamp / 1000) if 0 <= first.timestamp < _LAST_TIMESTAMP else 0
 
 
 class SyncScout(Scout):
-    """A subscriber's member of the group. It sends its vector when it joins, to get the others' state."""
+    """A subscriber's member of the group. It sends its vector at the start, to get the others' state."""
 
     def __init__(self, member: Member) -> None:
         super().__init__()

@@ -6,15 +6,14 @@ all members repeat their state periodically. Logs allow more:
 - An announcement carries its item. A member with all items before it accepts it at once, as the item's
   signature proves that it extends the log; others fetch the items between. This saves a round trip.
 - One number is the state of a log, and only its writer can change it. So the writer alone repeats an
-  announcement: soon, as it may have been lost, and then less and less often.
+  announcement: soon, as it may have been lost, then at growing intervals.
 - A reader announces its own number once. A member with a higher one answers after a random time, unless
   another member does first (SVS' SuppressionPeriod).
 
 Announcements are Interests in the group `<feed>/32=extend`, which forwarders multicast, and which are not
-answered with Data. They push items that were not requested, which gives up NDN's balance of Interests and
-Data.
+answered with Data. They push unrequested items, which gives up NDN's balance of Interests and Data.
 
-Parameters of an announcement: SeqNo (214), the number of the newest item that the sender has; then, the first
+Parameters of an announcement: SeqNo (214), the number of the sender's newest item; then, the first
 time, the item's Data packet.
 """
 
@@ -33,10 +32,10 @@ from ssb_over_ndn.naming import extend_prefix
 from ssb_over_ndn.serving.server import Announcer
 
 _VERSION_1 = component(VERSION, nni(1))
-_LIFETIME_MS = 100  # there are no answers, and dead nonces of expired entries end loops
+_LIFETIME_MS = 100  # there are no answers; dead nonces end loops
 _BACKOFF = 4
 _LARGEST_ITEM = 8000
-"""Bytes of an item that an announcement can carry: the packet takes 8800."""
+"""Most bytes of an item in an announcement: the packet's limit is 8800."""
 
 
 def encode_extension(seq: int, item: bytes = b"") -> bytes:
@@ -47,7 +46,7 @@ def encode_extension(seq: int, item: bytes = b"") -> bytes:
 def decode_extension(feed: bytes, content: bytes) -> tuple[int, Data | None]:
     """Decode the parameters of an announcement in a feed's group; raise MalformedPacket.
 
-    The item is not verified, but named as the one that is announced.
+    The item is not verified, but its name is that of the announced item.
     """
     kind, start, end = read_header(content, 0, len(content))
     if kind != SEQ_NO:
@@ -65,20 +64,20 @@ def decode_extension(feed: bytes, content: bytes) -> tuple[int, Data | None]:
 
 
 class LogMember(Announcer):
-    """A member of the group of a log; of the writer, the Announcer.
+    """A member of a log's group; the writer's member is its Announcer.
 
     Args:
         feed: the feed's name.
         rng: source of nonces and of the timers' randomness.
-        is_writer: it writes the log.
+        is_writer: whether it writes the log.
         first_ms, longest_ms: how long after an item the writer repeats its announcement, four times as long
             each time, and how long at most. The same for a reader's question, until it has an answer.
         suppression_ms: SuppressionPeriod.
 
     Attributes:
         held: the newest item that this member has, with all before it.
-        newest: the newest item that it has heard of, which may be a lie: it is looked for and not passed on.
-        found: items that came with announcements of others.
+        newest: the newest announced item, unverified: it is fetched, but not passed on.
+        found: items from others' announcements.
     """
 
     def __init__(

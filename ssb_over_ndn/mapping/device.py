@@ -1,4 +1,4 @@
-"""The author's side: a device uploads its log to a storage, and registers that with the name service."""
+"""The author's side: a device uploads its log to a storage, and registers the storage for it."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ _PAUSE: Final = 500 * MS
 
 
 class _Sent:
-    """An Interest that waits for its answer."""
+    """A pending Interest."""
 
     __slots__ = ("due", "is_again", "sent")
 
@@ -39,8 +39,8 @@ class _Update(NamedTuple):
 class Device(Announcer):
     """A publisher's Announcer that uploads its feed, registers its location, and renews the record.
 
-    A record is changed when the new storage has all items: until then readers are sent to the old one. It is
-    renewed after half of its lifetime, once the storage has confirmed that it still has all.
+    A record is changed once the new storage has all items; until then it names the old one. It is
+    renewed after half of its lifetime, once the storage has confirmed that it still has all items.
 
     Args:
         author: the feed's author, and
@@ -75,8 +75,8 @@ class Device(Announcer):
         self._is_moved = False
         self._items: list[Data] = []
         self._stored: int | None = None  # last item of the storage; None if unknown
-        self._ahead: set[int] = set()  # items that it has, too, but not all before them
-        self._flying: dict[int, _Sent] = {}  # by item, _PROBE for the question how far it is
+        self._ahead: set[int] = set()  # items stored there beyond a gap
+        self._flying: dict[int, _Sent] = {}  # by item; _PROBE for a query of the storage's last item
         self._names: dict[bytes, int] = {}  # Interests' names -> items
         self._timeout = Timeout()
         self._seq = 0
@@ -89,11 +89,11 @@ class Device(Announcer):
 
     @property
     def is_registered(self) -> bool:
-        """Whether the storage has all items, and the name service its record."""
+        """Whether the storage has all items, and the name service the record."""
         return self._storage is not None and self._registered == self._storage and self._has_all
 
     def move(self, storage: bytes) -> None:
-        """Upload to this storage from now on; to be called again when the device is attached elsewhere."""
+        """Upload to this storage from now on; call it again after the device has moved."""
         self._is_moved = True
         if storage != self._storage:
             self._storage = storage
@@ -102,10 +102,10 @@ class Device(Announcer):
     def published(self, seq: int, item: Data, now: int) -> None:
         """See Announcer."""
         self._items.append(item)
-        self._go_on(now)
+        self._advance(now)
 
     def on_data(self, data: Data, now: int) -> None:
-        """See Announcer: an answer of the storage or of the name service."""
+        """See Announcer; processes answers of the storage and of the name service."""
         seq = self._names.get(data.name)
         if seq is not None:
             self._on_stored(seq, data, now)
@@ -115,7 +115,7 @@ class Device(Announcer):
             and data.name.startswith(map_name(self._author))
         ):
             self._on_answer(self._update, self._updating, data, now)
-        self._go_on(now)
+        self._advance(now)
 
     def next_deadline(self) -> int | None:
         """See Announcer."""
@@ -143,14 +143,14 @@ class Device(Announcer):
             self._update_timeout.missed(now)
             if now < self._update.made + self._lifetime // 2:
                 self._send_update(self._update, now, is_again=True)
-            else:  # who knows when it arrives: it is to count for long enough
+            else:  # it may arrive late, and must still be valid
                 self._register(self._update.storage, now)
         if self._renew_at is not None and self._renew_at <= now:
             self._renew_at = None
             self._registered = None
             self._drop_pending()
             self._stored = None  # it may have lost items
-        self._go_on(now)
+        self._advance(now)
 
     @property
     def _has_all(self) -> bool:
@@ -161,7 +161,7 @@ class Device(Announcer):
         self._names.clear()
         self._ahead.clear()
 
-    def _go_on(self, now: int) -> None:
+    def _advance(self, now: int) -> None:
         """Upload missing items, as far as the window allows; register when none is missing."""
         if self._storage is None or not self._items:
             return
@@ -179,7 +179,7 @@ class Device(Announcer):
                 return
             if seq not in self._flying and seq not in self._ahead:
                 self._upload(seq, now)
-        if not self._flying:  # its answers contradict each other
+        if not self._flying:  # its answers are contradictory
             self._ahead.clear()
             self._stored = None
             self._upload(_PROBE, now)
@@ -230,7 +230,7 @@ class Device(Announcer):
         self.outputs.append(make_update(self._author, update.wire, self._server, self._rng.getrandbits(32)))
 
     def _on_answer(self, update: _Update, sent: _Sent, data: Data, now: int) -> None:
-        """Receive the record that the name service has now."""
+        """Process the name service's answer, its current record."""
         try:
             record = read_record(data.content, now)
         except RefusedRecord:

@@ -1,13 +1,12 @@
 """Messages between devices, resolvers and services, besides records: names, Interests and answers.
 
 - `/ssb/map/<id>/32=update/<digest>`, with a record as ApplicationParameters, updates the name service. The
-  answer has the record that the service has now: the new one, or a newer one; it is empty if the update was
-  refused.
+  answer has the current record: the new one, or a newer one; it is empty if the update was refused.
 - `/ssb/map/<id>` requests the record. The answer is the record, or of ContentType NACK if there is none.
 - `/ssb/map/<id>/32=ask/<digest>`, with a random number as ApplicationParameters, queries the server itself,
   as caches may hold forged records. The answer has the record, or is empty.
 - `/ssb/logs/<id>/32=put/<digest>`, with an item's Data packet as ApplicationParameters, or with none, uploads
-  to a storage. The answer has the number of the last item that the storage has, with all before it.
+  to a storage. The answer has the number of the last stored item with all before it.
 
 Interests find their service by forwarding hints, `/ssb/servers/<k>` and `/ssb/stores/<name>`: routers have
 routes to these and not to ids. Answers to updates and uploads have a digest for a signature. A forged one can
@@ -39,17 +38,17 @@ _DENIAL_FRESHNESS_MS: Final = 100
 
 
 def server_name(number: int) -> bytes:
-    """Return the name that leads to a server of the name service, numbered from 0."""
+    """Return the name of a server of the name service, numbered from 0."""
     return _SERVERS + component(GENERIC, b"%d" % number)
 
 
 def store_name(title: str) -> bytes:
-    """Return the name that leads to a storage provider."""
+    """Return the name of a storage provider."""
     return _STORES + component(GENERIC, title.encode())
 
 
 def server_of(author: str, servers: Sequence[bytes]) -> bytes:
-    """Return which of the servers has an id's record: ids are spread evenly, as keys are random."""
+    """Return the server of an id's record; ids are spread evenly, as keys are random."""
     return servers[int.from_bytes(parse_feed(author)[:8], "big") % len(servers)]
 
 
@@ -77,22 +76,22 @@ def make_direct_query(author: str, server: bytes, nonce: int) -> bytes:
 
 
 def make_put(author: str, item: bytes, store: bytes, nonce: int) -> bytes:
-    """Build an Interest that uploads an item's packet, or, if that is empty, asks how far the storage is."""
+    """Build an Interest that uploads an item's packet; an empty one queries the storage's last item."""
     return _with_parameters(log_name(author) + _PUT, item, store, nonce)
 
 
 def is_update(rest: bytes) -> bool:
-    """Return whether a suffix is that of an update's name, after the id."""
+    """Whether the components after the id are those of an update."""
     return _is_with_digest(rest, _UPDATE)
 
 
 def is_direct_query(rest: bytes) -> bool:
-    """Return whether a suffix is that of a direct query's name, after the id."""
+    """Whether the components after the id are those of a direct query."""
     return _is_with_digest(rest, _ASK)
 
 
 def read_put_name(name: bytes) -> str | None:
-    """Return the author of the log that an upload is for; None if the name is no such."""
+    """Return the author of the log in an upload's name; None for other names."""
     author = read_log_name(name)
     if author is None or not _is_with_digest(name[len(log_name(author)) :], _PUT):
         return None
@@ -105,17 +104,17 @@ def make_answer(interest: Interest, content: bytes) -> bytes:
 
 
 def make_denial(author: str) -> bytes:
-    """Build the answer that there is no record of an id."""
+    """Build the answer that an id has no record."""
     return make_data(map_name(author), b"", content_type=NACK, freshness_ms=_DENIAL_FRESHNESS_MS)
 
 
 def encode_tip(tip: int) -> bytes:
-    """Encode how far a storage is."""
+    """Encode the number of a storage's last item."""
     return nni(tip)
 
 
 def read_tip(data: Data) -> int | None:
-    """Return the number of a storage's last item from its answer to an upload; None if it has none."""
+    """Decode the number of a storage's last item in an answer to an upload; None if there is none."""
     content = data.content
     return read_nni(content) if len(content) in (1, 2, 4, 8) else None
 
@@ -133,7 +132,7 @@ def _with_parameters(name: bytes, parameters: bytes, hint: bytes, nonce: int) ->
 
 
 def _is_with_digest(name: bytes, mark: bytes) -> bool:
-    """Return whether a suffix is a mark and the digest of parameters."""
+    """Whether a suffix is a mark and a digest of parameters."""
     if not name.startswith(mark):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The reader's side: subscriptions whose Interests go to the place in the name service's record."""
+"""The reader's side: subscriptions whose Interests have hints to the place in the name service's record."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from ssb_over_ndn.naming import log_key, log_name
 
 
 class Directed(WrappedSubscription):
-    """A Subscription of another layering, begun when the feed's place is known, with hints to that place.
+    """A Subscription of another layering, started once the feed's place is known, with hints to it.
 
     Args:
         feed: the feed's name.
@@ -32,7 +32,7 @@ class Directed(WrappedSubscription):
         """See Subscription."""
         self._is_open = True
         self._resolver.want(self._author, now)
-        self._look(now)
+        self._update_place(now)
 
     def stop(self, now: int) -> None:
         """See Subscription."""
@@ -43,9 +43,9 @@ class Directed(WrappedSubscription):
                 self._inner.stop(now)
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """See Subscription; a Nack may come from a place that the feed has left."""
+        """See Subscription; a Nack may come from a former place."""
         if header.nack_reason is not None:
-            self._resolver.doubt(self._author, now)
+            self._resolver.query_again(self._author, now)
         self._inner.receive(header, now)
 
     def take_outputs(self) -> list[bytes]:
@@ -58,12 +58,12 @@ class Directed(WrappedSubscription):
 
     def wake(self, now: int) -> None:
         """See Subscription."""
-        self._look(now)
+        self._update_place(now)
         if self._place:
             self._inner.wake(now)
 
-    def _look(self, now: int) -> None:
-        """Start when the place is known, and restart when it changes."""
+    def _update_place(self, now: int) -> None:
+        """Start once the place is known; restart after changes of the place."""
         place = self._resolver.place(self._author)
         if not self._is_open or place == self._place:
             return
@@ -85,7 +85,7 @@ class ReaderCounts(NamedTuple):
 
 
 class Reader:
-    """An application that follows feeds wherever they are: a Subscriber and a resolver behind one face.
+    """An application that follows feeds at any place: a Subscriber and a resolver behind one face.
 
     Args:
         subscriptions: of another layering, by the feeds' names.

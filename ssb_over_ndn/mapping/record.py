@@ -1,12 +1,12 @@
 """Records of the name service: NDN Link objects (packet format 0.3, "Link Object"), signed by ids' own keys.
 
-Name       /ssb/map/<id>/v=<sequence>
-MetaInfo   ContentType LINK, FreshnessPeriod: for how long caches may answer with it
-Content    one Name or more: the delegations, that is the storage providers of the feed
-Signature  Ed25519 by <id>, with a ValidityPeriod, as certificates have it
+    Name       /ssb/map/<id>/v=<sequence>
+    MetaInfo   ContentType LINK, FreshnessPeriod: how long caches may return it
+    Content    at least one Name: the delegations, that is the storage providers of the feed
+    Signature  Ed25519 by <id>, with a ValidityPeriod, as in certificates
 
-The id is the public key, so a record can be verified by itself. The higher sequence wins. A node that has
-seen a newer record refuses the replay of an older one; others are deceived until that expires.
+The id is the public key, so a record can be verified by itself. The highest sequence number wins. A node with
+a newer record refuses the replay of an older one; others accept it until it expires.
 """
 
 from collections import Counter
@@ -28,13 +28,13 @@ LINK: Final = 1
 
 MOST_DELEGATIONS: Final = 4
 LARGEST: Final = 1024
-"""Bytes of a record; more than any honest one has."""
+"""Most bytes of a record; more than any honest one has."""
 MOST_TTL_MS: Final = 3_600_000
 _ID_BYTES: Final = 32
 
 
 class RefusedRecord(ValueError):
-    """A packet is no record that counts; `reason` is a short word to count it by."""
+    """A packet is no valid record; `reason` is a short word for counters."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -48,8 +48,8 @@ class Record(NamedTuple):
         author: the id (`@...=.ed25519`).
         seq: its sequence number.
         storages: prefixes of the storage providers, the preferred one first.
-        begins, expires: when it counts, ns since 1970.
-        ttl: for how long it may be kept without asking again, ns.
+        begins, expires: its validity, ns since 1970.
+        ttl: how long it may be used without a new query, ns.
         wire: the packet.
     """
 
@@ -63,7 +63,7 @@ class Record(NamedTuple):
 
 
 def map_name(author: str) -> bytes:
-    """Return the name to ask for an id's record: /ssb/map/<id>."""
+    """Return the name for requesting an id's record: /ssb/map/<id>."""
     return MAP + component(GENERIC, parse_feed(author))
 
 
@@ -86,7 +86,7 @@ def make_record(
     lifetime: int,
     ttl: int,
 ) -> bytes:
-    """Build a record that counts from `now` (ns since 1970) for `lifetime` ns, both cut to the second.
+    """Build a record, valid from `now` (ns since 1970) for `lifetime` ns, both rounded down to the second.
 
     `sign` is that of the id's key. Raises ValueError if there is no storage, or too many.
     """
@@ -160,13 +160,13 @@ def _parse(data: Data) -> Record:
 
 
 class Ledger:
-    """The newest record of each of some ids, as far as they are genuine and count.
+    """The newest valid records, by id.
 
     Args:
-        capacity: ids at most.
+        capacity: most ids.
 
     Attributes:
-        refused: records that did not get in, by reason: those of RefusedRecord; "older" for one that a newer
+        refused: refused records, by reason: those of RefusedRecord; "older" for one that a newer
             one has replaced, and for another one of the same sequence; "full".
     """
 
@@ -184,25 +184,25 @@ class Ledger:
         return sum(len(record.wire) for record in self._records.values())
 
     def get(self, author: str, now: int) -> Record | None:
-        """Return an id's record if it still counts."""
+        """Return an id's record if it is still valid."""
         record = self._records.get(author)
         return record if record is not None and now <= record.expires else None
 
     def newest(self, author: str) -> Record | None:
-        """Return the newest record that has been seen of an id, also one that has expired."""
+        """Return the newest seen record of an id, also if expired."""
         return self._records.get(author)
 
-    def take_packet(self, wire: bytes, author: str, now: int) -> Record | None:
-        """Receive the record of an id; see take()."""
+    def add_packet(self, wire: bytes, author: str, now: int) -> Record | None:
+        """Add the record in a packet; see add()."""
         try:
             data = parse_data(wire)
         except MalformedPacket:
             self.refused["format"] += 1
             return None
-        return self.take(data, author, now)
+        return self.add(data, author, now)
 
-    def take(self, data: Data, author: str, now: int) -> Record | None:
-        """Receive a record as that of an id; return it, also if it is known; None if it is refused.
+    def add(self, data: Data, author: str, now: int) -> Record | None:
+        """Add a record of an id; return it, also if it is known; None if it is refused.
 
         An expired record stays until drop_expired(), so that no older one with a longer validity replaces it.
         """
@@ -222,7 +222,7 @@ class Ledger:
         return record
 
     def remove(self, author: str) -> None:
-        """Forget an id's record."""
+        """Remove an id's record."""
         self._records.pop(author, None)
 
     def drop_expired(self, now: int) -> None:

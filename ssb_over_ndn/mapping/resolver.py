@@ -26,10 +26,10 @@ _LONGEST_PAUSE: Final = 2_000 * MS
 _LEAST_TTL: Final = 100 * MS
 _CAPACITY: Final = 65_536
 _DIRECT: Final = 16
-"""Answers until caches are trusted again."""
+"""Valid answers until caches are trusted again."""
 
 
-class _Question:
+class _Query:
     """The query of an id.
 
     Attributes:
@@ -47,7 +47,7 @@ class _Question:
 
 
 class Resolver(Outputs):
-    """Keeps the places of the feeds that its node wants, each by the newest known record.
+    """Resolves the places of its node's feeds by the newest known records.
 
     A record is queried again when its time to live is over. Until there is a newer one it is used, even
     beyond its validity: the name service may be out of reach.
@@ -65,8 +65,8 @@ class Resolver(Outputs):
         self._servers = servers
         self._rng = rng
         self._ledger = Ledger(_CAPACITY)
-        self._wanted: dict[str, _Question] = {}
-        self._timers: Timers[str] = Timers()  # of when to ask about an id again
+        self._wanted: dict[str, _Query] = {}
+        self._timers: Timers[str] = Timers()  # of the next queries
         self._timeout = Timeout()
         self._changed: list[Record] = []
         self.counters: Counter[str] = Counter()
@@ -76,18 +76,18 @@ class Resolver(Outputs):
 
     @property
     def refused(self) -> Counter[str]:
-        """Answers that were no records that count, by reason: see Ledger."""
+        """Refused records in answers, by reason: see Ledger."""
         return self._ledger.refused
 
     @property
     def waiting(self) -> int:
-        """Feeds that are wanted."""
+        """Feeds being resolved."""
         return len(self._wanted)
 
     def want(self, author: str, now: int) -> None:
-        """Keep the place of a feed up to date from now on."""
+        """Resolve a feed, and keep its place up to date, until forget()."""
         if author not in self._wanted:
-            self._wanted[author] = _Question()
+            self._wanted[author] = _Query()
             self._timers.set(author, now)
             self.wake(now)
 
@@ -97,26 +97,26 @@ class Resolver(Outputs):
         self._timers.set(author, None)
         self._ledger.remove(author)
 
-    def doubt(self, author: str, now: int) -> None:
-        """Ask again soon: the place that is known did not answer."""
-        question = self._wanted.get(author)
-        if question is not None and question.sent is None:
+    def query_again(self, author: str, now: int) -> None:
+        """Query a feed's place again soon, as the known one did not answer."""
+        query = self._wanted.get(author)
+        if query is not None and query.sent is None:
             due = self._timers.get(author)
-            if due is not None and now + question.pause < due:
-                self._timers.set(author, now + question.pause)
-            question.pause = min(2 * question.pause, _LONGEST_PAUSE)
+            if due is not None and now + query.pause < due:
+                self._timers.set(author, now + query.pause)
+            query.pause = min(2 * query.pause, _LONGEST_PAUSE)
 
     def record(self, author: str) -> Record | None:
-        """Return the newest record that is known of a feed that is wanted."""
+        """Return the newest known record of a feed being resolved."""
         return self._ledger.newest(author)
 
     def place(self, author: str) -> tuple[bytes, ...]:
-        """Return where a feed is, as a forwarding hint; empty if that is not known."""
+        """Return the place of a feed as a forwarding hint; empty if unknown."""
         record = self.record(author)
         return () if record is None else record.storages
 
     def take_changed(self) -> list[Record]:
-        """Return the records with a new place of their feed since the last call."""
+        """Return the records whose feed has a new place since the last call."""
         changed, self._changed = self._changed, []
         return changed
 
@@ -134,24 +134,24 @@ class Resolver(Outputs):
         if named is None:
             return False
         author, rest = named
-        question = self._wanted.get(author)
-        if question is None or question.sent is None:
+        query = self._wanted.get(author)
+        if query is None or query.sent is None:
             return True
         is_direct = is_direct_query(rest)
         if data.content_type == NACK or (is_direct and not data.content):
             self.counters["denials"] += 1
-            self._pause(author, question, now)
+            self._pause(author, query, now)
             return True
         before = self._ledger.newest(author)
-        record = self._ledger.take_packet(data.content if is_direct else data.wire, author, now)
+        record = self._ledger.add_packet(data.content if is_direct else data.wire, author, now)
         if record is None:
-            question.direct = _DIRECT
-            self._pause(author, question, now)
+            query.direct = _DIRECT
+            self._pause(author, query, now)
             return True
-        question.direct = max(question.direct - 1, 0)
+        query.direct = max(query.direct - 1, 0)
         self.counters["answers"] += 1
-        self._timeout.answered(None if question.is_again else now - question.sent)
-        question.sent, question.is_again, question.pause = None, False, _SHORTEST_PAUSE
+        self._timeout.answered(None if query.is_again else now - query.sent)
+        query.sent, query.is_again, query.pause = None, False, _SHORTEST_PAUSE
         self._timers.set(author, now + max(min(record.ttl, record.expires - now), _LEAST_TTL))
         if before is None or before.storages != record.storages:
             self._changed.append(record)
@@ -164,19 +164,19 @@ class Resolver(Outputs):
     def wake(self, now: int) -> None:
         """Send due queries."""
         for author in self._timers.expire(now):
-            question = self._wanted[author]
-            if question.sent is not None:
+            query = self._wanted[author]
+            if query.sent is not None:
                 self._timeout.missed(now)
-                question.is_again = True
+                query.is_again = True
             self.counters["queries"] += 1
-            question.sent = now
+            query.sent = now
             self._timers.set(author, now + self._timeout.length)
-            make = make_direct_query if question.direct else make_query
+            make = make_direct_query if query.direct else make_query
             server = server_of(author, self._servers)
             self.outputs.append(make(author, server, self._rng.getrandbits(32)))
 
-    def _pause(self, author: str, question: _Question, now: int) -> None:
-        """Wait before asking again: the answer was of no use, and caches would give it again."""
-        question.sent, question.is_again = None, False
-        self._timers.set(author, now + question.pause)
-        question.pause = min(2 * question.pause, _LONGEST_PAUSE)
+    def _pause(self, author: str, query: _Query, now: int) -> None:
+        """Pause the queries after a useless answer, which caches would return again."""
+        query.sent, query.is_again = None, False
+        self._timers.set(author, now + query.pause)
+        query.pause = min(2 * query.pause, _LONGEST_PAUSE)

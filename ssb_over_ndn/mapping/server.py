@@ -23,11 +23,11 @@ class NameServer(Outputs):
     they return as devices renew them.
 
     Args:
-        capacity: ids whose records are kept at most.
+        capacity: most ids.
 
     Attributes:
         ledger: the records, and how many were refused.
-        counters: "updates", "queries", and "unknown" for those of them about ids without a record.
+        counters: "updates", "queries", and "unknown" for queries of ids without a record.
     """
 
     def __init__(self, capacity: int = MOST_IDS) -> None:
@@ -55,7 +55,7 @@ class NameServer(Outputs):
             self._update(author, interest, now)
 
     def take_events(self) -> list[Event]:
-        """Return "mapped" for each feed that is elsewhere since the last call; seq is the record's."""
+        """Return a "mapped" event for each feed that has moved since the last call; seq is the record's."""
         events, self._events = self._events, []
         return events
 
@@ -81,7 +81,7 @@ class NameServer(Outputs):
     def _update(self, author: str, interest: Interest, now: int) -> None:
         self.counters["updates"] += 1
         before = self.ledger.newest(author)
-        taken = self.ledger.take_packet(parameters_of(interest) or b"", author, now)
+        taken = self.ledger.add_packet(parameters_of(interest) or b"", author, now)
         if taken is not None and (before is None or before.storages != taken.storages):
             self._events.append(Event(now, "mapped", author, taken.seq))
         if self._sweep is None and len(self.ledger):
@@ -89,6 +89,6 @@ class NameServer(Outputs):
         self.outputs.append(self._record_answer(author, interest, now))
 
     def _record_answer(self, author: str, interest: Interest, now: int) -> bytes:
-        """Return the answer that has the id's record in it, or nothing."""
+        """Return the answer with the id's record, or without content."""
         record = self.ledger.get(author, now)
         return make_answer(interest, b"" if record is None else record.wire)

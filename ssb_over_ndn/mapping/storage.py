@@ -17,7 +17,7 @@ from ssb_over_ndn.serving.servers import Servers
 
 MOST_FEEDS: Final = 100_000
 _AHEAD: Final = 64
-"""Items that may come before those that they follow."""
+"""Items accepted beyond a gap."""
 
 
 class _Log:
@@ -29,7 +29,7 @@ class _Log:
         self._inbox = Inbox(feed, _AHEAD)
 
     def put(self, seq: int, data: Data) -> str:
-        """Receive an item's packet; return why it is refused, "" if it is not. take() stores it."""
+        """Receive an item's packet, for take(); return why it is refused, "" if accepted."""
         if self._inbox.forked_at is not None:
             return "forked"
         if seq <= len(self.items):
@@ -43,14 +43,14 @@ class _Log:
         return ""
 
     def take(self) -> Iterator[tuple[int, Data]]:
-        """Store received items without a gap before them; yield each one's number and packet."""
+        """Store the received items up to the first gap; yield their numbers and packets."""
         for each in self._inbox.take():
             self.items.append(each.data)
             self.size += len(each.message)
             yield each.seq, each.data
 
     def get(self, seq: int) -> Data | None:
-        """Return an item's packet, None if it is not stored."""
+        """Return an item's packet; None if it is not stored."""
         return self.items[seq - 1] if 1 <= seq <= len(self.items) else None
 
     def _refuse_other(self, seq: int, data: Data) -> str:
@@ -58,16 +58,16 @@ class _Log:
 
 
 class Storage:
-    """An application that keeps the logs of devices, and serves them.
+    """An application that stores the logs of devices, and serves them.
 
-    An item proves its own author, so uploads are open to all. A stored log is complete from the first item
+    An item proves its author, so uploads are open to all. A stored log is complete from the first item
     on. Of a forked log the first upload stays.
 
     Args:
-        capacity: feeds at most.
+        capacity: most feeds.
 
     Attributes:
-        refused: uploads that were refused, by reason: "format", "forged", "forked", "ahead" of what is
+        refused: refused uploads, by reason: "format", "forged", "forked", "ahead" of what is
             missing, "full".
     """
 
@@ -80,21 +80,21 @@ class Storage:
 
     @property
     def messages(self) -> int:
-        """Items that are stored."""
+        """Stored items."""
         return sum(len(log.items) for log in self._logs.values())
 
     @property
     def size(self) -> int:
-        """Bytes of the messages that are stored."""
+        """Bytes of the stored messages."""
         return sum(log.size for log in self._logs.values())
 
     def tip(self, author: str) -> int:
-        """Return the last item of a feed that is stored, 0 if there is none."""
+        """Return the number of a feed's last stored item, 0 if there is none."""
         log = self._logs.get(author)
         return 0 if log is None else len(log.items)
 
     def messages_of(self, author: str) -> list[bytes]:
-        """Return the contents of a feed's items that are stored, from the first."""
+        """Return the contents of a feed's stored items, from the first."""
         log = self._logs.get(author)
         return [] if log is None else [item.content for item in log.items]
 
@@ -125,17 +125,17 @@ class Storage:
         self._servers.wake(now)
 
     def _on_put(self, author: str, interest: Interest, now: int) -> None:
-        reason = self._take(author, parameters_of(interest), now)
+        reason = self._store(author, parameters_of(interest), now)
         if reason:
             self.refused[reason] += 1
         if reason != "forged":  # a forger gets no answer
             self._outputs.append(make_answer(interest, encode_tip(self.tip(author))))
 
-    def _take(self, author: str, packet: bytes | None, now: int) -> str:
+    def _store(self, author: str, packet: bytes | None, now: int) -> str:
         if packet is None:
             return "format"
         if not packet:
-            return ""  # how far is it?
+            return ""  # a query of the last item
         try:
             data = parse_data(packet)
         except MalformedPacket:

@@ -1,4 +1,4 @@
-"""The publishing end: a feed that grows on schedule and answers for itself, the same for every layering."""
+"""The publishing end: a feed that grows on schedule and is served in the same way by every layering."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,8 +19,8 @@ class Publisher:
     Args:
         messages: the feed from its first message.
         times: when each is published, ns, ascending.
-        retain: serve only so many of the newest items; None for all.
-        announcer: announces new items to subscribers; None without.
+        retain: number of newest items to serve; None for all.
+        announcer: announces new items to subscribers, if any.
         stop: when to end announcing, ns; None for never.
         packet: message -> its Data packet.
 
@@ -77,7 +77,7 @@ class Publisher:
         return events
 
     def next_deadline(self) -> int | None:
-        """Return when something is due: a message, an announcement, or an end, ns."""
+        """Return when wake() is due, ns."""
         due = (self._server.next_deadline(), self._next_time(), self._stop)
         return min((time for time in due if time is not None), default=None)
 

@@ -55,7 +55,7 @@ class FeedServer:
         self._outputs: list[bytes] = []
 
     def appended(self, seq: int, item: Data, now: int) -> None:
-        """Push or announce an item, which has just come into being."""
+        """Push or announce a new item."""
         self._producer.appended(seq, now)
         if self._announcer is not None:
             self._announcer.published(seq, item, now)
@@ -65,7 +65,7 @@ class FeedServer:
         self._announcer = None
 
     def on_interest(self, interest: Interest, now: int) -> None:
-        """Answer an Interest under the feed's name, or hand it to the announcer."""
+        """Answer an Interest under the feed's name, or pass it to the announcer."""
         if interest.name == metadata_name(self.feed):
             self._outputs.append(metadata_packet(self.feed, self._tip()))
         else:
@@ -74,7 +74,7 @@ class FeedServer:
                 self._announcer.on_interest(interest, now)
 
     def on_data(self, data: Data, now: int) -> None:
-        """Hand a Data packet to the announcer."""
+        """Pass a Data packet to the announcer."""
         if self._announcer is not None:
             self._announcer.on_data(data, now)
 

@@ -1,4 +1,4 @@
-"""Several feeds served behind one face: each packet to its feed's server, each deadline in its turn."""
+"""Several feeds served behind one face: a demultiplexer of packets and deadlines."""
 
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
@@ -38,7 +38,7 @@ class Servers(Outputs, Generic[K]):
         self._timers.set(key, None)
 
     def appended(self, key: K, seq: int, item: Data, now: int) -> None:
-        """Push or announce an item, which has just come into being, if the feed is served."""
+        """Push or announce a new item, if the feed is served."""
         server = self._servers.get(key)
         if server is not None:
             server.appended(seq, item, now)
@@ -52,7 +52,7 @@ class Servers(Outputs, Generic[K]):
             self._follow_up(key, server)
 
     def on_data(self, key: K, data: Data, now: int) -> None:
-        """Hand a Data packet to a feed's announcer, if the feed is served."""
+        """Pass a Data packet to a feed's announcer, if the feed is served."""
         server = self._servers.get(key)
         if server is not None:
             server.on_data(data, now)

@@ -1,7 +1,7 @@
 """The users of a forwarder, their social graphs, and the feeds on these.
 
-A feed is *carried* if it is on the graph of one user at least: it is the user's own, or within the user's
-hops, and not excluded by a nearer block or unfollow (ssb.graph has the rules). A feed that one user blocks
+A feed is *carried* if it is on the graph of at least one user: it is the user's own, or within the user's
+hops, and not excluded by a nearer block or unfollow (ssb.graph has the rules). A feed blocked by one user
 may be carried for another.
 """
 
@@ -15,17 +15,17 @@ from ssb.message import Message
 CONTACT: Final = "contact"
 
 STATEMENT_BYTES: Final = 32 + 32 + 8 + 1
-"""State of a statement: its author's key, the other's, the sequence number, and the relation."""
+"""Bytes of a statement: its author's key, the other's, the sequence number, and the relation."""
 
 _STATEMENTS: Final = 5_000
-"""Statements of one author that are remembered."""
+"""Most statements of one author in memory."""
 
 
 class Community:
     """Users and their graphs. The caller has verified all messages.
 
     Args:
-        most_feeds: feeds carried at most; further ones wait until others are dropped.
+        most_feeds: most feeds carried; further ones wait until others are dropped.
 
     Attributes:
         counters: refusals, by reason.
@@ -35,11 +35,13 @@ class Community:
         self.counters: Counter[str] = Counter()
         self._most_feeds = most_feeds
         self._graphs: dict[str, Graph] = {}
-        self._readers: defaultdict[str, set[str]] = defaultdict(set)  # feed -> users on whose graph it is
-        self._users_of: Counter[str] = Counter()  # feed -> how many they were at the last _update() of each
+        self._readers: defaultdict[str, set[str]] = defaultdict(set)  # feed -> users with it on their graph
+        self._users_of: Counter[str] = Counter()  # feed -> their number at each one's last _update()
         self._carried: dict[str, None] = {}
         self._waiting: dict[str, None] = {}
-        self._said: defaultdict[str, list[Message]] = defaultdict(list)  # author -> messages of type contact
+        self._contacts: defaultdict[str, list[Message]] = defaultdict(
+            list
+        )  # author -> messages of type contact
         self._pending: dict[str, set[str]] = {}  # user -> feeds added or removed since the last _update()
         self._changed: set[str] = set()  # feeds carried now and not at the last take_changes(), or vice versa
 
@@ -51,11 +53,11 @@ class Community:
 
     @property
     def statements(self) -> int:
-        """Statements that are remembered."""
-        return sum(len(said) for said in self._said.values())
+        """Statements in memory."""
+        return sum(len(said) for said in self._contacts.values())
 
     def attach(self, user: str, hops: int) -> None:
-        """Attach a user with a graph of so many hops; no effect if they are attached already."""
+        """Attach a user with a graph of `hops` hops; no effect if attached already."""
         if user in self._graphs:
             return
         graph = self._graphs[user] = Graph(user, hops)
@@ -72,15 +74,15 @@ class Community:
             for feed in sorted(graph.replicated() ^ self._pending.pop(user)):
                 self._leave(feed)
 
-    def read(self, message: Message) -> None:
+    def add(self, message: Message) -> None:
         """Read a verified message, if it is of type contact and its author's feed is carried.
 
-        It is shown to the graphs that the author is on; others read it when the author comes to be on them.
+        It is added to the graphs with its author; to others once the author is on them.
         """
         content = message.content
         if not isinstance(content, dict) or content.get("type") != CONTACT:
             return
-        said = self._said[message.author]
+        said = self._contacts[message.author]
         if said and said[-1].sequence >= message.sequence:
             return  # it is read again, from a replica
         if message.author not in self._carried or len(said) >= _STATEMENTS:
@@ -88,7 +90,7 @@ class Community:
             return
         said.append(message)
         for user in tuple(self._readers[message.author]):
-            self._graphs[user].read(message)
+            self._graphs[user].add(message)
             self._load(user, self._graphs[user])
 
     def carries(self, feed: str) -> bool:
@@ -96,19 +98,19 @@ class Community:
         return feed in self._carried
 
     def reaches(self, user: str, feed: str) -> bool:
-        """Whether a feed is on the graph of a user who is attached."""
+        """Whether a feed is on the graph of an attached user."""
         graph = self._graphs.get(user)
         return graph is not None and feed in graph.replicated()
 
     def holders(self, user: str, feed: str) -> list[str]:
-        """Return a feed's author, and those on the graph of a user who is attached who follow the author."""
+        """Return a feed's author, and the author's followers on the graph of an attached user."""
         graph = self._graphs.get(user)
         if graph is None:
             return [feed]
         return [feed, *(other for other in graph.replicated() if graph.is_following(other, feed))]
 
     def take_changes(self) -> Changes:
-        """Change of the set of carried feeds since the last call; at first, since the empty set."""
+        """Return the changes of the set of carried feeds since the last call; at first, the whole set."""
         for user, graph in self._graphs.items():
             if self._pending[user]:
                 self._update(user, graph)
@@ -116,11 +118,11 @@ class Community:
         carried = self._carried.keys()
         changes = Changes(frozenset(changed & carried), frozenset(changed - carried))
         for feed in changes.removed:
-            self._said.pop(feed, None)  # it is read again, if the feed comes back
+            self._contacts.pop(feed, None)  # it is read again, if the feed is carried again
         return changes
 
     def _load(self, user: str, graph: Graph) -> None:
-        """Read the statements of authors that are new on a graph, and forget those of others."""
+        """Add the statements of authors new on a graph, and remove those of others."""
         pending = self._pending[user]
         while (changes := graph.take_changes()).added or changes.removed:
             pending ^= changes.added | changes.removed
@@ -129,11 +131,11 @@ class Community:
                 graph.forget(feed)
             for feed in changes.added:
                 self._readers[feed].add(user)
-                for message in self._said.get(feed, ()):
-                    graph.read(message)
+                for message in self._contacts.get(feed, ()):
+                    graph.add(message)
 
     def _update(self, user: str, graph: Graph) -> None:
-        """Carry the feeds that are new on a graph, and leave those that are not on it any more."""
+        """Carry the feeds new on a graph, and leave those no longer on it."""
         pending, self._pending[user] = self._pending[user], set()
         reached = graph.replicated()
         for feed in sorted(pending & reached):

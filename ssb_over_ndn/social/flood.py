@@ -1,18 +1,18 @@
 """ssb-aware: Interests for items of logs follow the social graph, without routes.
 
-Theory of operation. A node carries the feeds that its users' graphs lead to; its keeper says which. An
-Interest for an item that is here is answered from the replicas. One for another item of a carried feed goes
-to all neighbours that have a keeper, except to those that are known not to carry the feed, and waits: the log
-may grow. The keepers of these neighbours ask for the same item by themselves, so it goes no further from
-there while their own Interest is pending. An Interest for a feed that is not carried is refused; the
-neighbour that sent it remembers that, until this node comes to carry others.
+Theory of operation. A node carries the feeds on its users' graphs; its keeper maintains the set. An
+Interest for a stored item is answered from the replicas. An Interest for another item of a carried feed is
+sent to all neighbours with a keeper, except those known not to carry the feed, and stays pending, as the log
+may grow. The keepers of these neighbours request the same item themselves, so they do not forward the
+Interest while their own is pending. An Interest for a feed that is not carried is refused; the
+neighbour records the refusal until this node's set of feeds changes.
 
 Three bounds limit floods: Interests far beyond a log's newest item are refused, since a log grows item by
-item; an Interest goes to a neighbour once in its lifetime, whoever repeats it, unless this node's own keeper
-does; and each face has a quota of floods a second. HopLimit
-and nonces do their part as everywhere (forwarder.forwarder).
+item; an Interest is sent to a neighbour once in its lifetime, also if it is repeated, unless by this node's
+own keeper; and each face has a quota of floods a second. HopLimit and nonces have their usual effect
+(forwarder.forwarder).
 
-Every item is verified before it is forwarded. A neighbour that sends a forged one gets no Interests for a
+Every item is verified before it is forwarded. A neighbour that sends a forgery gets no Interests for a
 while, since a keeper forwards none.
 
 Long-lived Interests take the same paths, to one neighbour at a time: see feed_hops().
@@ -37,16 +37,16 @@ from ssb_over_ndn.naming import log_key
 from ssb_over_ndn.social.hello import HELLO
 
 AHEAD: Final = 64
-"""Items beyond the newest one here that Interests may request."""
+"""How far beyond the newest local item Interests may request."""
 
 QUOTA: Final = 500
-"""Interests a second from one face that are flooded; as many may come at once."""
+"""Flooded Interests a second from one face; also the burst."""
 
-_REMEMBERED: Final = 16 * SECOND  # that a neighbour does not carry a feed, or has brought a forgery
+_REMEMBERED: Final = 16 * SECOND  # refusals and forgeries of neighbours
 
 
 class Carrier(Protocol):
-    """The part of the node's keeper that the strategy uses; see ssb_over_ndn.social.keeper."""
+    """The keeper's interface for the strategy; see ssb_over_ndn.social.keeper."""
 
     def is_home(self, feed: bytes) -> bool: ...  # noqa: D102
 
@@ -66,7 +66,7 @@ class Carrier(Protocol):
 
 
 class Notes:
-    """Of a pending Interest: the faces that have asked, and suppression intervals, ns, by upstream face."""
+    """State of a pending Interest: the downstream faces, and suppression intervals, ns, by upstream face."""
 
     __slots__ = ("asked", "intervals")
 
@@ -81,10 +81,10 @@ class SocialFlood(Strategy):
     Args:
         node: the forwarder.
         keeper: see Carrier.
-        face: the keeper's.
+        face: the keeper's face.
         quota: see QUOTA.
-        pushes: items come by long-lived Interests, so that other Interests are held back here: flooding
-            these, too, would bring everything twice.
+        pushes: whether long-lived Interests push items; other Interests are held back then, as flooding them
+            would deliver everything twice.
 
     Attributes:
         counters: `flooded` and `waiting` Interests for carried feeds; `refused` ones for others, `ahead` of
@@ -106,7 +106,7 @@ class SocialFlood(Strategy):
         self._pushes = pushes
         self._quotas: dict[int, TokenBucket] = {}
         self._suppression = Suppression(PARAMETERS)
-        self._shunned: dict[int, int] = {}  # face that has brought a forgery -> until when, ns
+        self._shunned: dict[int, int] = {}  # face of a forgery -> until when, ns
         self._refused: Measurements[tuple[int, int]] = Measurements(_REMEMBERED, most=65536)
 
     def after_interest(
@@ -132,7 +132,7 @@ class SocialFlood(Strategy):
         return faces
 
     def accepts(self, entry: PitEntry, face: int, data: Data, now: int) -> bool:
-        """See Strategy: items must be their authors', and of feeds that are still carried."""
+        """See Strategy: items must be genuine, and of carried feeds."""
         parts = split_item(data.name)
         if parts is None:
             return True
@@ -149,7 +149,7 @@ class SocialFlood(Strategy):
     def after_nack(
         self, entry: PitEntry, face: int, reason: int, hops: Sequence[NextHop], now: int
     ) -> Sequence[int] | None:
-        """See Strategy: a neighbour that refuses does not carry the feed. Downstreams stay pending: the log
+        """See Strategy: a refusing neighbour does not carry the feed. Downstreams stay pending: the log
         may grow.
         """
         parts = split_item(entry.name)
@@ -165,7 +165,7 @@ class SocialFlood(Strategy):
     def feed_hops(self, feed: bytes, hops: Sequence[NextHop], *, past: bool) -> Sequence[NextHop] | None:
         """See Strategy: the neighbour where the author is attached comes first, then the others.
 
-        Items of the past are in the replicas.
+        Past items are in the replicas.
         """
         if self._keeper.is_home(feed):
             return (NextHop(self._face, 0),)
@@ -218,7 +218,7 @@ class SocialFlood(Strategy):
         return faces
 
     def _targets(self, entry: PitEntry, face: int, feed: bytes, now: int) -> list[int]:
-        """Return the neighbours that have a keeper, but those that do not carry a feed."""
+        """Return the neighbours with a keeper, without those that do not carry a feed."""
         found = []
         for out in self.node.neighbours(entry, face):
             generation = self._keeper.generation(out)

@@ -4,7 +4,7 @@ The name is /localhop/ssb/hello with the digest of the ApplicationParameters, wh
 
 | type | what | how often |
 |---|---|---|
-| 129 | generation: a number that changes with the set of feeds that the sender carries | once |
+| 129 | generation: a number that changes with the sender's set of carried feeds | once |
 | 131 | attachment: a user's key (32 bytes), time (8 bytes), signature (64 bytes) | once for each user |
 
 A user signs the attachment and its time: so nobody can attach another user, and of two attachments of one
@@ -22,7 +22,7 @@ from ssb.keys import KEY_BYTES, SIGNATURE_BYTES, Identity, InvalidRef, feed_ref,
 HELLO: Final = from_uri("/localhop/ssb/hello")
 
 MOST_ATTACHMENTS: Final = 48
-"""Of one hello: as many as a packet of 8,800 bytes has room for, and some to spare."""
+"""Most attachments in a hello, within a packet of 8,800 bytes."""
 
 _GENERATION: Final = 129
 _ATTACHMENT: Final = 131
@@ -32,7 +32,7 @@ _LIFETIME_MS: Final = 10  # there is no answer
 
 
 class Attachment(NamedTuple):
-    """A user's signed statement of being attached to the sender.
+    """A user's signed statement of attachment to the sender.
 
     Attributes:
         user: the user's feed (`@...=.ed25519`).

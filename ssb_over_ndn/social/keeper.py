@@ -31,17 +31,17 @@ from ssb_over_ndn.social.replicas import Replicas
 MOST_FEEDS: Final = 10_000
 MOST_BYTES: Final = 256 << 20
 
-_AGAIN: Final = 250 * MS  # between two repetitions of refused Interests
+_AGAIN: Final = 250 * MS  # between repetitions of refused Interests
 _CONTACT: Final = b'"type": "contact"'
 
 
 class Home(NamedTuple):
-    """A user of this node: the log that the user writes, and signs attachments by.
+    """A user of this node: the identity, which signs attachments, and its log.
 
     Attributes:
         identity: the user's.
         messages: the log from its first message.
-        times: when each comes into being, ns, ascending.
+        times: when each is published, ns, ascending.
     """
 
     identity: Identity
@@ -55,16 +55,16 @@ class Keeper:
     Args:
         terms: see Terms.
         homes: the users of this node.
-        subscribe: (feed's name, last item that is here, whose Interests these are) -> a Subscription.
+        subscribe: (feed's name, last stored item, user whose Interests these are) -> a Subscription.
         surroundings: of the forwarder.
         rng: source of nonces.
-        plan: when the node's user follows `follows`; None without.
+        plan: when the node's user follows `follows`; None without a user.
         follows: the feeds that the application reads, by their authors' references.
-        held: messages that are here from the start, by author.
+        held: messages stored at the start, by author.
         start, stop: when the keeper works, ns.
 
     Attributes:
-        community, replicas: see there.
+        community, replicas: see Community and Replicas.
         counters: errors, by a word each.
     """
 
@@ -98,7 +98,7 @@ class Keeper:
         self._unpublished: dict[str, deque[tuple[int, Message]]] = {}
         self._due: Timers[str] = Timers()  # of the first of these
         self._subscriptions = Subscriptions()
-        self._closed: set[bytes] = set()  # feeds that have ended: forked, or not SSB's
+        self._closed: set[bytes] = set()  # feeds that ended: forked, or not SSB's
         self._outputs: list[bytes] = []
         self._neighbours = Neighbours(
             terms,
@@ -113,7 +113,7 @@ class Keeper:
             start,
         )
         self._review_at: int | None = None
-        self._stuck: set[bytes] = set()  # feeds that neighbours have refused, and nothing has come since
+        self._stuck: set[bytes] = set()  # feeds refused by neighbours, without Data since
         self._again_at: int | None = None
         self._asked_again = start - _AGAIN
         self._joins_at = plan.start if plan is not None and self._follows else None
@@ -136,16 +136,16 @@ class Keeper:
         return feed in self._servers
 
     def carries(self, feed: bytes) -> bool:
-        """Whether a feed is on the graph of a user, and this node works for users at all."""
+        """Whether a feed is on the graph of a user, while this node serves users."""
         author = read_log_name(feed)
         return author is not None and self._stop is not None and self.community.carries(author)
 
     def tip(self, feed: bytes) -> int:
-        """Return the number of the newest item of a feed that is here, 0 if none is."""
+        """Return the number of a feed's newest stored item, 0 if there is none."""
         return self.replicas.tip(feed)
 
     def holds(self, feed: bytes, seq: int) -> bool:
-        """Whether an item is here."""
+        """Whether an item is stored."""
         return self.replicas.get(feed, seq) is not None
 
     def generation(self, face: int) -> int | None:
@@ -153,15 +153,15 @@ class Keeper:
         return self._neighbours.generation_of(face)
 
     def place(self, user: str) -> int | None:
-        """Return the face that leads to a user; None if they are here, or nowhere."""
+        """Return the face towards a user; None if attached here, or nowhere."""
         return self._neighbours.place(user)
 
     def reaches(self, user: str, feed: str) -> bool:
-        """Whether a feed is on the graph of a user who is attached."""
+        """Whether a feed is on the graph of an attached user."""
         return self._stop is not None and self.community.reaches(user, feed)
 
     def holders(self, user: str, feed: str) -> list[str]:
-        """Return a feed's author, and who on the graph of a user replicates it."""
+        """Return a feed's author, and the author's followers on the graph of a user."""
         return self.community.holders(user, feed)
 
     # Application
@@ -225,12 +225,12 @@ class Keeper:
         if self._review_at is not None and now >= self._review_at:
             self._review(now)
         if self._again_at is not None and now >= self._again_at:
-            self._ask_again(now)
+            self._retry_refused(now)
 
     # Users of this node
 
     def _serve_home(self, home: Home, start: int) -> None:
-        """Serve the log of a user of this node, from what was published before."""
+        """Serve the log of a user of this node, from its stored items on."""
         author, feed = home.identity.ref, log_name(home.identity.ref)
         self.community.attach(author, self._terms.hops)
         log = self.replicas.open(feed)
@@ -238,7 +238,7 @@ class Keeper:
         before = len(self._held.get(author, ()))
         for message in home.messages[:before]:
             self.replicas.append(feed, parse_data(message_packet(message)))
-            self.community.read(message)
+            self.community.add(message)
         self._unpublished[author] = deque(zip(home.times[before:], home.messages[before:], strict=True))
         self._due.set(author, home.times[before] if before < len(home.times) else None)
         self._servers.add(feed, FeedServer(feed, log.get, lambda: log.tip, oldest=lambda: log.oldest))
@@ -250,7 +250,7 @@ class Keeper:
         self.replicas.append(feed, data)
         self._events.append(Event(now, "published", author, message.sequence, len(message.encoded)))
         self._servers.appended(feed, message.sequence, data, now)
-        self.community.read(message)
+        self.community.add(message)
         self._schedule_review(now)
 
     def _join(self, now: int) -> None:
@@ -267,7 +267,7 @@ class Keeper:
         self._has_joined = False
 
     def _deliver(self, author: str, seq: int, size: int, now: int) -> None:
-        if seq > self._given[author]:  # a log that has left the graph, and is back, comes again
+        if seq > self._given[author]:  # a log back on the graph is received again
             self._given[author] = seq
             self._events.append(Event(now, "delivered", author, seq, size))
 
@@ -285,7 +285,7 @@ class Keeper:
             self._review_at = now + SOON
 
     def _review(self, now: int) -> None:
-        """Follow feeds that are newly carried, and drop those that are not carried any more."""
+        """Follow newly carried feeds, and drop those no longer carried."""
         self._review_at = None
         changes = self.community.take_changes()
         for author in sorted(changes.removed):
@@ -305,7 +305,7 @@ class Keeper:
         feed = log_name(author)
         if feed in self._servers or feed in self._subscriptions or feed in self._closed:
             return
-        for item in self._items(feed):  # of before a restart
+        for item in self._items(feed):  # stored before a restart
             self._inspect(author, item.message)
         receiver = next((user for user in self._homes if self.community.reaches(user, author)), author)
         self._subscriptions.start(feed, self._subscribe(feed, self.replicas.tip(feed), receiver), now)
@@ -313,8 +313,8 @@ class Keeper:
     def _schedule_again(self, now: int) -> None:
         self._again_at = max(self._asked_again + _AGAIN, now + SOON)
 
-    def _ask_again(self, now: int) -> None:
-        """Follow refused feeds again, as neighbours or their feeds have changed."""
+    def _retry_refused(self, now: int) -> None:
+        """Follow refused feeds again, after changes of neighbours or their feeds."""
         self._again_at, self._asked_again = None, now
         stuck, self._stuck = sorted(self._stuck), set()
         for feed in stuck:
@@ -349,7 +349,7 @@ class Keeper:
                     self._events.append(Event(now, "forked", log_key(feed), forked))
 
     def _store(self, feed: bytes, author: str, item: Item, now: int) -> bool:
-        """Store an item; return False if it is no message of its author."""
+        """Store an item; return False if it is not its author's message."""
         if not self._inspect(author, item.message):
             self.counters["a feed with something else than its messages"] += 1
             return False
@@ -361,7 +361,7 @@ class Keeper:
         return True
 
     def _inspect(self, author: str, text: bytes) -> bool:
-        """Learn from a verified message; return False if it is none of its author."""
+        """Process a verified item's message; return False if it is not its author's."""
         if _CONTACT not in text:
             return True
         try:
@@ -370,18 +370,18 @@ class Keeper:
             return False
         if message.author != author:
             return False
-        self.community.read(message)
+        self.community.add(message)
         self._schedule_review(self._now)
         return True
 
     def _items(self, feed: bytes) -> list[Item]:
-        """Return the items of a feed that are here."""
+        """Return a feed's stored items."""
         log = self.replicas.open(feed)
         held = ((seq, log.get(seq)) for seq in range(log.oldest, log.tip + 1))
         return [parse_item(feed, seq, data) for seq, data in held if data is not None]
 
     def _serve(self, interest: Interest, now: int) -> None:
-        """Answer an Interest for an item that is here."""
+        """Answer an Interest for a stored item."""
         parts = split_item(interest.name)
         if parts is None:
             return

@@ -27,10 +27,10 @@ class Terms(NamedTuple):
     Attributes:
         hops: depth of users' graphs.
         hello_ms: time between two hellos.
-        serves_neighbours: the users at neighbours are served, too: this node has none of its own.
-        spreads: nodes that serve neighbours flood attachments, and every attached user is a user of each of
-            them: they inspect all logs, and have a path to every user.
-        keeps: logs are stored and served; else they are only inspected, except those of users of this node.
+        serves_neighbours: whether users at neighbours are served; this node has none of its own then.
+        spreads: whether nodes that serve neighbours flood attachments; each of them serves every attached
+            user then: it inspects all logs, and has a path to every user.
+        keeps: whether logs are stored and served, not only inspected; always those of this node's users.
     """
 
     hops: int
@@ -41,7 +41,7 @@ class Terms(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """The part of a forwarder that a keeper uses besides exchanging packets."""
+    """A forwarder's interface for a keeper, besides exchanging packets."""
 
     @property
     def faces(self) -> Mapping[int, Face]:
@@ -53,12 +53,12 @@ class Surroundings(Protocol):
         ...
 
     def reconsider(self, face: int) -> None:
-        """Handle that a neighbour may carry other feeds, or has gone."""
+        """Process a neighbour's change of feeds, or its end."""
         ...
 
 
 class _Neighbour:
-    """A neighbour with a keeper: its generation, its time of expiry (ns), and its attached users."""
+    """A neighbour with a keeper: its generation, its expiry (ns), and its attached users."""
 
     def __init__(self) -> None:
         self.generation = -1
@@ -67,7 +67,7 @@ class _Neighbour:
 
 
 class _Place(NamedTuple):
-    """The place of a user: the face that leads there, the attachment, and its time of expiry, ns."""
+    """The place of a user: the face towards it, the attachment, and its expiry, ns."""
 
     face: int
     attachment: Attachment
@@ -80,7 +80,7 @@ class Neighbours:
     Args:
         terms: see Terms.
         homes: the users of this node, who sign attachments.
-        community: gets the users that this node serves.
+        community: the users served by this node, updated here.
         surroundings: of the forwarder.
         rng: source of nonces, and of the first generation.
         counters: errors, by a word each.
@@ -90,7 +90,7 @@ class Neighbours:
         start: when hellos begin, ns.
 
     Attributes:
-        generation: of this node: another one when it carries other feeds.
+        generation: of this node; it changes with the set of carried feeds.
         hello_at: when the next hello is due, ns; None after end().
     """
 
@@ -122,7 +122,7 @@ class Neighbours:
         self._neighbours: dict[int, _Neighbour] = {}
         self._up: set[int] = set()
         self._own: dict[str, Attachment] = {}
-        self._spread: dict[str, int] = {}  # user -> time of the last attachment that was passed on
+        self._spread: dict[str, int] = {}  # user -> time of the last forwarded attachment
         self._lasts = _HELLOS_MISSED * terms.hello_ms * MS
 
     def generation_of(self, face: int) -> int | None:
@@ -131,12 +131,12 @@ class Neighbours:
         return None if neighbour is None else neighbour.generation
 
     def place(self, user: str) -> int | None:
-        """Return the face that leads to a user; None for a user of this node, or at no neighbour."""
+        """Return the face towards a user; None for a user of this node, or at no neighbour."""
         place = self._places.get(user)
         return None if place is None else place.face
 
     def announce(self, now: int) -> None:
-        """Announce another generation soon: this node carries other feeds."""
+        """Announce a new generation soon, as this node carries other feeds."""
         self.generation += 1
         assert self.hello_at is not None
         self.hello_at = min(self.hello_at, now)
@@ -148,7 +148,7 @@ class Neighbours:
         self._neighbours.clear()
 
     def check_faces(self, now: int) -> None:
-        """Send a hello to neighbours at faces that are up now, and forget those at faces that are down."""
+        """Send a hello to neighbours at faces that are up now; remove those at faces that are down."""
         up = {number for number, face in self._surroundings.faces.items() if face.is_up and not face.is_local}
         if up != self._up:
             if up - self._up and self.hello_at is not None:
@@ -178,7 +178,7 @@ class Neighbours:
             if user not in self._own or now >= self._own[user].time + self._terms.hello_ms * MS:
                 self._own[user] = Attachment.sign(identity, now)
         attachments = [*self._own.values()]
-        if self._terms.spreads and self._terms.serves_neighbours:  # who serves none refuses their Interests
+        if self._terms.spreads and self._terms.serves_neighbours:  # else this node refuses their Interests
             attachments += [place.attachment for place in self._places.values()]
             attachments = [each for each in attachments if each.time > self._spread.get(each.user, -1)]
             self._spread |= {each.user: each.time for each in attachments}
@@ -187,7 +187,7 @@ class Neighbours:
             self._outputs.append(make_hello(hello, self._rng.getrandbits(32)))
 
     def on_hello(self, packet: bytes, now: int) -> None:
-        """Receive the hello of a neighbour."""
+        """Process a neighbour's hello."""
         try:
             header = parse_lp(packet)
             hello = read_hello(parse_interest(header.fragment))

@@ -1,17 +1,16 @@
 """social-routing: Interests carry their receiver's id, and are forwarded along that receiver's social graph.
 
-Theory of operation. Every node knows where every user is attached, as attachments are flooded; and the graph
-of every user, as nodes without users inspect all logs, without storing them. An Interest names its receiver,
-a user. It is refused if the feed is not on the receiver's graph. Else it goes towards the feed's author, and
+Theory of operation. Every node knows the place of every user, as attachments are flooded; and the graph of
+every user, as nodes without users inspect all logs, without storing them. An Interest names its receiver, a
+user. It is refused if the feed is not on the receiver's graph. Else it is sent towards the feed's author, and
 towards the author's followers on the receiver's graph, who replicate the feed. Their keepers answer.
 
-The id is a forwarding hint, /ssb/for/<key>. NDN's packet format has no other place for it that leaves the
-name alone: ApplicationParameters put their digest into it, so an item would have another name for each
-receiver, and neither PIT nor content store would take two receivers' Interests for the same.
+The id is a forwarding hint, /ssb/for/<key>, the only field of NDN's packet format for it that leaves the
+name unchanged. ApplicationParameters add their digest to the name, so an item would have another name for
+each receiver, and neither PIT nor content store would aggregate two receivers' Interests.
 
 Receivers still differ while an Interest is pending, as their graphs may lead to different neighbours.
-Interests that join a pending one are `joined`; those of them that
-have to be sent on all the same are `split`.
+Interests that join a pending one are `joined`; those of them that are forwarded nevertheless are `split`.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ def receiver_hint(user: str) -> tuple[bytes]:
 
 
 def receiver_of(hint: Sequence[bytes]) -> str | None:
-    """Return the user that a forwarding hint names; None if it names none."""
+    """Return the user in a forwarding hint; None if there is none."""
     for delegation in hint:
         key = delegation[-KEY_BYTES:]
         if len(delegation) == _SIZE and delegation == _FOR + component(GENERIC, key):

@@ -1,4 +1,4 @@
-"""The logs that a keeper holds: the newest items of each feed, in a bounded number of bytes."""
+"""The logs that a keeper holds: the newest items of each feed, within a limit of bytes."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from forwarder.wire.packet import Data
 
 
 class Log:
-    """The items of one feed, up to the newest without a gap; the oldest may have gone.
+    """The items of one feed, without gaps up to the newest; the oldest may have been evicted.
 
     Attributes:
         tip: number of the newest item, 0 if there is none.
@@ -21,7 +21,7 @@ class Log:
 
     @property
     def oldest(self) -> int:
-        """Number of the oldest item that is held; tip + 1 if none is."""
+        """Number of the oldest stored item; tip + 1 if there is none."""
         return self.tip - len(self._items) + 1
 
     def get(self, seq: int) -> Data | None:
@@ -77,7 +77,7 @@ class Replicas:
         return 0 if log is None else log.tip
 
     def open(self, feed: bytes) -> Log:
-        """Return the log of a feed, an empty one if there was none."""
+        """Return the log of a feed; create it if there is none."""
         return self._logs.setdefault(feed, Log())
 
     def append(self, feed: bytes, data: Data) -> None:
@@ -91,7 +91,7 @@ class Replicas:
             self._drop_oldest(largest)
 
     def forget_items(self, feed: bytes) -> None:
-        """Remove the items of a feed; its newest number stays."""
+        """Remove the items of a feed, but not its newest number."""
         log = self._logs[feed]
         while len(log):
             self._drop_oldest(log)
@@ -108,6 +108,6 @@ class Replicas:
         self.bytes += log.bytes - before
 
     def held(self, but: set[bytes]) -> tuple[int, int]:
-        """Return how many items are held, and their bytes, of all feeds but some."""
+        """Return the number and bytes of the stored items, without those of some feeds."""
         logs = [log for feed, log in self._logs.items() if feed not in but]
         return sum(len(log) for log in logs), sum(log.bytes for log in logs)

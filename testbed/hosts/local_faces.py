@@ -54,7 +54,7 @@ class LocalFaces:
                 ends, known = port.interface, self._host.forwarder.faces[face]
                 known.uri = str(FaceUri("udp4", ends.peer_ipv4, port.number))
                 known.local_uri = str(FaceUri("udp4", ends.ipv4, port.number))
-        self._sockets.hand_over(self._host, lambda face, frame: _send(faces, face, frame))
+        self._sockets.redirect(self._host, lambda face, frame: _send(faces, face, frame))
         management = attach_management(self._host, faces, Authorisation())
         management.wall_offset = time.time_ns() - driver.clock()
         faces.take_unix(self._socket, self._path, limit=_MOST_FACES)

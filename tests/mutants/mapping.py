@@ -64,15 +64,15 @@ def _stays(original: Any, self: Directed, now: int) -> None:
 
 MUTANTS: Mutants = {
     "signatures unchecked": (Patch(record, "verify", returns(True)),),
-    "replays believed": (instead(Ledger, "take", _replayed),),
-    "another id's record believed": (instead(Ledger, "take", _hijacked),),
+    "replays believed": (instead(Ledger, "add", _replayed),),
+    "another id's record believed": (instead(Ledger, "add", _hijacked),),
     "records that expire are kept": (Patch(NameServer, "wake", returns(None)),),
     "items stored unverified": (instead(Inbox, "open", _trusting),),
     "records not renewed": (instead(Device, "_on_answer", _never_renewed),),
     "uploads sent once": (instead(Device, "_upload", _sent_once),),
     "places never asked for again": (instead(Resolver, "receive", _kept_for_ever),),
     "caches always asked": (Patch(resolver, "make_direct_query", lambda _: make_query),),
-    "readers stay at the first place": (instead(Directed, "_look", _stays),),
+    "readers stay at the first place": (instead(Directed, "_update_place", _stays),),
     "places kept that nobody wants": (Patch(Resolver, "forget", returns(None)),),
 }
 """By name."""

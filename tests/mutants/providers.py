@@ -41,7 +41,7 @@ def _silent_hop(original: Any, self: Line) -> None:
 
 
 MUTANTS: Mutants = {
-    "messages read twice": (instead(Line, "take", _again),),
+    "messages read twice": (instead(Line, "receive", _again),),
     "no new epoch": (Patch(Contract, "epoch", _first_epoch),),
     "feeds read are kept": (instead(Line, "_remove", _kept),),
     "nothing is acknowledged": (instead(Line, "_advance", _silent_hop),),

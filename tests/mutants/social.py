@@ -30,7 +30,7 @@ def _again(original: Any, self: Keeper, author: str, *rest: Any) -> None:
 
 MUTANTS: Mutants = {
     "logs are not inspected": (Patch(Keeper, "_inspect", returns(True)),),
-    "blocks are not read": (instead(Community, "read", _deaf_to_blocks),),
+    "blocks are not read": (instead(Community, "add", _deaf_to_blocks),),
     "graphs are one follow deeper": (instead(Community, "attach", _one_deeper),),
     "replicas outlive the graph": (Patch(Replicas, "drop", returns(None)),),
     "caches outlive the graph": (Patch(social._Surroundings, "drop", returns(None)),),

@@ -65,11 +65,11 @@ def _record_as_sent(original: Any, self: Gossip, session: Session, feed: str, nu
 
 
 RUNG_MUTANTS: Mutants = {
-    "records of what was sent": (instead(Gossip, "_was_sent", _record_as_sent),),
+    "records of what was sent": (instead(Gossip, "_on_sent", _record_as_sent),),
     "ignored for ever": (Patch(Gossip, "want_all", returns(None)),),
     "the hub believes its record": (Patch(hub, "_holdings", returns([])), Patch(Hub, "_has", returns(True))),
-    "the hub passes nothing on": (Patch(Hub, "_pass_on", returns(None)),),
-    "floods stay at the author": (Patch(Flood, "_pass_on", returns(None)),),
+    "the hub passes nothing on": (Patch(Hub, "_forward", returns(None)),),
+    "floods stay at the author": (Patch(Flood, "_forward", returns(None)),),
     "closed and kept": (Patch(Rung, "close", returns(None)),),
     "calls of others closed": (Patch(Connections, "_is_ours", returns(True)),),
 }
@@ -84,7 +84,7 @@ MUTANTS: Mutants = {
     "remote clock as sent": (instead(Ebt, "take_output", _as_sent),),
     "a wish kept quiet": (instead(Ebt, "want_all", _late_wish),),
     "proofs of forks dropped": (instead(MemoryFeeds, "_commit", _no_proof),),
-    "called once": (instead(Scheduler, "failed", _forever),),
+    "called once": (instead(Scheduler, "on_failed", _forever),),
     "blocks unheard": (Patch(Ebt, "hide", returns(None)),),
     "closed and kept": (Patch(Services, "close", returns(None)),),
 }

@@ -144,7 +144,7 @@ MUTANTS = {
     "no persist timer": (Patch(Sender, "_watch_window", returns(None)),),
     "nothing sent again": (Patch(Sender, "_time_out", _timer_stopped),),
     "SYN repeated once": (Patch(Connection, "_repeat_syn_in_time", _syn_once),),
-    "TIME-WAIT for ever": (Patch(Connection, "_settle", _time_wait_for_ever),),
+    "TIME-WAIT for ever": (Patch(Connection, "_report_end", _time_wait_for_ever),),
     "acknowledgements acknowledged": (Patch(Connection, "receive", _everything_answered),),
     "numbers end at 2^32": (Patch(connection, "_nearest", lambda _: lambda number, _expected: number),),
     "closed before it is open": (Patch(Connection, "_close", returns(None)),),

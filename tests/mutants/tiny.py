@@ -44,7 +44,7 @@ def _no_bound(original: Any) -> Any:
 def _early_fin(original: Any, self: Lines, feed: bytes, entry: Any, now: int) -> Any:
     go_on = original(self, feed, entry, now)
     if entry.sequence == self.terms.size - 1 and self.facts.other_data == feed:
-        self.say(HopFin(feed), now)
+        self.send_command(HopFin(feed), now)
     return go_on
 
 
@@ -124,7 +124,7 @@ MUTANTS: Mutants = {
         Patch(client, "is_signed", returns(True)),
     ),
     "members of a group are forgotten": (instead(Switch, "_siblings", _no_others),),
-    "what is lost is still told": (instead(Reachability, "news", _forgets_told),),
+    "what is lost is still told": (instead(Reachability, "updates", _forgets_told),),
     "other providers are told to pause for ever": (Patch(Switch, "_resume", returns(None)),),
     "what cannot be assigned is passed over": (
         instead(Switch, "on_data", _never_stalls),
@@ -135,7 +135,7 @@ MUTANTS: Mutants = {
     "a fin before the end": (instead(Lines, "_on_entry", _early_fin),),
     "no resumption": (instead(Lines, "_on_fin", _no_resume),),
     "no flow control": (instead(Lines, "_begin_feed", _unbounded),),
-    "hops are not confirmed": (instead(Contract, "say", _no_fin),),
+    "hops are not confirmed": (instead(Contract, "send_command", _no_fin),),
     "secrets are kept": (instead(TinyStore, "drop", _keeps_secrets),),
     "marks lag behind": (instead(TinyStore, "_update", _forgets_mark),),
     "no transactions": (Patch(TinyStore, "transaction", _not_atomic),),
@@ -143,8 +143,8 @@ MUTANTS: Mutants = {
     "the limit of commands is unheeded": (Patch(RateGate, "take_command", returns(True)),),
     "routes stay": (Patch(Switch, "_clean", returns(None)),),
     "pauses unheard": (Patch(Switch, "_pause", returns(None)), Patch(Terms, "held", _no_bound)),
-    "control feeds are pruned unread": (instead(Contract, "say", _prunes_too_much),),
-    "chunks are not asked for": (instead(Node, "_ask_for_chunks", _silent),),
+    "control feeds are pruned unread": (instead(Contract, "send_command", _prunes_too_much),),
+    "chunks are not asked for": (instead(Node, "_request_chunks", _silent),),
     "what was asked for is never asked for again": (Patch(OutstandingChunks, "time", _no_bound),),
     "signatures are not verified": (Patch(entry, "verify", returns(True)),),
     "requests are forgotten": (Patch(Switch, "_save", returns(None)),),

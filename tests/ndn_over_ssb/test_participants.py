@@ -102,7 +102,9 @@ def test_a_delegated_prefix_is_not_its_owners_any_more() -> None:
     world = chain(2)
     space = world.nodes["repository"].name_space
     title = space.holdings()[from_uri("/a")].title
-    world.say("repository", "delegate", title=title, prefix=from_uri("/a/b"), to=identity("customer").ref)
+    world.publish_statement(
+        "repository", "delegate", title=title, prefix=from_uri("/a/b"), to=identity("customer").ref
+    )
     world.run(1)
     world.ask("customer", "/a/b/1", "/a/c/1")
     world.run(1)
@@ -117,7 +119,7 @@ def test_a_revoked_prefix_is_served_no_more() -> None:
     world.run(1)
     assert is_answered(world, "/a/1")
     allocation = world.nodes["root"].name_space.holdings()[from_uri("/a")].allocation
-    world.say("root", "revoke", allocation=allocation)
+    world.publish_statement("root", "revoke", allocation=allocation)
     world.run(0.020)  # to the provider next to the customer there are two links of 5 ms
     world.ask("customer", "/a/1", "/a/2")
     world.run(1)

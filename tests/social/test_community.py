@@ -45,7 +45,7 @@ def test_the_carried_feeds_are_those_on_a_graph_of_a_user(steps: list[tuple]) ->
             known.update(dict.fromkeys(changes.removed, 0))
             unread = [message for feed in carried for message in logs[feed][known[feed] :]]
             for message in unread:
-                community.read(message)
+                community.add(message)
             known.update({feed: len(logs[feed]) for feed in carried})
             if not unread and not changes.added and not changes.removed:
                 return
@@ -69,7 +69,7 @@ def test_the_carried_feeds_are_those_on_a_graph_of_a_user(steps: list[tuple]) ->
         graph = Graph(user, depth)
         for feed in carried:
             for message in logs[feed]:
-                graph.read(message)
+                graph.add(message)
         expected |= graph.replicated()
     assert carried == expected
     assert community.statements <= sum(len(logs[feed]) for feed in carried)

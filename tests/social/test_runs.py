@@ -96,7 +96,7 @@ class Watched:
                 for each in self.load.feeds:
                     if each.key in known:
                         for message in each.messages:
-                            graph.read(message)
+                            graph.add(message)
                 found |= graph.replicated()
         return found
 

@@ -41,7 +41,7 @@ class Logs:
     def read(self, application):
         for log in self.logs.values():
             for message in log:
-                application.read(message)
+                application.add(message)
         return application
 
 
@@ -64,7 +64,7 @@ def test_latest_assignment_of_each_author(logs):
     assert directory.given(BEN.ref, "image") == {BEN.ref: BLOB}
     assert directory.given(BEN.ref, "colour") == directory.given(DAN.ref, "name") == {}
     for message in reversed(logs.logs[BEN.ref]):
-        directory.read(message)
+        directory.add(message)
     assert directory.given(BEN.ref, "name")[BEN.ref] == "Ben"
     logs.about(CAT, BEN, name=None)  # taken back
     assert logs.read(directory).given(BEN.ref, "name") == {BEN.ref: "Ben"}
@@ -207,8 +207,8 @@ def write_down(actions):
 def state(messages):
     directory, gatherings = Directory(), Gatherings()
     for message in messages:
-        directory.read(message)
-        gatherings.read(message)
+        directory.add(message)
+        gatherings.add(message)
     given = {(p.ref, attribute): directory.given(p.ref, attribute) for p in PEOPLE for attribute in ("name",)}
     return given, {name: gatherings.get(name) for name in gatherings.gatherings()}
 
@@ -237,6 +237,6 @@ def test_from_a_store():
     store.publish(BEN, {"type": "about", "about": CAT.ref, "name": "Cat"}, 2)
     graph, directory = Graph(ANN.ref), Directory()
     for stored in read_log(store, 0, ["contact", "about"]):
-        graph.read(stored.message)
-        directory.read(stored.message)
+        graph.add(stored.message)
+        directory.add(stored.message)
     assert directory.name(CAT.ref, ANN.ref, graph.hops()) == "Cat"

@@ -43,8 +43,8 @@ class Peers:
                 for blob in self.blobs[one].take_fetches(other):
                     is_busy = True
                     for part in BlobSource(self.blobs[other].store, [blob]).take_output(1 << 20):
-                        self.blobs[one].fetched(other, blob, part)
-                    self.blobs[one].finished(other, blob, "")
+                        self.blobs[one].on_data(other, blob, part)
+                    self.blobs[one].on_finished(other, blob, "")
 
     def wanted(self, blob: str) -> list[int]:
         return [each.wanted.get(blob, 0) for each in self.blobs]
@@ -110,7 +110,7 @@ def test_wants_beyond_the_limit_and_strange_references_are_no_fault() -> None:
     blobs.receive(1, json.dumps(wants | {"&strange.sha256": -1}).encode())
     assert len(blobs.wanted) == 10
     added = blobs.store.add(DATA)
-    blobs.added(added)
+    blobs.announce(added)
 
 
 def test_a_blob_that_is_none_is_fetched_from_another() -> None:
@@ -122,8 +122,8 @@ def test_a_blob_that_is_none_is_fetched_from_another() -> None:
     peers.blobs[0].take_output(1)
     peers.blobs[0].receive(1, json.dumps({blob: len(DATA)}).encode())
     assert peers.blobs[0].take_fetches(1) == [blob]
-    peers.blobs[0].fetched(1, blob, b"something else")
+    peers.blobs[0].on_data(1, blob, b"something else")
     with pytest.raises(RefusedBlob):
-        peers.blobs[0].finished(1, blob, "")
+        peers.blobs[0].on_finished(1, blob, "")
     peers.settle()
     assert peers.blobs[0].store.read(blob) == DATA

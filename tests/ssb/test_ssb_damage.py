@@ -255,7 +255,7 @@ def test_other_files_are_not_written_anew(path: Path) -> None:
 
 def test_what_was_damaged_in_memory_only_counts_again(path: Path) -> None:
     with SqliteFeeds(path) as store:
-        store._lose(ALICE.ref, 5)
+        store._record_damage(ALICE.ref, 5)
         assert held(store) == FEED[:4]
         assert sum(1 for _ in examined(store)) == LENGTH + 3
         assert held(store) == FEED
@@ -277,7 +277,7 @@ def test_peers_send_again_what_is_damaged(tmp_path: Path) -> None:
             flip(tmp_path / "feeds.db", line[sequence - 1])
             assert len(held(store, line[0].author)) == sequence - 1
             for feed_, _ in store.take_lost():
-                swarm.peers[0].replication.lost(feed_, swarm.now)
+                swarm.peers[0].replication.on_lost(feed_, swarm.now)
             swarm.touch(0)
             swarm.run(swarm.now + 10**10)
             assert held(store, line[0].author) == line
@@ -297,11 +297,11 @@ def test_what_is_on_its_way_when_damage_is_found_breaks_no_rule(path: Path, is_t
         flip(path, FEED[4])
         assert held(store) == FEED[:4]
         if is_told:
-            ebt.lost(ALICE.ref, 0)
+            ebt.on_lost(ALICE.ref, 0)
         ebt.receive(1, [compact(later)], 1, 1.0)
         assert ebt.set_aside == {}
         if not is_told:
-            ebt.lost(ALICE.ref, 2)
+            ebt.on_lost(ALICE.ref, 2)
         ebt.receive(1, [*map(compact, FEED[4:]), compact(later)], 3, 3.0)
         assert held(store) == [*FEED, later]
         check_chains(store)
@@ -316,7 +316,7 @@ def test_a_peer_of_which_a_message_was_refused_sends_again_what_is_damaged(path:
         assert [*ebt.set_aside] == [ALICE.ref]
         flip(path, FEED[4])
         assert held(store) == FEED[:4]
-        ebt.lost(ALICE.ref, 1)
+        ebt.on_lost(ALICE.ref, 1)
         ebt.receive(1, [*map(compact, FEED[4:]), bad], 2, 2.0)
         assert held(store) == FEED
         assert [*ebt.set_aside] == [ALICE.ref]

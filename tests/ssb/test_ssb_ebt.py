@@ -221,7 +221,7 @@ def test_notes_that_tell_progress_wait_for_each_other() -> None:
     ebt.take_output(1, ROOM, 0)
     for message in FEEDS[0][1:4]:
         ebt._feeds.append([message], 0.0)
-        ebt.appended(KEYS[0], MS, by=2)
+        ebt.on_appended(KEYS[0], MS, by=2)
     assert ebt.take_output(1, ROOM, MS) == []
     assert ebt.output_due(1) == 21 * MS
     assert len(ebt.take_output(1, ROOM, 21 * MS)) == 1
@@ -384,14 +384,14 @@ class Guests:
     def __init__(self) -> None:
         self.wishes: set[tuple[str, str]] = set()
 
-    def asks(self, remote: str, feed: str) -> bool:
+    def accepts(self, remote: str, feed: str) -> bool:
         self.wishes.add((remote, feed))
         return True
 
-    def leaves(self, remote: str, feed: str) -> None:
+    def on_leave(self, remote: str, feed: str) -> None:
         self.wishes.discard((remote, feed))
 
-    def wants(self, feed: str) -> bool:
+    def is_wanted(self, feed: str) -> bool:
         return any(feed == wished for _, wished in self.wishes)
 
 
@@ -408,7 +408,7 @@ def test_a_wish_is_remembered_though_somebody_else_has_come_back() -> None:
     gateway.unwant(feed, 0)
     gateway.open(2, ann, is_caller=False, now=0)
     gateway.close(2, 0)
-    guests.leaves(ann, feed)
+    guests.on_leave(ann, feed)
     gateway.unwant(feed, 0)
     gateway.open(3, ben, is_caller=False, now=0)
     assert (ben, feed) in guests.wishes
@@ -422,9 +422,9 @@ def test_one_that_returns_gets_what_is_new_though_a_message_of_its_own_was_under
     hub = Ebt(store, MemoryClocks(), [KEYS[0]])
     hub.open(1, "ann", is_caller=False, now=0)
     hub.receive(1, [json.dumps({KEYS[0]: Note(1, True).number}).encode()], 0, 0.0)
-    hub.left(KEYS[0], "ann")
+    hub.on_left(KEYS[0], "ann")
     hub.receive(1, [FEEDS[0][0].encoded], 0, 0.0)
-    hub.returned(KEYS[0], "ann", 0)
+    hub.on_returned(KEYS[0], "ann", 0)
     hub.append(FEEDS[0][1:3], 0, 0.0)
     sent = [json.loads(body) for body in hub.take_output(1, 100_000, 1_000_000_000)]
     assert [body["sequence"] for body in sent if "signature" in body] == [2, 3]

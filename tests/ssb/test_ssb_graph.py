@@ -32,7 +32,7 @@ def graph_of(*statements, max_hops=3):
 
 
 def state(graph, author, feed, stated):
-    graph.take(author, next(NUMBERS), {"type": "contact", "contact": feed, **stated})
+    graph.add_content(author, next(NUMBERS), {"type": "contact", "contact": feed, **stated})
 
 
 def test_only_oneself():
@@ -101,9 +101,9 @@ def test_statements(stated, relation):
 
 def test_an_older_statement_changes_nothing():
     graph = Graph(ME)
-    graph.take(ME, 5, {"type": "contact", "contact": ANN, **FOLLOW})
-    graph.take(ME, 4, {"type": "contact", "contact": ANN, **BLOCK})
-    graph.take(ME, 5, {"type": "contact", "contact": ANN, **BLOCK})
+    graph.add_content(ME, 5, {"type": "contact", "contact": ANN, **FOLLOW})
+    graph.add_content(ME, 4, {"type": "contact", "contact": ANN, **BLOCK})
+    graph.add_content(ME, 5, {"type": "contact", "contact": ANN, **BLOCK})
     assert graph.is_following(ME, ANN)
 
 
@@ -128,13 +128,13 @@ def test_from_the_log_of_a_store():
     graph = Graph(ann.ref)
     cursor = 0
     for stored in read_log(store, cursor, ["contact"]):
-        graph.read(stored.message)
+        graph.add(stored.message)
         cursor = stored.position
     assert graph.replicated() == {ann.ref, ben.ref}
     store.publish(ann, {"type": "contact", "contact": ben.ref, **BLOCK}, 3)
     (stored,) = read_log(store, cursor, ["contact"])
-    graph.read(stored.message)
-    graph.read(Message.create(ann, None, "aGVsbG8=.box", 1))
+    graph.add(stored.message)
+    graph.add(Message.create(ann, None, "aGVsbG8=.box", 1))
     assert graph.replicated() == {ann.ref}
 
 
@@ -185,7 +185,7 @@ def test_the_order_of_arrival_does_not_matter(statements, rng):
     for _ in range(2):
         graph = Graph(ME, 3)
         for number, (author, feed, relation) in numbered:
-            graph.take(author, number, {"type": "contact", "contact": feed, **CONTENTS[relation]})
+            graph.add_content(author, number, {"type": "contact", "contact": feed, **CONTENTS[relation]})
         graphs.append(graph)
         rng.shuffle(numbered)
     assert graphs[0].hops() == graphs[1].hops()
@@ -216,7 +216,8 @@ def test_a_large_graph_step_by_step_is_the_same_as_anew():
     assert set(again.blocks()) == {(a, f) for a, f, _, _ in graph.statements() if graph.is_blocked(f, by=a)}
     for number, (author, feed, relation) in enumerate(statements[:200], len(statements)):
         for one in (graph, again):
-            one.take(author, number + 10_000, {"type": "contact", "contact": feed, **CONTENTS[relation]})
+            contact = {"type": "contact", "contact": feed, **CONTENTS[relation]}
+            one.add_content(author, number + 10_000, contact)
     assert again.hops() == graph.hops()
 
 

@@ -169,7 +169,7 @@ def test_any_mistake_of_the_program_closes_one_connection_and_leaves_the_others(
         world.run(1)
         peer = world.peers["ben"].peer
         [number] = [n for n, each in peer.connections.items() if each.remote == world.id("ann")]
-        for part in ("handle", "fill"):
+        for part in ("handle", "send_output"):
             done = getattr(peer.services, part)
 
             def fails(connection: Any, *rest: Any, done: Callable[..., None] = done) -> None:

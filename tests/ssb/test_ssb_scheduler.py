@@ -15,16 +15,16 @@ def scheduler(**options: int) -> Scheduler:
 
 
 def called(found: Scheduler, now: int) -> set[str]:
-    return {peer for peer, _ in found.calls(now)}
+    return {peer for peer, _ in found.take_calls(now)}
 
 
 def test_a_peer_is_called_once_until_the_call_has_ended() -> None:
     found = scheduler()
     found.add("a", HERE, 0)
-    assert found.calls(0) == [("a", HERE)]
-    assert found.calls(10 * SECOND) == []
-    found.connected("a", SECOND)
-    assert found.calls(10 * SECOND) == []
+    assert found.take_calls(0) == [("a", HERE)]
+    assert found.take_calls(10 * SECOND) == []
+    found.on_connected("a", SECOND)
+    assert found.take_calls(10 * SECOND) == []
     assert found.next_deadline() is None
 
 
@@ -34,7 +34,7 @@ def test_pauses_double_up_to_a_bound_and_are_drawn() -> None:
     now, pauses = 0, []
     for _ in range(10):
         assert called(found, now) == {"a"}
-        found.failed("a", now)
+        found.on_failed("a", now)
         due = found.next_deadline()
         assert due is not None
         pauses.append((due - now) / SECOND)
@@ -55,7 +55,7 @@ def test_few_are_called_at_once_and_few_are_connected() -> None:
         calling = called(found, step)
         assert len(calling) <= 2
         for peer in calling:
-            found.connected(peer, step)
+            found.on_connected(peer, step)
         connected |= calling
     assert len(connected) == 4
 
@@ -66,14 +66,14 @@ def test_the_least_useful_gives_up_its_place_after_its_turn_but_a_kept_one_never
     for peer in ("busy", "idle"):
         found.add(peer, HERE, 0)
     for peer in called(found, 0):
-        found.connected(peer, 0)
-    found.useful("busy", 500)
-    assert found.leaves(60 * SECOND) is None, "nobody waits"
+        found.on_connected(peer, 0)
+    found.on_useful("busy", 500)
+    assert found.next_to_close(60 * SECOND) is None, "nobody waits"
     found.add("new", HERE, 0)
-    assert found.leaves(59 * SECOND) is None
+    assert found.next_to_close(59 * SECOND) is None
     assert found.next_deadline() == 60 * SECOND
-    assert found.leaves(60 * SECOND) == "idle"
-    found.closed("idle", 60 * SECOND)
+    assert found.next_to_close(60 * SECOND) == "idle"
+    found.on_closed("idle", 60 * SECOND)
     assert called(found, 60 * SECOND) == {"new"}
 
 
@@ -81,21 +81,21 @@ def test_kept_peers_and_those_that_failed_less_come_first() -> None:
     found = scheduler(places=1, calls=1)
     found.add("bad", HERE, 0)
     assert called(found, 0) == {"bad"}
-    found.failed("bad", 0)
+    found.on_failed("bad", 0)
     found.add("good", HERE, 0)
     found.add("kept", HERE, 0, is_kept=True)
     assert called(found, 100 * SECOND) == {"kept"}
-    found.failed("kept", 100 * SECOND)
+    found.on_failed("kept", 100 * SECOND)
     assert called(found, 100 * SECOND) == {"good"}
 
 
 def test_a_new_address_is_tried_at_once() -> None:
     found = scheduler()
     found.add("a", HERE, 0)
-    found.calls(0)
-    found.failed("a", 0)
+    found.take_calls(0)
+    found.on_failed("a", 0)
     found.add("a", ("10.0.0.2", 8008), 1)
-    assert found.calls(1) == [("a", ("10.0.0.2", 8008))]
+    assert found.take_calls(1) == [("a", ("10.0.0.2", 8008))]
 
 
 def test_one_that_is_left_for_a_fault_again_and_again_waits_longer_though_it_was_connected() -> None:
@@ -103,10 +103,10 @@ def test_one_that_is_left_for_a_fault_again_and_again_waits_longer_though_it_was
     found.add("a", HERE, 0)
     now, pauses = 0, []
     for _ in range(8):
-        found.calls(now)
-        found.connected("a", now)
+        found.take_calls(now)
+        found.on_connected("a", now)
         assert found.unreached() == {}
-        found.failed("a", now, "says nonsense")
+        found.on_failed("a", now, "says nonsense")
         due = found.next_deadline()
         assert due is not None
         pauses.append(due - now)
@@ -115,18 +115,18 @@ def test_one_that_is_left_for_a_fault_again_and_again_waits_longer_though_it_was
     assert found.unreached() == {"a": Unreached(HERE, 8, "says nonsense")}
     found.add("a", HERE, 0, is_kept=True)
     assert called(found, 0) == {"a"}, "the user has named it"
-    found.connected("a", 0)
-    found.failed("a", 61 * SECOND, "reset")  # it has lasted
+    found.on_connected("a", 0)
+    found.on_failed("a", 61 * SECOND, "reset")  # it has lasted
     assert (found.next_deadline() or 0) <= 63 * SECOND
 
 
 def test_the_user_corrects_an_address_while_a_call_is_under_way() -> None:
     found = scheduler()
     found.add("a", HERE, 0)
-    found.calls(0)
+    found.take_calls(0)
     found.add("a", ("10.0.0.2", 8008), 1, is_kept=True)
-    found.failed("a", 2)
-    assert found.calls(600 * SECOND) == [("a", ("10.0.0.2", 8008))]
+    found.on_failed("a", 2)
+    assert found.take_calls(600 * SECOND) == [("a", ("10.0.0.2", 8008))]
 
 
 @pytest.mark.parametrize("flood", [100, 1000])

@@ -51,7 +51,7 @@ def test_a_fetcher_over_any_path(
     now = 0
     while len(taken) < ITEMS:
         fetcher.tip = min(ITEMS, fetcher.tip + rng.randrange(4))  # the feed grows
-        fetcher.ask(now)
+        fetcher.request(now)
         requests = fetcher.take_outputs()
         if requests:
             assert len(fetcher._flying) <= int(fetcher.window.size)
@@ -100,28 +100,28 @@ def test_a_lost_interest_goes_again_before_new_ones() -> None:
     inbox = Inbox(FEED, 64)
     fetcher = Fetcher(inbox, rng=Random(1), lifetime_ms=1000)
     fetcher.tip = 10
-    fetcher.ask(0)
+    fetcher.request(0)
     assert [asked_in(packet) for packet in fetcher.take_outputs()] == [1, 2]
     fetcher.on_item(2, DATA[2], 0, 30 * MS)
-    fetcher.ask(30 * MS)
+    fetcher.request(30 * MS)
     assert [asked_in(packet) for packet in fetcher.take_outputs()] == [3, 4]
     fetcher.wake(250 * MS)
-    fetcher.ask(250 * MS)
+    fetcher.request(250 * MS)
     assert next(asked_in(packet) for packet in fetcher.take_outputs()) == 1
 
 
 def test_something_else_under_an_items_name_is_asked_for_fresh() -> None:
     fetcher = Fetcher(Inbox(FEED, 64), rng=Random(1), lifetime_ms=1000)
     fetcher.tip = 1
-    fetcher.ask(0)
+    fetcher.request(0)
     fetcher.take_outputs()
     assert not fetcher.on_item(1, DATA[2], 0, MS)
-    fetcher.ask(MS)
+    fetcher.request(MS)
     assert fetcher.take_outputs() == []
     due = fetcher.next_deadline()
     assert due == 250 * MS
     fetcher.wake(due)
-    fetcher.ask(due)
+    fetcher.request(due)
     (packet,) = fetcher.take_outputs()
     interest = open_interest(packet)
     assert interest is not None
@@ -171,9 +171,9 @@ def test_silence_is_suspect_after_twice_the_time_between_items_then_less_and_les
     silence = Silence(0)
     assert silence.due == SECOND
     for now in range(100, 10_000, 100):
-        silence.broken(now * MS, 30 * MS)
+        silence.restart(now * MS, 30 * MS)
     assert silence.due == 9_900 * MS + 200 * MS
     for length in (400, 800, 1600, 3200, 6400, 8000, 8000):
         now = silence.due
-        silence.suspected(now)
+        silence.back_off(now)
         assert silence.due == now + length * MS

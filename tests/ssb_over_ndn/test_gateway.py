@@ -147,7 +147,7 @@ class World:
     def write(self, name: str, **content: Any) -> Message:
         """Write a message at a peer."""
         message = self.feeds[name].publish(self.identities[name], {"type": "post"} | content, 1e12)
-        self.change(lambda now: self.peers[name].appended(message.author, now))
+        self.change(lambda now: self.peers[name].on_appended(message.author, now))
         return message
 
     def run(self, seconds: float) -> None:
@@ -321,8 +321,8 @@ def test_who_follows_again_gets_what_has_come_for_others_meanwhile() -> None:
     ann = world.identities["ann"].ref
     follow(world)
     world.change(lambda now: world.peers["ben"].want(ann, now))
-    asks = world.gateways["g2"].application._interests.asks
-    world.change(lambda now: asks(world.identities["g1"].ref, ann))
+    accepts = world.gateways["g2"].application._interests.accepts
+    world.change(lambda now: accepts(world.identities["g1"].ref, ann))
     world.write("ann", text="one")
     world.run(2)
     assert world.tip("ben", "ann") == 1
@@ -356,7 +356,7 @@ def test_what_the_gateways_own_user_reaches_is_subscribed_to() -> None:
         world.identities["g2"], {"type": "contact", "contact": ann, "following": True}, 1e12
     )
     stored = PeerEvent(0, "stored", message=message)
-    world.change(lambda now: world.gateways["g2"].application.take_in([stored], now))
+    world.change(lambda now: world.gateways["g2"].application.process_events([stored], now))
     world.run(2)
     assert world.gateways["g2"].application.follows == [ann]
     assert world.tip("g2", "ann") == 1
@@ -367,13 +367,13 @@ def test_a_home_ends_when_its_peer_has_moved_to_another_gateway() -> None:
     world = World()
     ann = world.identities["ann"].ref
     side = world.gateways["g2"].application
-    world.change(lambda now: side._interests.arrived(ann, now))
+    world.change(lambda now: side._interests.on_connected(ann, now))
     world.change(lambda now: world.peers["ben"].want(ann, now))
     world.write("ann", text="one")
     world.run(5)
     assert (world.tip("g1", "ann"), world.tip("ben", "ann")) == (1, 0)
     assert ann in side.homes
-    world.change(lambda now: side.take_in([PeerEvent(now, "closed", ann)], now))
+    world.change(lambda now: side.process_events([PeerEvent(now, "closed", ann)], now))
     world.run(590)
     assert ann in side.homes, "it may come back"
     world.run(15)
@@ -389,7 +389,7 @@ def test_wishes_of_a_peer_that_stays_away_end(monkeypatch: pytest.MonkeyPatch) -
     world.run(2)
     side = world.gateways["g2"].application
     assert side.follows == [ann]
-    world.change(lambda now: side.take_in([PeerEvent(now, "closed", ben)], now))
+    world.change(lambda now: side.process_events([PeerEvent(now, "closed", ben)], now))
     world.run(61)
     assert side.follows == []
     assert ann not in world.peers["g2"].replication.wanted
@@ -403,11 +403,13 @@ def test_an_absent_peer_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) 
     world.run(1)
     side = world.gateways["g2"].application
     others = [Identity.from_seed(bytes([number]) * 32).ref for number in range(3)]
-    world.change(lambda now: side.take_in([PeerEvent(now, "connected", other) for other in others[:2]], now))
+    world.change(
+        lambda now: side.process_events([PeerEvent(now, "connected", other) for other in others[:2]], now)
+    )
     assert side.homes == [world.identities["ben"].ref, others[0]]
     assert world.gateways["g2"].counters == {"too many homes": 1}
-    world.change(lambda now: side.take_in([PeerEvent(now, "closed", others[0])], now))
-    world.change(lambda now: side.take_in([PeerEvent(now, "connected", others[2])], now))
+    world.change(lambda now: side.process_events([PeerEvent(now, "closed", others[0])], now))
+    world.change(lambda now: side.process_events([PeerEvent(now, "connected", others[2])], now))
     assert side.homes == [world.identities["ben"].ref, others[2]]
 
 
@@ -419,7 +421,7 @@ def test_one_peer_cannot_use_up_all_wishes(monkeypatch: pytest.MonkeyPatch) -> N
     world.run(2)
     side = world.gateways["g2"].application
     assert len(side.follows) == 2
-    assert side._interests.asks(world.identities["ann"].ref, feeds[4])
+    assert side._interests.accepts(world.identities["ann"].ref, feeds[4])
 
 
 def test_what_could_not_be_stored_comes_again() -> None:
@@ -472,7 +474,7 @@ def test_an_interest_for_an_item_that_cannot_be_does_no_harm(number: int, tmp_pa
         side.receive(make_interest(name, nonce=1, lifetime_ms=1000, send_credit=credit), 0)
         assert [packet for packet in side.take_outputs() if open_data(packet)] == []
     message = store.publish(ann, {"type": "post", "text": "one"}, 1.0)
-    side.take_in([PeerEvent(1, "stored", ann.ref, message=message)], 1)
+    side.process_events([PeerEvent(1, "stored", ann.ref, message=message)], 1)
     store.close()
 
 

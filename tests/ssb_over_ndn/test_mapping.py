@@ -139,7 +139,7 @@ def test_a_ledger_has_the_newest_record_of_each_id(told: list[tuple[Identity, in
     refused = 0
     for who, seq, later in told:
         wire = record(seq, of=who, now=NOW - 10 * S)
-        taken = ledger.take(parse_data(wire), who.ref, NOW + later * S)
+        taken = ledger.add(parse_data(wire), who.ref, NOW + later * S)
         if seq >= model.get(who.ref, 0):
             model[who.ref] = seq
             assert taken is not None
@@ -157,8 +157,8 @@ def test_a_ledger_has_the_newest_record_of_each_id(told: list[tuple[Identity, in
 
 def test_an_expired_record_still_keeps_older_ones_out() -> None:
     ledger = Ledger(10)
-    assert ledger.take(parse_data(record(2, now=NOW)), ANN.ref, NOW)
-    assert not ledger.take(parse_data(record(1, now=NOW + 80 * S)), ANN.ref, NOW + 81 * S)
+    assert ledger.add(parse_data(record(2, now=NOW)), ANN.ref, NOW)
+    assert not ledger.add(parse_data(record(1, now=NOW + 80 * S)), ANN.ref, NOW + 81 * S)
     assert ledger.refused == {"older": 1}
 
 
@@ -336,7 +336,7 @@ def test_a_resolver_repeats_what_is_not_answered() -> None:
 def test_a_resolver_is_told_that_a_place_does_not_answer() -> None:
     made = resolver()
     made.receive(record(1), NOW)
-    made.doubt(ANN.ref, NOW + 10 * MS)
+    made.query_again(ANN.ref, NOW + 10 * MS)
     assert NOW < (made.next_deadline() or 0) < NOW + 200 * MS
 
 

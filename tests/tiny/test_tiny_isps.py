@@ -75,7 +75,7 @@ def test_the_shortest_ways_without_loops(links, changes, random) -> None:  # typ
         for pair in up:
             if one in pair:
                 other = pair[0] + pair[1] - one
-                news = tables[one].news(contract(one, other), keys[other], [clients[one]])
+                news = tables[one].updates(contract(one, other), keys[other], [clients[one]])
                 queues.setdefault((one, other), []).extend(news)
 
     def settle() -> None:
@@ -87,7 +87,7 @@ def test_the_shortest_ways_without_loops(links, changes, random) -> None:  # typ
                 return
             one, other = random.choice(waiting)
             message = queues[one, other].pop(0)
-            assert tables[other].hear(contract(one, other), keys[one], message) is None
+            assert tables[other].receive(contract(one, other), keys[one], message) is None
             tell(other)
         raise AssertionError("news without end")
 
@@ -148,7 +148,7 @@ def test_a_request_that_comes_back_is_refused_and_leaves_nothing() -> None:
         contract = network.providers[one].contracts.current(network.key(other))
         assert contract is not None
         path = (network.key(other), nobody)
-        network.providers[one].reachability.hear(contract.id, network.key(other), Reach(path, (nobody,)))
+        network.providers[one].reachability.receive(contract.id, network.key(other), Reach(path, (nobody,)))
     ref = network.request("c0", "c0")
     network.run(5)
     ref = network.clients["c0"].subscribe(network.key("i0"), nobody, network.now)
@@ -233,7 +233,7 @@ def test_two_providers_that_ask_each_other_have_one_contract() -> None:
 def test_news_from_a_client_are_not_taken() -> None:
     network = provider_cell({"c0": "i0", "c1": "i0"}, TERMS)
     (contract,) = network.clients["c1"].contracts.values()
-    contract.say(Reach((network.key("c1"),), (bytes(range(32)),)), network.now)
+    contract.send_command(Reach((network.key("c1"),), (bytes(range(32)),)), network.now)
     network.run(5)
     assert not network.providers["i0"].reachability.paths()
     assert network.providers["i0"].faults["a command that a client does not have"] == 1

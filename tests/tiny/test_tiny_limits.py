@@ -111,7 +111,7 @@ def test_an_entry_that_cannot_be_taken_yet_uses_up_nothing() -> None:
         network.send("c0", ref, texts("a", 1))
         network.run(2)
         for _ in range(200):
-            contract.go_on(network.now)
+            contract.process(network.now)
     assert stuck.call_count > 200
     provider.contracts.changed(contract.id)
     provider.contracts.update(network.now)
@@ -145,7 +145,7 @@ def test_an_honest_client_with_many_requests_is_only_slower() -> None:
     wanted = 40
     for _ in range(wanted):
         feed = network.clients["c0"].new_identity().public_key
-        contract.say(SubRequest(network.key("isp"), feed, None), network.now)
+        contract.send_command(SubRequest(network.key("isp"), feed, None), network.now)
     ref = network.request("c0", "c1")
     network.run(5)
     assert ref not in network.clients["c1"].subscriptions
@@ -173,7 +173,7 @@ def test_a_false_fin_costs_what_other_commands_cost() -> None:
     network = provider_cell(2, TERMS)
     (contract,) = network.clients["c0"].contracts.values()
     for _ in range(3 * BURST):
-        contract.say(HopFin(bytes(32)), network.now)
+        contract.send_command(HopFin(bytes(32)), network.now)
     network.run(2)
     assert commands_read(network, "c0") <= BURST + 2 * SECOND // PACE
 
@@ -185,7 +185,7 @@ def test_what_explains_a_line_may_be_among_the_commands_that_wait() -> None:
     network.run(2)
     (contract,) = network.clients["c0"].contracts.values()
     for _ in range(8):
-        contract.say(SubRequest(network.key("isp"), bytes(32), None), network.now)
+        contract.send_command(SubRequest(network.key("isp"), bytes(32), None), network.now)
     network.clients["c0"].answer(ref, network.now, accept=True)
     network.send("c0", ref, texts("a", 5))
     assert network.receive("c1", ref, 5) == texts("a", 5)

@@ -170,7 +170,7 @@ def test_with_an_honest_provider_receipts_arrive_and_nothing_is_overdue() -> Non
     before = network.nodes["i0"].sent["entry"]
     signed = [sign_receipt(own, feed, sequence) for sequence in (60, 61)]
     for sequence, signature in ((61, signed[1]), (60, bytes(64)), (60, signed[0])):
-        contract.say(SubReceipt(ref, sequence, signature), network.now)
+        contract.send_command(SubReceipt(ref, sequence, signature), network.now)
     network.run(3)
     assert network.providers["i1"].faults["a receipt that is none"] == 3
     assert network.nodes["i0"].sent["entry"] == before
@@ -182,18 +182,18 @@ def test_a_client_cannot_offer_what_it_has_not_signed_for() -> None:
     own = network.nodes["c0"].store.add_own(network.clients["c0"].new_identity()).key
     proof = sign_feed(network.clients["c0"].root, own, network.key("c1"))
     for wrong in (bytes(64), sign_feed(network.clients["c0"].root, own, network.key("i0"))):
-        contract.say(SubRequest(network.key("c1"), own, wrong), network.now)
+        contract.send_command(SubRequest(network.key("c1"), own, wrong), network.now)
     network.run(3)
     assert network.providers["i0"].faults["a feed that is not signed for"] == 2
-    contract.say(SubRequest(network.key("c1"), own, None), network.now)
+    contract.send_command(SubRequest(network.key("c1"), own, None), network.now)
     network.run(3)
     assert not network.clients["c1"].subscriptions, "the client refuses what has no proof"
     assert not network.clients["c1"].accusations.evidence()
-    contract.say(SubRequest(network.key("c1"), own, proof), network.now)
+    contract.send_command(SubRequest(network.key("c1"), own, proof), network.now)
     network.run(3)
     (ref,) = network.clients["c1"].subscriptions
     (other,) = network.clients["c1"].contracts.values()
-    other.say(SubResponse(ref, True, bytes(32), bytes(64)), network.now)
+    other.send_command(SubResponse(ref, True, bytes(32), bytes(64)), network.now)
     network.run(3)
     assert not network.providers["i0"].routes
     assert network.providers["i0"].faults["a feed that is not signed for"] == 3
@@ -223,7 +223,7 @@ def test_a_provider_that_claims_clients_of_others_cannot_answer_for_them() -> No
     contract = network.parties["i2"].contracts.current(network.key("i0"))
     assert contract is not None
     nobody = network.clients["c1"].new_identity().public_key
-    contract.say(Reach((network.key("i2"),), (nobody, network.key("c1"))), network.now)
+    contract.send_command(Reach((network.key("i2"),), (nobody, network.key("c1"))), network.now)
     network.run(5)
     assert nobody in network.providers["i0"].reachability.paths()
     answer = network.providers["i2"]
@@ -231,7 +231,7 @@ def test_a_provider_that_claims_clients_of_others_cannot_answer_for_them() -> No
 
     def lie(to: Any, request: SubRelay, now: int) -> None:
         proof = sign_feed(answer.root, own.public_key, request.source, request.feed)
-        to.say(SubResponseIsp(request.ref, True, own.public_key, proof), now)
+        to.send_command(SubResponseIsp(request.ref, True, own.public_key, proof), now)
 
     answer._on_request = lie  # type: ignore[method-assign]
     client = network.clients["c0"]
@@ -246,11 +246,13 @@ def test_news_are_bounded() -> None:
     table = Reachability(own)
     for at in range(0, MOST_TARGETS + 40, 20):
         targets = tuple((at + more).to_bytes(32) for more in range(1, 21))
-        table.hear(b"c", neighbour, Reach((neighbour,), targets))
+        table.receive(b"c", neighbour, Reach((neighbour,), targets))
     assert len(table.paths()) == MOST_TARGETS
-    assert table.hear(b"c", neighbour, Reach((own,), (own,))) == "a path that leads nowhere"
-    assert table.hear(b"c", neighbour, Reach((neighbour, neighbour), (own,))) == "a path that leads nowhere"
-    assert table.hear(b"c", neighbour, Reach((neighbour, own), ((1).to_bytes(32),))) is None
+    assert table.receive(b"c", neighbour, Reach((own,), (own,))) == "a path that leads nowhere"
+    assert (
+        table.receive(b"c", neighbour, Reach((neighbour, neighbour), (own,))) == "a path that leads nowhere"
+    )
+    assert table.receive(b"c", neighbour, Reach((neighbour, own), ((1).to_bytes(32),))) is None
     assert len(table.paths()) == MOST_TARGETS - 1, "its only way leads back here"
 
 

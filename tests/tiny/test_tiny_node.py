@@ -323,21 +323,21 @@ def test_how_long_an_answer_takes_is_measured_within_bounds() -> None:
     timing = Timing()
     entry, _ = sign(A, 1, first_previous(A.public_key), bytes(500))
     waiting = Waiting(entry, 0, entry.chain or b"")
-    under_way = OutstandingChunks(timing)
-    assert under_way.until(waiting) == -1
-    assert under_way.ask(waiting, 3, 0) == 3
-    assert under_way.until(waiting) == timing.pause
+    requested = OutstandingChunks(timing)
+    assert requested.deadline(waiting) == -1
+    assert requested.add(waiting, 3, 0) == 3
+    assert requested.deadline(waiting) == timing.pause
     for held, answered in ((1, 100 * MS), (2, 110 * MS)):
-        under_way.on_chunk(A.public_key, 1, answered)
+        requested.on_chunk(A.public_key, 1, answered)
         waiting.held = held
-    assert 100 * MS < under_way.until(waiting) <= timing.retry
+    assert 100 * MS < requested.deadline(waiting) <= timing.retry
     waiting.held = 3
-    assert under_way.until(waiting) == -1, "the fourth was not asked for"
-    assert under_way.ask(waiting, 3, SECOND) == 2, "there are five"
-    under_way.on_chunk(A.public_key, 1, 100 * SECOND)
-    assert under_way.until(waiting) == SECOND + timing.retry
-    under_way.keep([])
-    assert under_way.until(waiting) == -1
+    assert requested.deadline(waiting) == -1, "the fourth was not asked for"
+    assert requested.add(waiting, 3, SECOND) == 2, "there are five"
+    requested.on_chunk(A.public_key, 1, 100 * SECOND)
+    assert requested.deadline(waiting) == SECOND + timing.retry
+    requested.retain([])
+    assert requested.deadline(waiting) == -1
 
 
 @pytest.mark.parametrize("size", [1, 3, 60])

@@ -20,7 +20,7 @@ from base.units import SECOND
 from ssb.bipf import decode, encode
 from ssb.keys import feed_ref
 from ssb.store.feeds import StoreError
-from ssb.tiny.daemon.account import Account, short, typed
+from ssb.tiny.daemon.account import Account, parse_key, short
 from ssb.tiny.daemon.counter import Counter
 from ssb.tiny.daemon.customer import Customer
 from ssb.tiny.daemon.hall import Hall
@@ -56,7 +56,7 @@ class Medium:
         self.accounts.pop(name).close()
 
     def type(self, name: str, line: str) -> list[str]:
-        shown: list[str] = self.desks[name].typed(line, self.now)
+        shown: list[str] = self.desks[name].execute(line, self.now)
         return shown
 
     def go_on(self, seconds: float = 12.0) -> None:
@@ -95,13 +95,13 @@ def test_everybody_reads_everything_also_who_comes_later_or_comes_back(medium: M
     medium.type("ann", "/name Ann\x1b[31m")
     medium.type("ann", "hello\x07")
     medium.go_on()
-    ann = f"Ann�[31m ({short(typed(medium.key('ann')))})"
+    ann = f"Ann�[31m ({short(parse_key(medium.key('ann')))})"
     assert medium.shown["ben"][1:] == [f"{ann}: hello�"]
     medium.start("cleo", Hall)
     medium.type("cleo", "x" * 1000)
     medium.go_on(25)
     assert medium.shown["cleo"][1:] == [f"{ann}: hello�"]
-    assert medium.shown["ben"][2:] == [f"{short(typed(medium.key('cleo')))}: {'x' * 1000}"]
+    assert medium.shown["ben"][2:] == [f"{short(parse_key(medium.key('cleo')))}: {'x' * 1000}"]
     medium.stop("ben")
     medium.type("ann", "ben is away")
     medium.start("ben", Hall)
@@ -115,7 +115,7 @@ def test_everybody_reads_everything_also_who_comes_later_or_comes_back(medium: M
 def test_a_file_of_packets_crosses_where_no_medium_does(medium: Medium, tmp_path: Path) -> None:
     medium.start("ann", Hall)
     medium.type("ann", "hello " + "x" * 300)
-    ann, path = short(typed(medium.key("ann"))), tmp_path / "packets"
+    ann, path = short(parse_key(medium.key("ann"))), tmp_path / "packets"
     assert medium.type("ann", f"/save {path}")[0].startswith("5 packets, ")
     medium.stop("ann")
     medium.start("ben", Hall)
@@ -138,7 +138,7 @@ def provider(account: Account, node: Node, now: int) -> Counter:
 
 def test_clients_agree_chat_and_part(medium: Medium) -> None:
     medium.start("isp", provider)
-    isp = typed(medium.key("isp"))
+    isp = parse_key(medium.key("isp"))
 
     def customer(account: Account, node: Node, now: int) -> Customer:
         assert account.provider(isp) == isp
@@ -161,17 +161,20 @@ def test_clients_agree_chat_and_part(medium: Medium) -> None:
     medium.type("ben", f"/accept {medium.key('ann')[:6]}")
     medium.type("ben", "/refuse")
     medium.go_on()
-    assert medium.shown["cleo"][-1] == f"{short(typed(medium.key('ben')))} does not want you, or is not there"
+    assert (
+        medium.shown["cleo"][-1]
+        == f"{short(parse_key(medium.key('ben')))} does not want you, or is not there"
+    )
     medium.type("ann", "hello")
     medium.go_on()
-    assert medium.shown["ben"][-1] == f"Ann ({short(typed(medium.key('ann')))}): hello"
+    assert medium.shown["ben"][-1] == f"Ann ({short(parse_key(medium.key('ann')))}): hello"
     medium.stop("ann")
     medium.type("ben", "you are away")
     medium.go_on()
     medium.start("ann", customer)
     assert medium.shown["ann"][1] == "the contract with the provider stands"
     medium.go_on()
-    assert medium.shown["ann"][-1] == f"{short(typed(medium.key('ben')))}: you are away"
+    assert medium.shown["ann"][-1] == f"{short(parse_key(medium.key('ben')))}: you are away"
     assert [line.split()[-1] for line in medium.type("isp", "/who")] == ["open"] * 3
     medium.type("ann", "/farewell")
     medium.go_on()
@@ -197,7 +200,7 @@ def test_a_provider_that_drops_proofs(
     )
     monkeypatch.setattr(providers, "SubResponseIsp", lambda ref, ok, feed, *_: SubResponseIsp(ref, ok, feed))
     medium.start("isp", provider)
-    isp = typed(medium.key("isp"))
+    isp = parse_key(medium.key("isp"))
     for name in ("ann", "ben"):
         medium.start(name, lambda *of: Customer(of[0], of[1], isp, of[2], takes_unproven=takes_unproven))
         medium.type("isp", f"/allow {medium.key(name)}")
@@ -220,7 +223,7 @@ def test_an_answer_whose_proof_is_dropped_is_not_taken(
 ) -> None:
     monkeypatch.setattr(providers, "SubResponseIsp", lambda ref, ok, feed, *_: SubResponseIsp(ref, ok, feed))
     medium.start("isp", provider)
-    isp = typed(medium.key("isp"))
+    isp = parse_key(medium.key("isp"))
     for name in ("ann", "ben"):
         medium.start(name, lambda *of: Customer(of[0], of[1], isp, of[2]))
         medium.type("isp", f"/allow {medium.key(name)}")
@@ -242,13 +245,13 @@ def test_texts_are_what_other_programs_write() -> None:
 
 def test_keys_are_typed_whole_or_in_part() -> None:
     keys = [bytes([number]) + bytes(31) for number in range(4)]
-    assert typed(KEY) == bytes(range(32))
-    assert typed(feed_ref(keys[2])[:4], keys) == keys[2]
+    assert parse_key(KEY) == bytes(range(32))
+    assert parse_key(feed_ref(keys[2])[:4], keys) == keys[2]
     for wrong in ("", "@", "x", KEY[:20], KEY + "x"):
         with pytest.raises(ValueError, match="not a key, such as @AAAA"):
-            typed(wrong, keys)
+            parse_key(wrong, keys)
     with pytest.raises(ValueError, match="4 keys begin so"):
-        typed("@A", keys)
+        parse_key("@A", keys)
 
 
 def test_an_account_is_of_one_kind_and_one_program(tmp_path: Path) -> None:

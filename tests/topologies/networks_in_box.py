@@ -292,7 +292,7 @@ def failures():
         except OSError as error:
             messages.append(str(error))
     try:
-        namespaces.settle("x0")
+        namespaces.refresh_carrier("x0")
     except OSError as error:
         messages.append(str(error))
     subprocess.run(["ip", "link", "delete", "x0"], check=True)
@@ -318,7 +318,7 @@ def relay_terminated():
         ]
     )
     for interface in ("node-a", "node-b", "a-eth0", "b-eth0"):
-        namespaces.settle(interface)
+        namespaces.refresh_carrier(interface)
     # 60 bytes take 48 ms, 1514 bytes 1.2 s: when the first frame arrives, the others are on their way.
     topology = Topology(("a", "b"), (Link("a", "b", bw_mbit=0.01),))
     receiver = ring.Ring(1)
@@ -352,7 +352,7 @@ def ring_overflow():
     namespaces.disable_ipv6()
     namespaces.ip(["link add name x0 type veth peer name x1", "link set dev x0 up", "link set dev x1 up"])
     for interface in ("x0", "x1"):
-        namespaces.settle(interface)
+        namespaces.refresh_carrier(interface)
     receiver = ring.Ring(1)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender:
         sender.bind(("x0", 0))

@@ -20,7 +20,7 @@ def started(program: str) -> Child:
 
 def test_what_it_is_told_is_in_its_report() -> None:
     helper = started(ECHO)
-    helper.tell("3 down")
+    helper.send("3 down")
     assert helper.finish() == {"said": "3 down\n"}
 
 
@@ -28,7 +28,7 @@ def test_what_it_is_told_is_in_its_report() -> None:
     ("program", "message"),
     [
         ("import sys; sys.exit('one\\nno such thing')", "the helper did not start: no such thing"),
-        ("print('hello')", "the helper did not start: it said nothing"),
+        ("print('hello')", "the helper did not start: no output"),
     ],
 )
 def test_one_that_does_not_start(program: str, message: str) -> None:
@@ -39,13 +39,13 @@ def test_one_that_does_not_start(program: str, message: str) -> None:
 
 def test_one_that_says_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "_START_S", 0.1)
-    with pytest.raises(ChildError, match="the helper did not start: it said nothing for 0 s"):
+    with pytest.raises(ChildError, match="the helper did not start: no output for 0 s"):
         started("import time; time.sleep(60)")
 
 
 def test_one_that_fails_during_its_work() -> None:
     helper = started("print('ready', flush=True); input(); raise SystemExit('broken')")
-    helper.tell("go")
+    helper.send("go")
     with pytest.raises(ChildError, match="the helper failed during the run: broken"):
         helper.finish()
 
@@ -61,4 +61,4 @@ def test_one_that_is_gone_cannot_be_told() -> None:
     helper = started(ECHO)
     helper.kill()
     with pytest.raises(ChildError, match="the helper has ended: Broken pipe"):
-        helper.tell("x")
+        helper.send("x")

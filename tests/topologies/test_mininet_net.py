@@ -187,8 +187,8 @@ def test_failures_are_told_in_a_line_and_leave_nothing():
     found = run("failures")
     assert found["messages"] == [
         "the network cannot be brought up: [Errno 2] No such file or directory: '/nowhere/relay.json'",
-        "the network cannot be brought up: the relay did not start: it said nothing",
-        "the relay failed during the run: it said nothing",
+        "the network cannot be brought up: the relay did not start: no output",
+        "the relay failed during the run: no output",
         'ip link set dev x2 up: Cannot find device "x2" Command failed -:2',
         'ip nonsense: Object "nonsense" is unknown, try "ip help". Command failed -:1',
         "interface x0 has no carrier",

@@ -1,6 +1,6 @@
 """A topology in virtual time: the same programs and the same pipes as in Mininet, without a kernel.
 
-Frames are built down to Ethernet and written to the capture as a kernel would see them: sent when a node
+Frames are built down to Ethernet and written to the capture with a kernel's timestamps: sent when a node
 hands them over, received when they arrive. Nothing depends on the machine, so one seed gives one capture,
 byte for byte.
 """
@@ -33,8 +33,8 @@ class EmulatedNetwork(VirtualTime):
         topology: nodes and links.
         programs: of each node.
         seed: of the links' loss and jitter, and of the nodes' TCP.
-        routing: by which routes nodes forward IP.
-        capture: gets every frame, interfaces numbered as in Topology.interfaces; None to capture nothing.
+        routing: rules of the nodes' IP routes.
+        capture: gets every frame, interfaces numbered as in Topology.interfaces; None for no capture.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class EmulatedNetwork(VirtualTime):
         return {name: air.cell.counters() for name, air in self._airs.items()}
 
     def observe(self, time: int, observer: Callable[[], None]) -> None:
-        """Call `observer` at a time (ns), after everything else that happens at that instant."""
+        """Call `observer` at a time (ns), after all other events at that instant."""
         self.at(time, OBSERVER, observer)
 
     def change(self, time: int, action: Callable[[], None]) -> None:
-        """Call `action` at a time (ns), before anything else that happens at that instant.
+        """Call `action` at a time (ns), before all other events at that instant.
 
-        It may call set_link(), set_present(), change_link(), reroute(), replace(), and settle() after talking
+        It may call set_link(), set_present(), change_link(), reroute(), replace(), and settle() after calls
         to programs.
         """
         self.at(time, CHANGE, action)
@@ -284,8 +284,9 @@ _Listener = tuple[Endpoint, int]
 
 
 class _End:
-    """One interface: the pipe to each that it reaches, who listens, whether its link is up or its node there,
-    how often that has ended, and the air of a radio cell."""
+    """One interface: the pipe to each receiver, the listeners, whether its link is up or its node present,
+    how often that has ended, and the air of a radio cell.
+    """
 
     def __init__(self, interface: Interface, index: int) -> None:
         self.interface = interface
@@ -310,7 +311,7 @@ _Sent = tuple[_End, bytes, Packet]
 
 
 class _Air:
-    """The air of a radio cell, and when something ends there."""
+    """The air of a radio cell, and its alarm."""
 
     def __init__(self, network: EmulatedNetwork, medium: Medium, seed: int) -> None:
         self.cell: Cell[_Sent] = Cell.of(medium, seed)

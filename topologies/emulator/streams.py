@@ -26,7 +26,7 @@ _MOST_READ = 1 << 16
 
 
 class _Stream:
-    """A connection as its program knows it."""
+    """A connection and its program's stream."""
 
     def __init__(self, endpoint: StreamEndpoint, number: int, connection: int) -> None:
         self.endpoint = endpoint
@@ -34,7 +34,7 @@ class _Stream:
         self.connection = connection
         self.waiting = bytearray()  # bytes beyond the connection's buffer
         self.is_paused = False
-        self.is_closing = False  # as soon as nothing waits
+        self.is_closing = False  # as soon as the queue is empty
         self.has_ended = False  # the other end has closed, and the program has not been notified
         self.is_over = False  # so is the connection
 
@@ -97,7 +97,7 @@ class Streams:
             except StackError as error:
                 endpoint.on_stream(Closed(action.stream, str(error)), now)
                 return
-            self._keep(_Stream(endpoint, action.stream, connection))
+            self._add(_Stream(endpoint, action.stream, connection))
             return
         stream = self._numbers.get((id(endpoint), action.stream))
         if stream is None:
@@ -125,7 +125,7 @@ class Streams:
     def _handle(self, event: Event, now: int) -> None:
         connection, kind = event.connection, event.kind
         if kind is Kind.ACCEPTED:
-            self._keep(_Stream(self._listening[event.port], next(self._accepted), connection))
+            self._add(_Stream(self._listening[event.port], next(self._accepted), connection))
         stream = self._streams.get(connection)
         if stream is None:
             self._handle_orphan(event, now)
@@ -156,7 +156,7 @@ class Streams:
         if event.kind in (Kind.READABLE, Kind.CLOSED, Kind.FAILED):
             self._orphans.discard(event.connection)
 
-    def _keep(self, stream: _Stream) -> None:
+    def _add(self, stream: _Stream) -> None:
         self._streams[stream.connection] = self._numbers[id(stream.endpoint), stream.number] = stream
 
     def _write(self, stream: _Stream, now: int) -> None:

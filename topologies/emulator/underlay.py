@@ -1,9 +1,9 @@
-"""The Internet layer of an emulated node: addresses, static routes, UDP ports, TCP; Linux has it in Mininet.
+"""The Internet layer of an emulated node: addresses, static routes, UDP ports, TCP; Linux's in Mininet.
 
 Every node forwards IPv4 along the paths of topologies.routing, so that a program can reach any node by its
-address, and each link on the way carries the packet. Of several paths that are equally good a flow takes one,
-by a hash of its addresses, protocol and ports, as in Linux (whose hash is another one). There is no ICMP: a
-packet without a route, or without time left to live, is dropped and counted. Nothing is fragmented.
+address, and each link on the way carries the packet. Of several equal paths a flow takes one, by a hash of
+its addresses, protocol and ports, like Linux (with another hash). There is no ICMP: a packet without a route,
+or with an expired time to live, is dropped and counted. Nothing is fragmented.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ _HEADERS: Final = ETHERNET_HEADER + IPV4_HEADER
 
 
 class Packet(NamedTuple):
-    """An IPv4 datagram: addresses, protocol, all that it carries, identification, and time to live."""
+    """An IPv4 datagram: addresses, protocol, content, identification, and time to live."""
 
     source: str
     destination: str
@@ -39,12 +39,12 @@ class Packet(NamedTuple):
 
     @property
     def source_port(self) -> int:
-        """The port that a UDP datagram or TCP segment is from."""
+        """The source port of a UDP datagram or TCP segment."""
         return int.from_bytes(self.content[:2])
 
     @property
     def destination_port(self) -> int:
-        """The port that a UDP datagram or TCP segment is for."""
+        """The destination port of a UDP datagram or TCP segment."""
         return int.from_bytes(self.content[2:4])
 
     def to_frame(self, source_mac: bytes, destination_mac: bytes) -> bytes:
@@ -72,7 +72,7 @@ class Packet(NamedTuple):
 
 
 Outgoing = tuple[Hop | None, Packet]
-"""A packet, and its next step; None if it is for this very node."""
+"""A packet, and its next step; None for this node itself."""
 
 
 @cache
@@ -90,8 +90,8 @@ class Station:
         rng: of its TCP.
 
     Attributes:
-        drops: packets that were dropped here, by reason.
-        is_used: something has been received here, or may be asked for.
+        drops: packets dropped here, by reason.
+        is_used: whether it has received a packet, or has ports.
     """
 
     def __init__(self, topology: Topology, node: str, rng: Random) -> None:
@@ -125,7 +125,7 @@ class Station:
                 self._streams.add(endpoint, listened)
 
     def reroute(self, topology: Topology, routing: Routing) -> None:
-        """Have other routes; the topology may differ in its links' parameters."""
+        """Replace the routes; the topology may differ in its links' parameters."""
         self._topology, self._routing = topology, routing
 
     def send(self, port: DatagramPort, payload: bytes, to: Address) -> None:
@@ -154,7 +154,7 @@ class Station:
         return self._streams.settle(now)
 
     def take_packets(self) -> list[Outgoing]:
-        """Return the packets to be sent."""
+        """Return the packets to send."""
         for source, destination, octets in self._stack.take_segments():
             self._route(self._packet(source, destination, TCP, octets))
         packets, self._out = self._out, []
@@ -194,6 +194,6 @@ class Station:
 
 
 def _flow(packet: Packet) -> int:
-    """Return the same number for all packets of a flow; TCP and UDP both begin with their ports."""
+    """Return the same number for all packets of a flow; the ports are at the beginning of TCP and UDP."""
     flow = f"{packet.source} {packet.destination} {packet.protocol} ".encode() + packet.content[:4]
     return crc32(flow)

@@ -1,9 +1,9 @@
 """Virtual time: a clock that jumps to the next event.
 
 Events are ordered by (time, rank, order of scheduling), so that one seed gives one order. At one instant
-changes of the network come first, so that everything else of that instant meets the network as it is then.
-Alarms come before frames: an entry that expires then is not there for a packet that arrives then. Observers
-come last, as they read the resulting state.
+changes of the network come first, and apply to all other events of that instant. Alarms precede frames: an
+entry that expires then is gone for a packet that arrives then. Observers come last, as they read the
+resulting state.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ CHANGE, ALARM, FRAME, OBSERVER = range(4)
 
 
 class VirtualTime:
-    """Events to come.
+    """Pending events.
 
     Attributes:
         now: virtual time, ns, from 0.
@@ -26,12 +26,12 @@ class VirtualTime:
         self._scheduled = 0
 
     def at(self, time: int, rank: int, action: Callable[[], None]) -> None:
-        """Have `action` called at a time (ns)."""
+        """Schedule `action` at a time (ns)."""
         self._scheduled += 1
         heappush(self._queue, (time, rank, self._scheduled, action))
 
     def next_time(self) -> int | None:
-        """Return when the next event is, ns; None if there is none."""
+        """Return the time of the next event, ns; None if there is none."""
         return self._queue[0][0] if self._queue else None
 
     def step(self) -> None:
@@ -47,11 +47,11 @@ class VirtualTime:
 
 
 class Alarm:
-    """When an endpoint is to be woken, of all times that it has named the one that counts.
+    """The next wake-up of an endpoint: the earliest of its deadlines.
 
     Args:
         time: virtual time.
-        wake: called when it is due.
+        wake: called at the deadline.
         most: alarms at one instant before time counts as standing still.
         stuck: called then.
     """
@@ -64,11 +64,11 @@ class Alarm:
         self._most = most
         self._stuck = stuck
         self._due: int | None = None
-        self._at = -1  # when it went off last
-        self._count = 0  # how often at that instant
+        self._at = -1  # time of the last alarm
+        self._count = 0  # number of alarms at that instant
 
     def set(self, deadline: int | None) -> None:
-        """Go off at a deadline (ns), or as soon as an earlier one that was set; None changes nothing."""
+        """Set the alarm to a deadline (ns), unless an earlier one is set; None has no effect."""
         if deadline is None:
             return
         due = max(deadline, self._time.now)
@@ -77,12 +77,12 @@ class Alarm:
             self._time.at(due, ALARM, lambda: self._ring(due))
 
     def clear(self) -> None:
-        """Do not go off."""
+        """Cancel the alarm."""
         self._due = None
 
     def _ring(self, due: int) -> None:
         if self._due != due:
-            return  # an earlier one has come in between
+            return  # replaced by an earlier one
         self._due = None
         self._count = self._count + 1 if self._at == self._time.now else 1
         self._at = self._time.now

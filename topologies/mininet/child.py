@@ -1,4 +1,4 @@
-"""A helper process: it prints `ready`, works until its input ends, and reports in one line of JSON."""
+"""A helper process: it prints `ready`, runs until its input ends, and reports in one line of JSON."""
 
 import json
 import select
@@ -16,7 +16,7 @@ class ChildError(OSError):
 
 
 class Child:
-    """A helper process: it is at work after `wait()`.
+    """A helper process, running after `wait()`.
 
     Args:
         name: in errors.
@@ -44,15 +44,11 @@ class Child:
         said = select.select([self._process.stdout], [], [], _START_S)[0]
         if not said or self._process.stdout.readline() != "ready\n":
             self.kill()
-            why = (
-                _last_line(self._process.communicate()[1])
-                if said
-                else f"it said nothing for {_START_S:.0f} s"
-            )
+            why = _last_line(self._process.communicate()[1]) if said else f"no output for {_START_S:.0f} s"
             raise ChildError(f"{self._name} did not start: {why}")
         return self
 
-    def tell(self, line: str) -> None:
+    def send(self, line: str) -> None:
         """Send it a line. Raises ChildError if it has ended."""
         assert self._process.stdin is not None
         try:
@@ -62,7 +58,7 @@ class Child:
             raise ChildError(f"{self._name} has ended: {error.strerror}") from error
 
     def finish(self) -> dict[str, Any]:
-        """Have it end; return its report. Raises ChildError if it had failed, or does not end within 10 s."""
+        """End it; return its report. Raises ChildError if it had failed, or does not end within 10 s."""
         try:
             output, errors = self._process.communicate(timeout=_END_S)
         except subprocess.TimeoutExpired:
@@ -74,10 +70,10 @@ class Child:
         return report
 
     def kill(self) -> None:
-        """End it at once; no effect if it has ended."""
+        """Kill it; no effect if it has ended."""
         self._process.kill()
         self._process.wait()
 
 
 def _last_line(text: str) -> str:
-    return text.strip().rpartition("\n")[2] or "it said nothing"
+    return text.strip().rpartition("\n")[2] or "no output"

@@ -1,8 +1,8 @@
-"""A host of Mininet's without a process of its own: a network namespace, and a shell when one is asked for.
+"""A host of Mininet's without a process of its own: a network namespace, and a shell on request.
 
 Mininet starts a shell for every host, which takes most of the time and memory of a large network. Here a host
-is a descriptor of its namespace, which all that start programs in it or open sockets there go by. Mininet's
-own calls (`cmd`, `popen` ...) start the shell that they need.
+is a descriptor of its namespace, used to start programs or open sockets in it. Mininet's own calls (`cmd`,
+`popen` ...) start the shell when needed.
 """
 
 import os
@@ -22,7 +22,7 @@ class Namespace:
     Attributes:
         path: for other processes of this user, as long as this process lives.
 
-    Raises OSError if there can be no more of them.
+    Raises OSError if no more can be created.
     """
 
     def __init__(self) -> None:
@@ -42,14 +42,14 @@ class Namespace:
 
 
 class Host(mininet.node.Host):  # type: ignore[misc]  # Mininet has no types
-    """A host in a namespace that is there already, and configured by others."""
+    """A host in an existing namespace, configured elsewhere."""
 
     def __init__(self, name: str, namespace: Namespace, **parameters: Any) -> None:
         self.namespace = namespace
         super().__init__(name, **parameters)
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802
-        """Wait for a command."""
+        """Start no shell yet."""
 
     def cmd(self, *arguments: Any, **options: Any) -> Any:
         """Run a command in the shell, and return its output."""
@@ -62,9 +62,9 @@ class Host(mininet.node.Host):  # type: ignore[misc]  # Mininet has no types
         return super().sendCmd(*arguments, **options)
 
     def _begin(self) -> None:
-        """Start the shell, if it is not there."""
+        """Start the shell, if needed."""
         if self.shell is None:
-            self.inNamespace = False  # or Mininet would make it a namespace of its own
+            self.inNamespace = False  # or Mininet would create another namespace
             super().startShell()
             self.inNamespace = True
 
@@ -76,7 +76,7 @@ class Host(mininet.node.Host):  # type: ignore[misc]  # Mininet has no types
         return self.namespace.start(cmd, **options)
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
-        """Do nothing: the network has configured it."""
+        """No effect: the network has configured it."""
         return {}
 
     def terminate(self) -> None:

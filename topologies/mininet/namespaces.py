@@ -1,6 +1,6 @@
 """Network namespaces from within this process: entering and configuring them.
 
-A thread's namespace decides what its sockets, ioctls, /proc/sys/net and child processes see. So a network
+A thread's namespace applies to its sockets, ioctls, /proc/sys/net and child processes. So a network
 of hundreds of namespaces is set up here with one `ip -batch` each and no other processes.
 """
 
@@ -22,7 +22,7 @@ _ETHTOOL_STXCSUM = 0x17
 def ip(commands: Sequence[str]) -> None:
     """Run `ip` commands, given without the word `ip`, in this thread's namespace.
 
-    Raises OSError with the command that failed and why.
+    Raises OSError with the failed command and the reason.
     """
     done = subprocess.run(
         ["ip", "-batch", "-"], input="\n".join(commands) + "\n", capture_output=True, text=True, check=False
@@ -34,7 +34,7 @@ def ip(commands: Sequence[str]) -> None:
 
 
 def disable_ipv6() -> None:
-    """Keep this thread's namespace, and interfaces yet to come, from sending IPv6's own packets."""
+    """Disable IPv6's own packets in this thread's namespace, for present and future interfaces."""
     for scope in ("all", "default"):
         # A kernel without IPv6 has no such file, and nothing to disable.
         with contextlib.suppress(FileNotFoundError):
@@ -57,25 +57,25 @@ def set_up_ipv4() -> None:
         ("tcp_sack", "0"),
         ("tcp_recovery", "0"),
         ("tcp_early_retrans", "0"),
-        ("igmp_link_local_mcast_reports", "0"),  # or joining a group would put frames into captures
+        ("igmp_link_local_mcast_reports", "0"),  # or joining a group would send captured frames
     ):
         Path(f"/proc/sys/net/ipv4/{setting}").write_text(value, encoding="ascii")
 
 
 def disable_transmit_checksum_offload(interface: str) -> None:
-    """Have the kernel write checksums itself before a frame leaves through `interface`.
+    """Have the kernel compute checksums before a frame leaves through `interface`.
 
-    A veth leaves them unwritten otherwise, and frames that pass a packet socket arrive with wrong ones.
-    Raises OSError.
+    A veth leaves them empty otherwise, and frames through a packet socket arrive with wrong ones. Raises
+    OSError.
     """
     _ethtool(interface, _ETHTOOL_STXCSUM, 0)
 
 
-def settle(interface: str) -> None:
-    """Make the kernel notice the carrier of `interface`; raise OSError if its peer is not up.
+def refresh_carrier(interface: str) -> None:
+    """Make the kernel detect the carrier of `interface`; raise OSError if its peer is not up.
 
-    Of a veth pair, the end that was brought up first drops what it is given until the kernel's link watch
-    gets round to its carrier, up to a second later. Asking for the carrier makes that happen at once.
+    The end of a veth pair that was brought up first drops frames until the kernel's link watch detects its
+    carrier, up to a second later. A query of the carrier triggers that at once.
     """
     if not _ethtool(interface, _ETHTOOL_GLINK, 0):
         raise OSError(f"interface {interface} has no carrier")

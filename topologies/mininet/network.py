@@ -1,17 +1,17 @@
 """A topology by Mininet: every node a host in its own network namespace, real sockets, real time.
 
-Every link is two veth pairs. Of each pair one end is the node's interface, the other lies, under the same
-name, in one more namespace, the wire. What joins the two ends in the wire also impairs the link:
+Every link is two veth pairs. Of each pair one end is the node's interface, the other is, under the same
+name, in one more namespace, the wire. The two ends in the wire are joined, and the link impaired, by one of:
 
     node a                     the wire                      node b
     a-eth0 ======== a-eth0 --- (bridge | relay) --- b-eth0 ======== b-eth0
 
-- netem: a bridge of two ports, with netem on what leaves either port;
+- netem: a bridge of two ports, with netem on the output of either port;
 - relay: the process topologies.mininet.relay, which reads frames at one end and writes them to the other.
 
 Nothing shapes a frame between a node and its own interface, so captures there mean the same with both: a
 frame sent is stamped when the node hands it over, a frame received when it arrives, and a frame lost on
-the link shows only at its sender.
+the link appears only at its sender.
 
 netem is the kernel's and needs no process of ours; but its choice of lost frames does not follow the seed.
 The relay drops the same frames for the same seed, and costs about 10 us of a CPU per frame. topologies.pipe
@@ -50,7 +50,7 @@ _LINUX_RTO_MIN_MS = 200
 
 
 class BringUpError(OSError):
-    """A network that could not be brought up, or kept up; the message is one line."""
+    """A network that could not be brought up, or has failed; the message is one line."""
 
 
 class MininetNetwork:
@@ -61,18 +61,18 @@ class MininetNetwork:
         seed: of the relay's losses and jitter; netem ignores it.
         impairment: "netem", "relay", or "auto" for netem where the kernel has it and otherwise the relay.
         directory: an existing directory for the relay's specification, while it starts.
-        routing: by which routes nodes forward IP.
-        dilation: how many times more slowly than the machine's the run's clock goes (captures.network.clock).
-            Above 1 it needs the relay. The shortest retransmission time of the kernel's TCP follows it;
-            delayed acknowledgements follow the machine's clock.
+        routing: rules of the nodes' IP routes.
+        dilation: factor by which the run's clock is slower than the machine's (captures.network.clock).
+            Above 1 it needs the relay. The shortest retransmission time of the kernel's TCP is scaled;
+            delayed acknowledgements use the machine's clock.
 
     Attributes:
-        impairment: "netem" or "relay", whichever it is.
-        reason: why that one, in one line.
+        impairment: "netem" or "relay".
+        reason: of that choice, in one line.
         mininet: the mininet.net.Mininet.
         relay_counters: after close(), the relay's counters (topologies.mininet.relay); None with netem.
 
-    Raises BringUpError on entering, and at once if netem is asked for and missing.
+    Raises BringUpError on entering, and at once if netem is requested and missing.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class MininetNetwork:
             self._own.setdefault(interface.node, []).append(interface)
         self._routing = routing
         self._dilation = dilation
-        self._routes: dict[str, dict[str, str]] = {}  # of each node: where to, and how, as `ip route` has it
+        self._routes: dict[str, dict[str, str]] = {}  # of each node: destination and arguments of `ip route`
         self._seed = seed
         self._directory = directory
         self._closing = ExitStack()
@@ -123,8 +123,8 @@ class MininetNetwork:
     def close(self) -> None:
         """Stop the relay, collect its counters, and take the network down.
 
-        Processes that popen() started are their starter's to stop, before this. A second call does nothing.
-        Raises BringUpError if the relay had failed.
+        Processes from popen() must be stopped by the caller before. A second call has no effect. Raises
+        BringUpError if the relay had failed.
         """
         self._closing.close()
 
@@ -140,10 +140,10 @@ class MininetNetwork:
         """Set a link of the topology up or down; the nodes' own interfaces stay up.
 
         Frames in flight on a link that goes down are lost with the relay, and still arrive with netem. Raises
-        OSError if that fails.
+        OSError on failure.
         """
         if self._relay is not None:
-            self._relay.tell(f"{link} {'up' if up else 'down'}")
+            self._relay.send(f"{link} {'up' if up else 'down'}")
             return
         with inside(self._wire.path):
             namespaces.ip(
@@ -156,21 +156,21 @@ class MininetNetwork:
     def set_present(self, interface: int, present: bool) -> None:
         """Set whether a member is present on a medium; `interface` is its place in Topology.interfaces.
 
-        Raises OSError if that fails.
+        Raises OSError on failure.
         """
         assert self._relay is not None  # media need it
-        self._relay.tell(f"{interface} {'join' if present else 'leave'}")
+        self._relay.send(f"{interface} {'join' if present else 'leave'}")
 
     def change_link(self, link: int, to: Link) -> None:
-        """Give a link of the topology other parameters, for the frames that are sent from now on.
+        """Set a link's parameters for the frames that are sent from now on.
 
-        Raises OSError if that fails.
+        Raises OSError on failure.
         """
         if self._relay is not None:
             parameters = {name: getattr(to, name) for name in LINK_PARAMETERS}
-            self._relay.tell(f"{link} set {json.dumps(parameters)}")
+            self._relay.send(f"{link} set {json.dumps(parameters)}")
             return
-        settings = netem(to) or netem(Link(to.a, to.b, delay_ms=1e-6))  # nothing, but it replaces what was
+        settings = netem(to) or netem(Link(to.a, to.b, delay_ms=1e-6))  # no impairment, but replaces
         with inside(self._wire.path):
             for end in self._topology.link_ends[2 * link : 2 * link + 2]:
                 _tc(["qdisc", "replace", "dev", end.name, "root", "netem", *settings])
@@ -178,7 +178,7 @@ class MininetNetwork:
     def reroute(self, topology: Topology, routing: Routing) -> None:
         """Replace the IP routes of all nodes; the topology may differ in its links' parameters.
 
-        Raises OSError if that fails.
+        Raises OSError on failure.
         """
         before, self._routes = self._routes, _tables(topology, routing, self._dilation)
         for node, table in self._routes.items():
@@ -191,7 +191,7 @@ class MininetNetwork:
 
     def _bring_up(self, stack: ExitStack) -> None:
         mininet.log.setLogLevel("error")
-        # Or Mininet would ask for the machine's own root, and change the machine's sysctls.
+        # Or Mininet would require the machine's own root, and change the machine's sysctls.
         mininet.net.Mininet.inited = True
         self.mininet = mininet.net.Mininet(controller=None)
         stack.callback(self.mininet.stop)
@@ -213,7 +213,7 @@ class MininetNetwork:
             self._configure(node)
         with inside(self._wire.path):
             for interface in self._interfaces:
-                namespaces.settle(interface.name)
+                namespaces.refresh_carrier(interface.name)
         for a, b in self._ends():
             link = self.mininet.addLink(a.node, b.node, cls=_WireLink, up=None)
             for made, interface in ((link.intf1, a), (link.intf2, b)):
@@ -231,7 +231,7 @@ class MininetNetwork:
         return zip(ends[0::2], ends[1::2], strict=True)
 
     def _make_interfaces(self) -> None:
-        """All veth pairs at once: `ip` for each of them would take ten times as long."""
+        """Create all veth pairs at once: one `ip` for each would take ten times as long."""
         commands = []
         for interface in self._interfaces:
             name, netns = interface.name, self._namespaces[interface.node].path
@@ -260,7 +260,7 @@ class MininetNetwork:
             namespaces.ip(commands)
             for interface in own:
                 namespaces.disable_transmit_checksum_offload(interface.name)
-                namespaces.settle(interface.name)
+                namespaces.refresh_carrier(interface.name)
 
     def _build_bridges(self) -> None:
         with inside(self._wire.path):
@@ -303,10 +303,10 @@ class _WireLink(mininet.link.Link):  # type: ignore[misc]  # Mininet has no type
 
     @classmethod
     def makeIntfPair(cls, *_args: object, **_kwargs: object) -> None:  # noqa: N802
-        """Make nothing."""
+        """Create nothing: the interfaces exist."""
 
     def stop(self) -> None:
-        """Leave the interfaces to go with their namespaces."""
+        """Remove nothing: the interfaces are removed with their namespaces."""
 
 
 def bridge_commands(bridge: str, *ports: str) -> list[str]:
@@ -344,7 +344,7 @@ def _choose(
 
 
 def _tables(topology: Topology, routing: Routing, dilation: int) -> dict[str, dict[str, str]]:
-    """Return each node's routes: destination -> next hop, as `ip route` takes them.
+    """Return each node's routes: destination -> arguments of `ip route`.
 
     A node that reaches all others has one route for most of them, and further ones for the exceptions:
     hundreds of thousands of routes would take the kernel longer than all else.

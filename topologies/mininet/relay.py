@@ -2,40 +2,40 @@
 
     python -m topologies.mininet.relay SPEC.json
 
-It stands in for netem on kernels without it. Every link ends in two interfaces of the relay's network
-namespace, each the peer of a node's own. A frame that comes in at one leaves at the other, at the time
-that the pipe of its direction says, if it arrives at all.
+It replaces netem on kernels without it. Every link ends in two interfaces of the relay's network
+namespace, each the peer of a node's own. A frame received at one is sent at the other, at the time given by
+the pipe of its direction, unless it is lost.
 
-Theory of operation. What comes in at any interface lies in one receive ring; frames on their way lie in
-one heap by time of arrival. The relay sleeps until a frame comes in or the first of the heap is due. A
-frame's time in the pipe starts with the kernel's stamp of its coming in, not when the relay comes to read
-it, so the relay's own delay in waking does not add to the link's. The sleep is a select(), whose timeouts
-have a grain of 1 us; those of poll() and epoll have one of 1 ms.
+Theory of operation. Frames from all interfaces are in one receive ring; frames in flight are in one heap by
+time of arrival. The relay sleeps until a frame is received or the first of the heap is due. A frame's time in
+the pipe starts with the kernel's timestamp, not when the relay reads it, so the relay's own wake-up latency
+does not add to the link's delay. The sleep is a select(), whose timeouts have a grain of 1 us; those of
+poll() and epoll have one of 1 ms.
 
 SPEC.json: {"seed": int, "dilation": int, and the fields of topologies.model.Topology}. All times are those of
-a clock that goes so many times more slowly than the machine's (captures.network.clock). Interfaces are called
-in the relay's namespace as on the nodes. A frame that a member of a medium sends leaves at all others, or, if
-it is for the MAC address of one of them, only there. In a radio cell it goes on air first (topologies.radio).
+a clock slowed down by the dilation (captures.network.clock). Interfaces have the same names in the relay's
+namespace as on the nodes. A frame of a member of a medium is sent to all others, or, if it has the MAC
+address of one of them, only there. In a radio cell it goes on air first (topologies.radio).
 
 The relay prints `ready` when it moves frames. A line `LINK down` on its standard input breaks a link, given
-by its index: what is under way there is lost, and so is all that comes in until `LINK up`. A line
-`LINK set {...}` gives a link other parameters, all of topologies.link, for the frames that come in later.
-`INTERFACE leave` lets a member leave a medium, and `INTERFACE join` come back; an interface is given by its
-place in topologies.model.Topology.interfaces. The relay ends on SIGTERM or when its standard input ends, and
-prints one line of JSON:
+by its index: frames in flight there are lost, and so are all received until `LINK up`. A line `LINK set
+{...}` sets a link's parameters, all of topologies.link, for later frames. `INTERFACE leave` removes a member
+from a medium, and `INTERFACE join` returns it; an interface is given by its index in
+topologies.model.Topology.interfaces. The relay ends on SIGTERM or when its standard input ends, and prints
+one line of JSON:
 
     {"realtime": bool,            whether it ran at real-time priority
-     "late_mean_us": float,       how much later than due frames left the relay, on the run's clock
+     "late_mean_us": float,       lateness of frames sent, on the run's clock
      "late_max_us": float,
      "under_way": int,            frames in the heap when it ended
-     "unread": int,               frames that found the receive ring full
-     "pipes": [{"interface": str, the interface that the frames came in at
-                "to": str,        the interface that they left at
-                "sent": int, "lost": int, "queue_drops": int,   as topologies.pipe.Pipe counts
-                "unsent": int,    frames that the kernel did not take from the relay
-                "cut": int},      frames that met a broken link
+     "unread": int,               frames dropped by a full receive ring
+     "pipes": [{"interface": str, the interface that received the frames
+                "to": str,        the interface that sent them
+                "sent": int, "lost": int, "queue_drops": int,   counters of topologies.pipe.Pipe
+                "unsent": int,    frames refused by the kernel
+                "cut": int},      frames dropped by a broken link
                ...],              in the order of topologies.model.Topology.hops
-     "cells": {medium: {member: {...}}}  what topologies.radio.Cell counts
+     "cells": {medium: {member: {...}}}  counters of topologies.radio.Cell
 """
 
 import ctypes
@@ -63,7 +63,7 @@ _PR_SET_TIMERSLACK = 29
 _RING_MEMORY = 16 << 20
 
 _BATCH = 64
-"""Frames taken from the ring before frames that are due have their turn."""
+"""Most frames read from the ring before due frames are sent."""
 
 
 class _Way:
@@ -76,11 +76,11 @@ class _Way:
         self.unsent = 0
         self.cut = 0
         self.is_up = True
-        self.since = 0  # when that was last changed
+        self.since = 0  # time of its last change
         self.breaks = 0
 
     def set(self, up: bool, now: int) -> None:
-        """Break the link, or mend it."""
+        """Break or restore the link."""
         self.is_up = up
         self.since = now
         self.breaks += not up
@@ -98,19 +98,19 @@ class _Way:
 
 
 class Relay:
-    """The pipes of all links and media, and the frames under way in them; time is monotonic, of the run."""
+    """The pipes of all links and media, and the frames in flight; time is monotonic, of the run."""
 
     def __init__(self, topology: Topology, seed: int, dilation: int) -> None:
-        """Make ready to move the frames of a topology. Raises OSError."""
+        """Prepare the relay for a topology. Raises OSError."""
         self._dilation = dilation
         self._heap: list[tuple[int, int, int, _Way, bytes]] = []
         self._frames = 0
         self._left = 0
         self._late_ns = 0
         self._late_max_ns = 0
-        self._said = b""
+        self._partial = b""
         self._all: list[_Way] = []
-        self._ways: dict[int, list[_Way]] = {}  # by the index of the interface that frames come in at
+        self._ways: dict[int, list[_Way]] = {}  # by the index of the receiving interface
         self._names = [interface.name for interface in topology.interfaces]
         self._absent: set[str] = set()  # interfaces of members that have left their media
         self._cells: dict[str, Cell[tuple[int, bytes]]] = {
@@ -141,21 +141,21 @@ class Relay:
             if stop in ready:
                 return
             if commands in ready:
-                said = os.read(commands, 4096)
-                if not said:
+                data = os.read(commands, 4096)
+                if not data:
                     return
-                self._execute(said)
+                self._execute(data)
             if incoming in ready:
                 self._receive()
             for cell in self._cells.values():
-                self._bring_down(cell)
+                self._receive_from_air(cell)
             self._release()
 
     def _now(self) -> int:
         return time.monotonic_ns() // self._dilation
 
-    def _execute(self, said: bytes) -> None:
-        *lines, self._said = (self._said + said).split(b"\n")
+    def _execute(self, data: bytes) -> None:
+        *lines, self._partial = (self._partial + data).split(b"\n")
         for line in lines:
             link, word, *parameters = line.split(maxsplit=2)
             if word in (b"join", b"leave"):
@@ -182,7 +182,7 @@ class Relay:
             cell.set_present(node, present)
 
     def _receive(self) -> None:
-        """Put frames that have come in on their way."""
+        """Pass received frames to their pipes."""
         ways = self._ways
         clock_offset = time.monotonic_ns() - time.time_ns()
         for stamp, interface, frame in self._ring.take(_BATCH):
@@ -198,7 +198,7 @@ class Relay:
                     continue
                 self._pass(way, now, frame, is_shared=len(found) > 1)
 
-    def _bring_down(self, cell: Cell[tuple[int, bytes]]) -> None:
+    def _receive_from_air(self, cell: Cell[tuple[int, bytes]]) -> None:
         """Send frames that have been on air through the receivers' pipes."""
         for reception in cell.wake(self._now()):
             interface, frame = reception.frame
@@ -207,7 +207,7 @@ class Relay:
                     self._pass(way, reception.time, frame, is_shared=True)
 
     def _pass(self, way: _Way, now: int, frame: bytes, *, is_shared: bool) -> None:
-        """Send a frame through a pipe; on a shared medium, receivers drop what is for another's address."""
+        """Send a frame through a pipe; on a shared medium, receivers drop those for other addresses."""
         arrivals = way.pipe.send(now, frame)
         is_for_group = frame[0] & 1
         if is_shared and not is_for_group and not frame.startswith(way.hop.into.mac):
@@ -261,7 +261,7 @@ def _reduce_latency() -> bool:
 
 
 def _terminated() -> int:
-    """A file descriptor that can be read once SIGTERM has come."""
+    """A file descriptor that becomes readable on SIGTERM."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.signal(signal.SIGTERM, lambda _signal, _frame: None)
@@ -285,7 +285,7 @@ def _medium(fields: Mapping[str, Any]) -> Medium:
 
 
 def main(path: str) -> None:
-    """Run the relay that a specification file describes."""
+    """Run the relay of a specification file."""
     specification = json.loads(Path(path).read_text(encoding="utf-8"))
     seed, dilation = specification.pop("seed"), specification.pop("dilation")
     terminated = _terminated()

@@ -1,11 +1,10 @@
 """A receive ring: frames at a namespace's interfaces, read without a system call per frame.
 
-A packet socket with a ring (Linux, Documentation/networking/packet_mmap.rst) writes each frame, with the
-time and the interface at which it came in, into the next slot of memory that it shares with this process.
-A slot belongs to the kernel until its status says otherwise, and is given back by clearing the status.
-TPACKET_V2, because it hands over each frame at once; TPACKET_V3, made for recorders, does so by the block.
-
-One ring serves all interfaces: making and closing one takes the kernel tens of milliseconds.
+A packet socket with a ring (Linux, Documentation/networking/packet_mmap.rst) writes each frame, with its
+timestamp and receiving interface, into the next slot of memory shared with this process. A slot belongs to
+the kernel until its status changes, and is returned by clearing the status. TPACKET_V2, because it delivers
+each frame at once; TPACKET_V3, made for recorders, does so by the block. One ring serves all interfaces:
+creating and closing one takes the kernel tens of milliseconds.
 """
 
 import mmap
@@ -73,12 +72,12 @@ class Ring:
             yield seconds * 1_000_000_000 + nanoseconds, interface, frame
 
     def overflow(self) -> int:
-        """Frames that found the ring full, since the last call."""
+        """Number of frames dropped by a full ring since the last call."""
         statistics = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
         _, dropped = struct.unpack("@II", statistics)
         return int(dropped)
 
     def close(self) -> None:
-        """Give the socket and its memory back."""
+        """Release the socket and its memory."""
         self._memory.close()
         self.socket.close()

@@ -1,9 +1,9 @@
-"""The box: the namespaces in which a Mininet run is shut, so that nothing of it outlives it.
+"""The box: namespaces that confine a Mininet run, so that nothing outlives it.
 
 `box()` runs a program as the first process of fresh network, mount and process namespaces. When that
-process ends, or the box is killed, even with SIGKILL, the kernel ends every process in it, and with them
-go their interfaces and namespaces. There is nothing to clean up by name, so nothing of anyone else's can
-be hit. Without root a user namespace is added, in which the program is root.
+process ends, or the box is killed, even with SIGKILL, the kernel ends every process in it, and removes
+their interfaces and namespaces. There is nothing to clean up by name, so nothing else can be affected.
+Without root a user namespace is added, in which the program is root.
 
 The program calls `prepare()` before anything else.
 """
@@ -25,13 +25,13 @@ _GRACE_S = 10.0
 
 
 class BoxError(OSError):
-    """A box that cannot be entered, or that was expected and is not there."""
+    """A box that cannot be entered, or is missing."""
 
 
 def command(argv: Sequence[str]) -> list[str]:
     """The command line that runs `argv` in a box.
 
-    Killing that command, even with SIGKILL, kills all that runs in the box.
+    Killing that command, even with SIGKILL, kills all processes in the box.
     """
     return [*_unshare("--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"), *argv]
 
@@ -44,16 +44,16 @@ def _unshare(*namespaces: str) -> list[str]:
 def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = lambda _: None) -> int:
     """Run `argv` in a box, on this process's standard streams; return its exit status.
 
-    `meanwhile` is called once it has been started, with a function that returns whether it still runs; if it
+    `meanwhile` is called after the start, with a function that returns whether the program still runs; if it
     raises an exception, the box is killed.
 
     The status of a program that a signal ended is 128 + the signal. SIGTERM and a KeyboardInterrupt here
-    ask the program to end; it is killed if it has not done so after 10 s, or on a second one. If this
+    terminate the program; it is killed if it has not ended after 10 s, or on a second one. If this
     process is killed, so is the box. To be called from the main thread. Raises BoxError if `unshare` or
     `setpriv` cannot be started.
     """
     previous = signal.getsignal(signal.SIGTERM)
-    if previous is signal.SIG_DFL:  # else it is the caller's, who may want to know of it
+    if previous is signal.SIG_DFL:  # otherwise the caller has its own handler
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         try:
@@ -75,11 +75,11 @@ def box(argv: Sequence[str], meanwhile: Callable[[Callable[[], bool]], None] = l
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
-    """Ask the program to end; wait until it has, its time is up, or this process is asked again."""
+    """Terminate the program; wait until it ends, the time limit, or a second signal."""
     # unshare ignores SIGTERM itself: it has to reach its only child, the first process in the box.
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
-        with contextlib.suppress(OSError):  # it may be ending already, and has a status to give
+        with contextlib.suppress(OSError):  # it may be ending already
             for child in children.read_text(encoding="ascii").split():
                 os.kill(int(child), signal.SIGTERM)
         process.wait(_GRACE_S)
@@ -92,8 +92,8 @@ def _status(returncode: int) -> int:
 def entering(pid: int, netns: str, argv: Sequence[str], directory: str) -> list[str]:
     """The command line that runs `argv` in a network namespace of a box, and in a working directory.
 
-    `pid` is of any process in the box, as this process sees it; `netns` is the namespace's path in the box.
-    It has the exit status of `argv`, or 125 if the directory is not there. Only who made the box may do that,
+    `pid` is of any process in the box, as seen by this process; `netns` is the namespace's path in the box.
+    It has the exit status of `argv`, or 125 if the directory is missing. Only the box's creator may do that,
     or root. Raises BoxError if there is no `nsenter` here.
     """
     if shutil.which("nsenter") is None:
@@ -118,13 +118,13 @@ OWN_SYS = ("unshare", "--mount", "--", "sh", "-c", 'mount -t sysfs sysfs /sys 2>
 
 
 def prepare() -> None:
-    """Make this process, just started by `box()`, fit for the run; to be called before any thread starts.
+    """Prepare this process, just started by `box()`, for the run; to be called before any thread starts.
 
-    It forks. The first process of the box stays behind: it hands SIGTERM on, reaps orphans, and ends, and
-    the box with it, when the program does, with its exit status. The call returns in the child, in which
-    the exit codes of subprocesses are therefore nobody else's, and in which SIGTERM and SIGINT raise
-    KeyboardInterrupt, once. Then the loopback interface is up, and as many files may be opened as this
-    user may. Raises BoxError if this process is not the first of a box.
+    It forks. The first process of the box stays behind: it forwards SIGTERM, reaps orphans, and ends, and the
+    box with it, when the program does, with its exit status. The call returns in the child, which therefore
+    is the only one to reap its subprocesses, and in which SIGTERM and SIGINT raise KeyboardInterrupt, once.
+    Then the loopback interface is up, and the limit of open files is the user's maximum. Raises BoxError if
+    this process is not the first of a box.
     """
     if os.getpid() != 1:
         raise BoxError("prepare() must be called by a process that box() started")
@@ -132,7 +132,7 @@ def prepare() -> None:
     sys.stderr.flush()
     program = os.fork()
     if program:
-        _keep(program)
+        _supervise(program)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -140,15 +140,15 @@ def prepare() -> None:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
-def _keep(program: int) -> None:
+def _supervise(program: int) -> None:
     """Run the first process: forward SIGTERM, reap orphans, end with the program."""
 
     def pass_on(_signal: int, _frame: FrameType | None) -> None:
-        with contextlib.suppress(ProcessLookupError):  # a signal may come when the program has just ended
+        with contextlib.suppress(ProcessLookupError):  # a signal may arrive just after the program's end
             os.kill(program, signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, pass_on)
-    # A terminal's Ctrl-C reaches the program without help.
+    # A terminal's Ctrl-C reaches the program directly.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         ended, status = os.wait()
@@ -157,7 +157,7 @@ def _keep(program: int) -> None:
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    # Ctrl-C comes from the terminal and again, as SIGTERM, from box(); the second must not cut short
+    # Ctrl-C is delivered by the terminal and again, as SIGTERM, by box(); the second must not interrupt
     # the clean-up that the first began.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -165,7 +165,7 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 
 def missing() -> dict[str, str]:
-    """Return the programs that Mininet needs and that are not on PATH, each with its package in Debian."""
+    """Return the programs that Mininet needs and PATH lacks, each with its package in Debian."""
     return {program: package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
 
 

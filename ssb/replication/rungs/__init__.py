@@ -1,1 +1,1 @@
-"""The rungs below epidemic broadcast trees, the simpler protocols for feeds of seed papers 001 and 003."""
+"""The rungs below epidemic broadcast trees: simpler replication protocols of seed papers 001 and 003."""

@@ -1,7 +1,7 @@
-"""Floods: peers that stay connected, first exchange what they lack, and then pass on all that is new.
+"""Floods: peers that stay connected, first exchange missing messages, and then forward all new ones.
 
-A peer sends a new message on all connections but the one on which it came first. So most peers get it several
-times, and the copies are the price for the least possible delay.
+A peer sends a new message on all connections but that of its first copy. So most peers get several copies,
+the price for the least possible delay.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,26 +14,28 @@ class Flood(Rung):
     """A peer that floods."""
 
     def want_all(self, feeds: Iterable[str], now: int) -> None:
-        """See Rung; those who are connected are told at once."""
+        """See Rung; connected peers are notified at once."""
         feeds = [feed for feed in feeds if feed not in self._wanted]
         super().want_all(feeds, now)
         for session in self.sessions.values():
-            self._say(session, {feed: self._tips.get(feed, 0) for feed in feeds})
+            self._send_clock(session, {feed: self._tips.get(feed, 0) for feed in feeds})
 
     def unwant(self, feed: str, now: int) -> None:
-        """See Rung; those who are connected are told at once."""
+        """See Rung; connected peers are notified at once."""
         super().unwant(feed, now)
         for session in self.sessions.values():
-            self._say(session, {feed: IGNORE})
+            self._send_clock(session, {feed: IGNORE})
 
     def _begin(self, session: Session, now: int) -> None:
-        self._say(session, self._clock())
+        self._send_clock(session, self._clock())
 
-    def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
-        session.clock |= said
-        self._send_after(session, {feed: number for feed, number in said.items() if feed in self._wanted})
+    def _on_clock(
+        self, session: Session, clock: Mapping[str, int], more: Mapping[str, Value], now: int
+    ) -> None:
+        session.clock |= clock
+        self._send_after(session, {feed: number for feed, number in clock.items() if feed in self._wanted})
 
-    def _pass_on(self, feed: str, before: int, by: int | None, now: int) -> None:
+    def _forward(self, feed: str, before: int, by: int | None, now: int) -> None:
         for number, session in self.sessions.items():
             if number != by and session.clock.get(feed, -1) >= 0:
                 session.send(feed, before)

@@ -1,12 +1,12 @@
-"""Gossip: two peers tell each other how far they are in all feeds, and each sends what the other lacks.
+"""Gossip: two peers exchange their clocks over all feeds, and each sends the messages that the other lacks.
 
-With *request skipping* a peer remembers how far another said it was, and tells it only of feeds in which the
-two differ. An exchange has five phases: a peer says its clock, hears the remote's, says how far it is in the
-feeds that only the remote has named and in which it is at another message (IGNORE: it does not replicate
-them), sends messages, and receives some. Who hears no response about a feed knows that the remote is as far.
+With *request skipping* a peer stores the clock that another has sent, and sends it only the entries in which
+the two differ. An exchange has five phases: a peer sends its clock, receives the remote's, responds with its
+numbers of the feeds that only the remote has named and in which its own differ (IGNORE: it does not replicate
+them), sends messages, and receives some. A feed without a response is equal at the remote.
 
-The record of a remote changes by nothing but what the remote said, and the messages that it sent: a
-connection may fail before a message has arrived.
+The stored clock of a remote changes only by its own clocks and messages: a connection may fail before a
+message has arrived.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ class Gossip(Rung):
 
     Args:
         feeds, wanted: see Rung.
-        clocks: where it keeps how far others said they were; None: it skips no request.
+        clocks: the stored clocks of others; None: it skips no request.
     """
 
     def __init__(
@@ -35,10 +35,11 @@ class Gossip(Rung):
         self._clocks = clocks
 
     def want_all(self, feeds: Iterable[str], now: int) -> None:
-        """See Rung. What others said of these feeds is doubted, so that they are named at the next meeting.
+        """See Rung. The stored clocks are doubted for these feeds, so that they are named at the next
+        meeting.
 
-        Who has ignored a feed is not told of it again. If it then wants the feed, and is at the number that
-        it remembers of the other, neither would ever name it.
+        A feed that a peer has ignored is not named to it again. If it then wants the feed, and has the number
+        of the stored clock, neither would ever name it.
         """
         new = [feed for feed in feeds if feed not in self._wanted]
         super().want_all(new, now)
@@ -48,7 +49,7 @@ class Gossip(Rung):
                 MemoryClocks({session.remote: session.clock}).doubt_feeds(new)
 
     def close(self, number: int, now: int) -> None:
-        """See Rung; what the remote said is kept."""
+        """See Rung; the remote's clock is stored."""
         session = self.sessions[number]
         if self._clocks is not None:
             self._clocks.set_remote_clock(session.remote, session.clock)
@@ -56,35 +57,39 @@ class Gossip(Rung):
 
     def _begin(self, session: Session, now: int) -> None:
         if self._clocks is None:
-            self._say(session, self._clock())
+            self._send_clock(session, self._clock())
             return
         session.clock = dict(self._clocks.remote_clock(session.remote))
-        said = {
+        clock = {
             feed: number
             for feed, number in self._clock().items()
             if session.clock.get(feed) not in (IGNORE, number)
         }
-        session.said = said
-        self._say(session, said)
+        session.sent = clock
+        self._send_clock(session, clock)
 
-    def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
-        session.clock |= said
+    def _on_clock(
+        self, session: Session, clock: Mapping[str, int], more: Mapping[str, Value], now: int
+    ) -> None:
+        session.clock |= clock
         if self._clocks is None:
-            self._send_after(session, {feed: number for feed, number in said.items() if feed in self._wanted})
+            self._send_after(
+                session, {feed: number for feed, number in clock.items() if feed in self._wanted}
+            )
             session.sends_end = True
         elif session.clocks == _FIRST:
-            session.heard = said.keys()
+            session.named = clock.keys()
             here = self._clock()
-            self._say(
+            self._send_clock(
                 session,
                 {
                     feed: here.get(feed, IGNORE)
-                    for feed, number in said.items()
-                    if feed not in session.said and here.get(feed, IGNORE) != number
+                    for feed, number in clock.items()
+                    if feed not in session.sent and here.get(feed, IGNORE) != number
                 },
             )
         elif session.clocks == _RESPONSE:
-            unsaid = session.said.keys() - {*session.heard, *said}
-            session.clock |= {feed: session.said[feed] for feed in sorted(unsaid)}
+            unsaid = session.sent.keys() - {*session.named, *clock}
+            session.clock |= {feed: session.sent[feed] for feed in sorted(unsaid)}
             self._send_after(session, {feed: n for feed, n in session.clock.items() if feed in self._wanted})
             session.sends_end = True

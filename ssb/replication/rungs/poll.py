@@ -1,7 +1,7 @@
-"""Polls: a reader asks an author for a feed, now and then.
+"""Polls: a reader requests a feed from its author, now and then.
 
-*Polled scan*: the author sends the whole feed each time. *Append-only poll*: the reader says how far it is,
-and the author sends the rest.
+*Polled scan*: the author sends the whole feed each time. *Append-only poll*: the reader sends its last
+number, and the author sends the rest.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,8 +16,8 @@ class Poll(Rung):
 
     Args:
         feeds, wanted: see Rung.
-        authors: whom to ask for what: reference -> feeds.
-        whole: scans: what is here already is asked for again.
+        authors: feeds to request, by the reference of the peer.
+        whole: scans: messages held already are requested again.
     """
 
     is_mutual = False
@@ -37,10 +37,12 @@ class Poll(Rung):
     def _begin(self, session: Session, now: int) -> None:
         if session.is_caller:
             asked = [feed for feed in self._authors.get(session.remote, ()) if feed in self._wanted]
-            self._say(session, {feed: 0 if self._whole else self._tips.get(feed, 0) for feed in asked})
+            self._send_clock(session, {feed: 0 if self._whole else self._tips.get(feed, 0) for feed in asked})
             session.sends_end = True
 
-    def _hear(self, session: Session, said: Mapping[str, int], more: Mapping[str, Value], now: int) -> None:
-        session.clock |= said
-        self._send_after(session, said)
+    def _on_clock(
+        self, session: Session, clock: Mapping[str, int], more: Mapping[str, Value], now: int
+    ) -> None:
+        session.clock |= clock
+        self._send_after(session, clock)
         session.sends_end = True

@@ -1,1 +1,1 @@
-"""tinySSB as programs for users: their directory, their sockets, and what is typed."""
+"""tinySSB as programs for users: their directories, sockets, and terminals."""

@@ -1,4 +1,4 @@
-"""A tinySSB user's directory: one file with the identity, the feeds, and all that was agreed on."""
+"""A tinySSB user's directory: one file with the identity, the feeds, and all agreements."""
 
 import os
 from pathlib import Path
@@ -16,11 +16,11 @@ LONGEST_NAME: Final = 20
 
 
 class Account:
-    """A directory, opened by one program at a time; it and the identity are made if they are not there.
+    """A directory, opened by one program at a time; it and the identity are created if missing.
 
     Attributes:
         store: the feeds.
-        root: who the user is; the feed of that name is theirs.
+        root: the user's identity, whose feed is the root feed.
 
     Raises StoreError, with one line.
     """
@@ -35,13 +35,13 @@ class Account:
         self.root = self._root()
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Close the store."""
         self.store.close()
 
     def provider(self, named: bytes | None) -> bytes | None:
-        """Return the provider that this user is a client of, and remember one that is named.
+        """Return this user's provider, or None; stores a provider that is named first.
 
-        Raises ValueError if this is another one, or if the user has begun to chat without one.
+        Raises ValueError if another is stored, or if the directory is that of a chat without a provider.
         """
         kept = self.store.get(_PROVIDER)
         if isinstance(kept, bytes):
@@ -74,12 +74,12 @@ class Names:
         self._store = store
 
     def of(self, key: bytes) -> str:
-        """Return what to call somebody."""
+        """Return the display name of a key."""
         name = self._store.get(_name(key))
         return f"{name} ({short(key)})" if isinstance(name, str) else short(key)
 
-    def call(self, key: bytes, name: str) -> None:
-        """Note what somebody wants to be called."""
+    def set(self, key: bytes, name: str) -> None:
+        """Store the name that somebody has published."""
         self._store.put(_name(key), printable(name)[:LONGEST_NAME])
 
 
@@ -88,17 +88,17 @@ def _name(key: bytes) -> str:
 
 
 def shown(key: bytes) -> str:
-    """Return a feed's key as users see it, as Scuttlebutt writes it."""
+    """Return a feed's key in the notation of Scuttlebutt."""
     return feed_ref(key)
 
 
 def short(key: bytes) -> str:
-    """Return what is enough of a key to tell people apart."""
+    """Return the beginning of a key, enough to distinguish users."""
     return feed_ref(key)[:9]
 
 
-def typed(text: str, known: list[bytes] | None = None) -> bytes:
-    """Read a key as it was typed: whole, or, of those that are known, its beginning.
+def parse_key(text: str, known: list[bytes] | None = None) -> bytes:
+    """Parse a key as it was typed: complete, or an unambiguous prefix of a known one.
 
     Raises ValueError, with one line.
     """

@@ -1,10 +1,10 @@
-"""A file of packets, which somebody carries from one cell to another: on a memory stick, for example.
+"""A file of packets that is carried from one cell to another, on a memory stick for example.
 
-    a length (one byte) and so many bytes of a packet, again and again
+    a length (one byte) and that many bytes of a packet, repeated
 
-First come novelties, one for each feed of the open set, then each feed's entries in order, each followed by
-its side chain: what a node would say to one that knows nothing. Who loads the file takes its packets as if
-they were heard, and so trusts it no more than the air.
+First are novelties, one for each feed of the open set, then each feed's entries in order, each followed by
+its side chain: as for a node without any. A node processes the packets as if received from the medium, so the
+file needs no more trust.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from ssb.tiny.store import TinyStore
 
 
 class MalformedFile(ValueError):
-    """The file is no file of packets; says why."""
+    """Not a file of packets; the message has the reason."""
 
 
 def packets_of(store: TinyStore, keys: Iterable[bytes]) -> list[bytes]:
@@ -35,7 +35,7 @@ def packets_of(store: TinyStore, keys: Iterable[bytes]) -> list[bytes]:
 
 
 def save(packets: Iterable[bytes], path: Path) -> int:
-    """Write a file of packets, whole or not at all; return its size. Raises OSError."""
+    """Write a file of packets, atomically; return its size. Raises OSError."""
     content = b"".join(bytes((len(packet),)) + packet for packet in packets)
     write_whole(path, content, mode=0o600, is_durable=True)
     return len(content)

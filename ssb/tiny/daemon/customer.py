@@ -1,4 +1,4 @@
-"""A client of a provider, and what its user types: contacts are asked for, and what is typed goes to one."""
+"""A client of a provider and the commands of its user: contacts, and texts to one of them."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -6,7 +6,7 @@ from random import SystemRandom
 from typing import Final
 
 from base.units import SECOND
-from ssb.tiny.daemon.account import LONGEST_NAME, Account, Names, shown, typed
+from ssb.tiny.daemon.account import LONGEST_NAME, Account, Names, parse_key, shown
 from ssb.tiny.daemon.texts import Text, printable, read_text
 from ssb.tiny.isp.client import Client
 from ssb.tiny.isp.events import Event
@@ -44,14 +44,14 @@ _OF_PEER: Final = {
 
 
 class Customer:
-    """A client and its user. Time is that of a clock on the wall, ns.
+    """A client and its user. Times are wall-clock, ns.
 
     Args:
         account: the user's.
-        node: what it runs on.
+        node: its node.
         isp: the provider's key.
         now: ns.
-        takes_unproven: whether contacts are taken at the provider's word (`Terms.proofs`).
+        takes_unproven: whether feeds of contacts are accepted without their proofs (`Terms.proofs`).
     """
 
     def __init__(
@@ -63,13 +63,13 @@ class Customer:
         self._names = Names(account.store)
         self._client = Client(node, account.root, SystemRandom(), Terms(proofs=not takes_unproven), now)
         self._to: bytes | None = None
-        self._new: dict[bytes, int] = {}  # subscription -> the last entry that `news` has told of
+        self._new: dict[bytes, int] = {}  # subscription -> last entry that `news` has returned
         self._client.follow(isp, now)
         if self._client.contracts.current(isp) is None and account.store.get(_HAS_LEFT) is None:
             self._client.onboard(isp, now)
 
     def greeting(self) -> list[str]:
-        """Return what is shown first."""
+        """See Desk."""
         contract = self._client.contracts.current(self._isp)
         if contract is None:
             said = "you have left the provider; /join asks for a contract again"
@@ -79,20 +79,20 @@ class Customer:
             said = "the provider is asked for a contract; it must /allow your key"
         return [f"you are {shown(self._account.root.public_key)}; {HELP}", said]
 
-    def typed(self, line: str, now: int) -> list[str]:
-        """Do what a line says; return what to show. Raises ValueError, with one line."""
+    def execute(self, line: str, now: int) -> list[str]:
+        """See Desk."""
         command, _, rest = line.partition(" ")
         rest = rest.strip()
         match command:
             case "/name" if rest:
                 self._account.store.put(_NAME, rest[:LONGEST_NAME])
-                for one in self._those(STANDS):
+                for one in self._in_state(STANDS):
                     with suppress(ValueError):  # it ends
-                        self._say(one, Text(rest[:LONGEST_NAME], is_name=True), now)
+                        self._send(one, Text(rest[:LONGEST_NAME], is_name=True), now)
             case "/who":
                 return [self._line_of(one) for one in self._client.subscriptions.values()] or ["no contacts"]
             case "/ask":
-                key = typed(rest)
+                key = parse_key(rest)
                 if any(one.contact == key for one in self._client.subscriptions.values()):
                     raise ValueError(f"{self._names.of(key)} is asked, or a contact, already")
                 self._client.subscribe(self._isp, key, now)
@@ -114,15 +114,15 @@ class Customer:
             case _ if line.startswith("/"):
                 raise ValueError(f"{command}: unknown; there are {HELP}")
             case _ if line.strip():
-                self._say(self._addressee(), Text(line), now)
+                self._send(self._addressee(), Text(line), now)
         return []
 
     def news(self, now: int) -> Iterator[str]:
-        """Yield what has happened, and what contacts have said since it was last confirmed."""
+        """Yield events, and the texts of contacts since the last confirmation."""
         for event in self._client.take_events():
             if event.kind == "subscribed":
                 self._begin(event.ref, now)
-            yield from self._told(event)
+            yield from self._describe(event)
         for one in list(self._client.subscriptions.values()):
             for entry in self._client.read(one.ref):
                 if entry.sequence <= self._new.get(one.ref, 0):
@@ -130,18 +130,18 @@ class Customer:
                 self._new[one.ref] = entry.sequence
                 text = read_text(entry.content)
                 if text is not None and text.is_name:
-                    self._names.call(one.contact, text.text)
+                    self._names.set(one.contact, text.text)
                 elif text is not None:
                     yield f"{self._names.of(one.contact)}: {printable(text.text)}"
 
     def confirm(self, now: int) -> None:
-        """Note that the news was shown: it is deleted here and at the provider."""
+        """Record that the news was shown: texts are deleted here and at the provider."""
         for ref, sequence in self._new.items():
             if ref in self._client.subscriptions:
                 self._client.confirm(ref, sequence, now)
         self._new.clear()
 
-    def _told(self, event: Event) -> Iterator[str]:
+    def _describe(self, event: Event) -> Iterator[str]:
         if event.kind in _SAID:
             yield _SAID[event.kind]
         elif event.kind == "refused" and event.detail == UNPROVEN:
@@ -150,32 +150,32 @@ class Customer:
             yield _OF_PEER[event.kind].format(self._names.of(event.peer))
 
     def _begin(self, ref: bytes, now: int) -> None:
-        """A contact is new: it is told one's name, and what is typed next goes there."""
+        """Send the own name to a new contact, and make it the current one."""
         self._to = ref
         name = self._account.store.get(_NAME)
         if isinstance(name, str):
             with suppress(ValueError):  # it has ended meanwhile
                 self._client.send(ref, Text(name, is_name=True).encode(now // SECOND), now)
 
-    def _say(self, to: Subscription, text: Text, now: int) -> None:
+    def _send(self, to: Subscription, text: Text, now: int) -> None:
         self._client.send(to.ref, text.encode(now // SECOND), now)
 
-    def _those(self, state: str) -> list[Subscription]:
+    def _in_state(self, state: str) -> list[Subscription]:
         return [one for one in self._client.subscriptions.values() if one.state == state]
 
     def _addressee(self) -> Subscription:
-        standing = self._those(STANDS)
+        standing = self._in_state(STANDS)
         for one in standing:
             if one.ref == self._to or len(standing) == 1:
                 return one
         raise ValueError("choose a contact: /to KEY" if standing else "no contact yet: /ask KEY")
 
     def _find(self, text: str, state: str) -> Subscription:
-        """Return the subscription to whom was typed; the only one if nothing was."""
-        found = self._those(state)
+        """Return the subscription to the typed contact; the only one if nothing was typed."""
+        found = self._in_state(state)
         if not text and len(found) == 1:
             return found[0]
-        key = typed(text, [one.contact for one in found])
+        key = parse_key(text, [one.contact for one in found])
         for one in found:
             if one.contact == key:
                 return one

@@ -1,7 +1,7 @@
-"""A chat without a provider: all who are in reach say everything to everybody.
+"""A chat without a provider: a broadcast to all nodes in reach.
 
-Everybody's root feed is in one open set (`ssb.tiny.goset.COMMON`). What was shown of a feed is a record, so
-that a text is shown again rather than never when the program is killed.
+Everybody's root feed is in one open set (`ssb.tiny.goset.COMMON`). The last entry shown of each feed is
+recorded afterwards: if the program is killed, a text is shown again rather than never.
 """
 
 import zlib
@@ -29,16 +29,16 @@ class Hall:
         self._store = account.store
         self._root = account.root.public_key
         self._names = Names(account.store)
-        self._told: dict[bytes, int] = {}  # feed -> the last entry that `news` has told of
-        self._unnoted: set[bytes] = set()  # feeds of which this is not recorded yet
+        self._shown: dict[bytes, int] = {}  # feed -> last entry that `news` has returned
+        self._unrecorded: set[bytes] = set()  # feeds where this is not recorded yet
         node.join_open([self._root], now)
 
     def greeting(self) -> list[str]:
-        """Return what is shown first."""
+        """See Desk."""
         return [f"you are {shown(self._root)}; {HELP}"]
 
-    def typed(self, line: str, now: int) -> list[str]:
-        """Do what a line says; return what to show. Raises ValueError, with one line."""
+    def execute(self, line: str, now: int) -> list[str]:
+        """See Desk."""
         command, _, rest = line.partition(" ")
         match command:
             case "/name" if rest.strip():
@@ -62,29 +62,29 @@ class Hall:
         return []
 
     def news(self, now: int) -> Iterator[str]:
-        """Yield what others have said since it was last confirmed."""
+        """Yield the texts of others since the last confirmation."""
         for key in self.node.keys(COMMON):
             if key == self._root:
                 continue
-            if key not in self._told:
+            if key not in self._shown:
                 recorded = self._store.get(_record(key))
-                self._told[key] = recorded if isinstance(recorded, int) else 0
-            for entry in self._store.read(key, self._told[key], _PAGE):
-                self._told[key] = entry.sequence
-                self._unnoted.add(key)
+                self._shown[key] = recorded if isinstance(recorded, int) else 0
+            for entry in self._store.read(key, self._shown[key], _PAGE):
+                self._shown[key] = entry.sequence
+                self._unrecorded.add(key)
                 text = read_text(entry.content)
                 if text is not None and text.is_name:
-                    self._names.call(key, text.text)
+                    self._names.set(key, text.text)
                 elif text is not None:
                     yield f"{self._names.of(key)}: {printable(text.text)}"
 
     def confirm(self, now: int) -> None:
-        """Note that the news was shown."""
-        if self._unnoted:
+        """Record that the news was shown."""
+        if self._unrecorded:
             with self._store.transaction():
-                for key in self._unnoted:
-                    self._store.put(_record(key), self._told[key])
-            self._unnoted.clear()
+                for key in self._unrecorded:
+                    self._store.put(_record(key), self._shown[key])
+            self._unrecorded.clear()
 
     def _save(self, path: Path) -> str:
         packets = carried.packets_of(self._store, self.node.keys(COMMON))

@@ -16,38 +16,38 @@ from ssb.tiny.node import GROUP, PORT, Node
 from ssb.tiny.requests import Timing
 
 LAN: Final = Timing(round=2000 * MS, claims=2000 * MS)
-"""A local network is fast, and people wait at their terminals."""
+"""A local network is fast, and users wait at their terminals."""
 
 _NEWS_EVERY_S = 0.05
 
 
 class Desk(Protocol):
-    """A program with a user in front of it."""
+    """A program with a user at a terminal."""
 
     node: Node
 
     def greeting(self) -> list[str]:
-        """Return what is shown first."""
+        """Return the first lines to show."""
         ...
 
-    def typed(self, line: str, now: int) -> list[str]:
-        """Do what a line says; return what to show. Raises ValueError, with one line."""
+    def execute(self, line: str, now: int) -> list[str]:
+        """Execute a line of input; return the lines to show. Raises ValueError, with one line."""
         ...
 
     def news(self, now: int) -> Iterator[str]:
-        """Yield what has happened."""
+        """Yield lines about events since the last confirmation."""
         ...
 
     def confirm(self, now: int) -> None:
-        """Note that the news was shown."""
+        """Record that the news was shown."""
         ...
 
 
 def media(names: Collection[str]) -> dict[int, GroupPort]:
-    """Return a port for each interface of these names, or else for all that lead to a local network.
+    """Return a port for each named interface, by default for all to a local network.
 
     Without a network it is the loopback interface, for programs on one machine. Raises ValueError for a name
-    that is of no interface with an IPv4 address.
+    without an interface that has an IPv4 address.
     """
     found = [each for each in interfaces() if each.ipv4]
     for name in names:
@@ -77,9 +77,9 @@ async def run(
     Args:
         desk: the program; its node has the ports' numbers.
         ports: see media().
-        lines: what is typed; read in a thread of its own.
+        lines: the input; read in a thread of its own.
         say: shows a line.
-        ends_with_lines: whether the end of the lines is the end of the program.
+        ends_with_lines: whether the end of the input ends the program.
 
     Raises OSError if it cannot use the network, StoreError if the disk fails.
     """
@@ -96,7 +96,7 @@ async def run(
         for line in desk.greeting():
             say(line)
         while True:
-            if failures:  # a node whose disk has failed must be made again
+            if failures:  # a node whose disk has failed must be created again
                 raise failures[0]
             try:
                 typed = await asyncio.wait_for(inbox.get(), _NEWS_EVERY_S)
@@ -118,7 +118,7 @@ async def run(
 
 def _do(desk: Desk, line: str, say: Callable[[str], None], now: int) -> None:
     try:
-        for shown in desk.typed(line.rstrip("\n"), now):
+        for shown in desk.execute(line.rstrip("\n"), now):
             say(shown)
     except ValueError as error:
         say(f"! {error}")
@@ -128,12 +128,12 @@ def _read_lines(lines: IO[str], inbox: "asyncio.Queue[str | None]") -> None:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        with suppress(RuntimeError):  # the program has ended before its user
+        with suppress(RuntimeError):  # the program has ended before its input
             try:
                 for line in lines:
                     loop.call_soon_threadsafe(inbox.put_nowait, line)
             except ValueError:
-                pass  # no text, or closed: nothing more can be read
+                pass  # not text, or closed: nothing more can be read
             finally:
                 loop.call_soon_threadsafe(inbox.put_nowait, None)
 

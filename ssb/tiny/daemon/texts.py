@@ -1,6 +1,6 @@
 """Texts in entries, as tinySSB's chat has them: a BIPF list, `["TAV", text, voice, seconds]`.
 
-A name is `["IAM", name]`: what its author wants to be called.
+A display name is `["IAM", name]`, by its author.
 """
 
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from ssb.bipf import MalformedBipf, decode, encode
 
 
 class Text(NamedTuple):
-    """Something that somebody says, or a name that somebody takes.
+    """A text, or a display name.
 
     Attributes:
-        text: what is said, or the name.
+        text: the text, or the name.
         is_name: whether it is a name.
     """
 
@@ -20,12 +20,12 @@ class Text(NamedTuple):
     is_name: bool = False
 
     def encode(self, now_s: int) -> bytes:
-        """Write it."""
+        """Return the content of an entry."""
         return encode(["IAM", self.text]) if self.is_name else encode(["TAV", self.text, None, now_s])
 
 
 def read_text(content: bytes) -> Text | None:
-    """Read the content of an entry; None if it is neither, such as a picture or a command."""
+    """Parse the content of an entry; None if it is neither, such as a picture or a command."""
     try:
         value = decode(content)
     except MalformedBipf:
@@ -39,5 +39,5 @@ def read_text(content: bytes) -> Text | None:
 
 
 def printable(text: str) -> str:
-    """Return text with everything replaced that a terminal would act on."""
+    """Return text without control characters."""
     return "".join(each if each.isprintable() else "�" for each in text)

@@ -1,4 +1,4 @@
-"""The violations of the protocol by others: counters, and evidence (`ssb.tiny.isp.evidence`)."""
+"""Protocol violations by others: counters, and evidence (`ssb.tiny.isp.evidence`)."""
 
 from collections import Counter
 

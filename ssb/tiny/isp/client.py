@@ -1,12 +1,13 @@
 """The client's side: contracts with providers, subscriptions to other clients, and groups.
 
-What is then exchanged is in `ssb.tiny.isp.exchange`.
+The exchange of entries is in `ssb.tiny.isp.exchange`.
 
 **Groups.** The members of a group have a subscription each to each, but every member writes one feed for all
-of them: it goes into his line once, and the provider puts its entries into the lines of all others. Who
-founds a group invites the members; the request names them all. A member who joins asks those with a higher
-key, and is asked by the others, so each pair is asked once. Nothing is sent before all pairs are settled,
-since all must have a feed from its first entry on. So members do not change: for others, found another group.
+of them: it goes into the member's line once, and the provider copies its entries into the lines of all
+others. The founder invites the members; the request names them all. A member who joins sends requests to
+those with a higher key, and receives them from the others, so each pair has one request. Nothing is sent
+before all pairs are settled, since all must have a feed from its first entry on. So members do not change:
+for others, found another group.
 """
 
 from random import Random
@@ -56,22 +57,22 @@ class Client(Exchange):
         self._receipt_timers = Timers[bytes]()
         super().__init__(node, root, random, terms, now)
 
-    # What the user does
+    # For the user
 
     def subscribe(self, isp: bytes, contact: bytes, now: int) -> bytes:
-        """Ask another client of a provider to exchange feeds; return the reference.
+        """Request an exchange of feeds with another client of a provider; return the reference.
 
-        Raises ValueError if there is no contract that stands, or too many subscriptions.
+        Raises ValueError if there is no open contract, or too many subscriptions.
         """
         contract = self._open_contract(isp, 1)
         with self._store.transaction():
             own = self._store.add_own(self.new_identity()).key
-            return self._ask(contract, contact, own, None, now)
+            return self._request(contract, contact, own, None, now)
 
     def found(self, isp: bytes, contacts: list[bytes], now: int) -> bytes:
         """Found a group with other clients of a provider, or of others; return its id.
 
-        Raises ValueError if there is no contract that stands, too many subscriptions, or no such group.
+        Raises ValueError if there is no open contract, too many subscriptions, or no such group.
         """
         members = list(dict.fromkeys((self.root.public_key, *contacts)))
         if not 2 < len(members) <= MOST_MEMBERS:
@@ -82,7 +83,7 @@ class Client(Exchange):
             group = Group(own, contract.id, own, members, members[1:])
             self._save_group(group)
             for contact in members[1:]:
-                self._ask(contract, contact, own, group, now)
+                self._request(contract, contact, own, group, now)
         return own
 
     def post(self, group: bytes, content: bytes, now: int) -> int:
@@ -105,7 +106,7 @@ class Client(Exchange):
         return sequence
 
     def give_up(self, group: bytes, member: bytes, now: int) -> None:
-        """Do not wait for a member of a group any longer. Raises ValueError if he is not waited for."""
+        """Stop waiting for a member of a group. Raises ValueError if none is pending by that key."""
         found = self.groups.get(group)
         if found is None or member not in found.pending:
             raise ValueError("nobody waits for this member")
@@ -123,16 +124,16 @@ class Client(Exchange):
             raise ValueError("there are too many subscriptions")
         return contract
 
-    def _ask(self, contract: Lines, contact: bytes, own: bytes, group: Group | None, now: int) -> bytes:
+    def _request(self, contract: Lines, contact: bytes, own: bytes, group: Group | None, now: int) -> bytes:
         name = group.name if group is not None else None
         proof = sign_feed(self.root, own, contact, group=name) if contract.terms.proofs else None
-        ref = contract.say(SubRequest(contact, own, proof, name), now)
+        ref = contract.send_command(SubRequest(contact, own, proof, name), now)
         members = list(name) if name is not None else None
         self._save(Subscription(ref, contract.id, contact, WANTED, own, group=members))
         return ref
 
     def answer(self, ref: bytes, now: int, *, accept: bool) -> None:
-        """Answer to a request of another client. Raises ValueError if there is none."""
+        """Answer the request of another client. Raises ValueError if there is none."""
         subscription = self.subscriptions.get(ref)
         if subscription is None or subscription.state != INVITED or subscription.other is None:
             raise ValueError("there is no such request")
@@ -152,22 +153,22 @@ class Client(Exchange):
             self.contracts.update(now)
 
     def _reply(self, contract: Lines, subscription: Subscription, own: bytes | None, now: int) -> None:
-        """Answer to a request: with a feed, or no."""
+        """Answer a request: with a feed, or with a refusal."""
         ref, other, contact = subscription.ref, subscription.other, subscription.contact
         assert other is not None
         if own is None:
             self._delete(subscription)
-            contract.say(SubResponse(ref, False, None), now)
+            contract.send_command(SubResponse(ref, False, None), now)
             return
         subscription.own, subscription.state = own, STANDS
         self._store.add(other)
         self._save(subscription)
         proof = sign_feed(self.root, own, contact, other) if contract.terms.proofs else None
-        contract.say(SubResponse(ref, True, own, proof), now)
-        self._settle(subscription)
+        contract.send_command(SubResponse(ref, True, own, proof), now)
+        self._end_pending(subscription)
 
     def _join(self, contract: Lines, name: list[bytes], now: int) -> None:
-        """Be a member of a group: answer to those who have asked, and ask those with higher keys."""
+        """Join a group: answer pending requests, and send requests to members with higher keys."""
         id_, *members = name
         me = self.root.public_key
         own = self._store.add_own(self.new_identity()).key
@@ -180,7 +181,7 @@ class Client(Exchange):
         known = {one.contact for one in asking} | {members[0]}
         for member in others:
             if member > me and member not in known:
-                self._ask(contract, member, own, group, now)
+                self._request(contract, member, own, group, now)
 
     def send(self, ref: bytes, content: bytes, now: int) -> int:
         """Send content to a contact; return its number. It is stored when this returns.
@@ -202,14 +203,14 @@ class Client(Exchange):
         return sequence
 
     def read(self, ref: bytes, limit: int = 100) -> list[Whole]:
-        """Return what has come from a contact and is not confirmed, in order, at most `limit`."""
+        """Return the unconfirmed entries from a contact, in order, at most `limit`."""
         subscription = self.subscriptions.get(ref)
         if subscription is None or subscription.other is None or subscription.state == INVITED:
             return []
         return self._store.read(subscription.other, self._store.feeds[subscription.other].mark, limit)
 
     def confirm(self, ref: bytes, sequence: int, now: int) -> None:
-        """Have everything up to a number: it is deleted here."""
+        """Confirm entries up to a number: they are deleted here."""
         subscription = self.subscriptions[ref]
         if subscription.other is None:
             return
@@ -221,10 +222,10 @@ class Client(Exchange):
             contract = self.contracts.get(subscription.contract)
             if contract is not None:
                 self.contracts.changed(contract.id)
-                self.contracts.update(now)  # its line may have had to wait
+                self.contracts.update(now)  # its line may have waited
 
     def unsubscribe(self, ref: bytes, now: int) -> None:
-        """Send no more than what is waiting; the other side is told, and ends, too."""
+        """End a subscription: entries already written are still sent, then the other side is notified."""
         subscription = self.subscriptions.get(ref)
         if subscription is None or subscription.state not in (STANDS, ENDED):
             raise ValueError("the subscription does not stand")
@@ -234,7 +235,7 @@ class Client(Exchange):
             self.contracts.changed(self.contracts[subscription.contract].id)
             self.contracts.update(now)
 
-    # What comes
+    # Receiving
 
     def on_root(self, feed: bytes, entry: Whole, message: Message, now: int) -> bool:
         """See BaseParty."""
@@ -276,7 +277,7 @@ class Client(Exchange):
             self._events.append(Event("unproven", source, ref, UNPROVEN))
         is_asked_too_much = len(self.subscriptions) >= self.terms.subscriptions
         if not is_proven or is_asked_too_much or not self._fits(source, feed, name) or not self._is_new(feed):
-            contract.say(SubResponse(ref, False, None), now)
+            contract.send_command(SubResponse(ref, False, None), now)
             return
         group = self.groups.get(name[0]) if name else None
         members = list(name) if name else None
@@ -288,7 +289,7 @@ class Client(Exchange):
             self._events.append(Event("requested", source, ref, "group" if name else ""))
 
     def _fits(self, source: bytes, feed: bytes, name: tuple[bytes, ...] | None) -> bool:
-        """Whether a request for a group is one of its members', to one of its members."""
+        """Whether a request for a group is from one of its members, to one of its members."""
         if name is None:
             return True
         id_, *members = name or (b"",)
@@ -319,13 +320,13 @@ class Client(Exchange):
         if isinstance(feed, bytes) and not self._is_new(feed):
             subscription.state, subscription.is_leaving = SPOILT, True
             self._save(subscription)
-            self._settle(subscription)
+            self._end_pending(subscription)
             self.contracts.changed(contract.id)
         elif isinstance(feed, bytes):
             self._store.add(feed)
             subscription.other, subscription.state = feed, STANDS
             self._save(subscription)
-            self._settle(subscription)
+            self._end_pending(subscription)
             self._events.append(Event("subscribed", contact, ref))
         else:
             self._delete(subscription)

@@ -1,21 +1,20 @@
-"""A contract between a client and a provider, as one of the two sees it.
+"""A contract between a client and a provider, as one of the two has it.
 
 Each side writes a *control feed* and a *line* of data feeds, and reads those of the other. The two control
-feeds are a set. The two data feeds that are being read are another one, of lower priority: the oldest feed of
-the own line that the other has not read to its end, and the feed of the other line that is read here.
+feeds are a set. The two current data feeds are another one, of lower priority: the oldest feed of the own
+line that the other has not read to its end, and the feed of the other line that is read here.
 
-**Farewell.** Who wants to end the contract says `farewell_init`; the other answers with `farewell_ack`,
-unless he has said `farewell_init` himself. Only after that, and when all that was to be sent has been sent,
-does a side end its line by `next` without a feed. Who has read that says `farewell_fin`. With a
-`farewell_fin` said and one heard, the contract is over: lines and subscriptions are deleted at once. The
-control feeds stay until the other is known to have read the last word, by its want vector, or has been silent
-for `linger`.
+**Farewell.** To end the contract, a side sends `farewell_init`; the other answers with `farewell_ack`, unless
+it has sent `farewell_init` itself. Only then, and when all data are sent, does a side end its line by `next`
+without a feed. Its reader sends `farewell_fin`. With a `farewell_fin` sent and one received, the contract is
+over: lines and subscriptions are deleted at once. The control feeds stay until the want vector of the other
+confirms the last entry, or the other has been silent for `linger`.
 
-**Control feeds** are pruned. What was read is not kept. Of the own feed everything up to the last `fin` is
-deleted as soon as the other serves the data feed that follows: it does so only after it has read that `fin`.
-Who asks without end and sends no data is not answered any more (`MOST_UNREAD`).
+**Control feeds** are pruned. Entries that were read are deleted. Of the own feed everything up to the last
+`fin` is deleted as soon as the other serves the data feed that follows: it does so only after it has read
+that `fin`. A side that sends requests without end and no data is not answered any more (`MOST_UNREAD`).
 
-All that happens is part of the transaction of the packet that causes it, so a crash cannot come between.
+All effects of a packet are part of its transaction, so no crash can separate them.
 """
 
 from typing import Final
@@ -40,7 +39,7 @@ from ssb.tiny.isp.messages import (
 from ssb.tiny.isp.terms import Terms
 
 MOST_UNREAD: Final = 256
-"""Entries of the own control feed that are not known to be read, from which on requests are not answered."""
+"""Unconfirmed entries of the own control feed above which requests are not answered."""
 _PAGE = 100
 _LAST_WORDS: Final = 4
 """Repetitions of a side's final acknowledgement before it deletes the contract."""
@@ -52,13 +51,13 @@ class Contract(Lines):
 
     Args:
         id: the request's id, 20 bytes.
-        facts: what is kept of it; written to the store when it changes.
+        facts: its durable state; written to the store when it changes.
         party: the program.
         terms: agreed on before.
 
     Attributes:
         other: the other side's root feed.
-        is_over: whether nothing is left of it.
+        is_over: whether nothing is left to store.
     """
 
     def __init__(self, id: bytes, facts: Facts, party: Party, terms: Terms) -> None:  # noqa: A002 - its name
@@ -72,12 +71,12 @@ class Contract(Lines):
 
     @classmethod
     def load(cls, id: bytes, value: Value, party: Party, terms: Terms) -> "Contract":  # noqa: A002 - its name
-        """Return a contract as `save` has written it."""
+        """Return a contract from a record written by `save`."""
         assert isinstance(value, dict)
         return cls(id, Facts(**value), party, terms)
 
     def save(self) -> None:
-        """Write what is kept of it."""
+        """See Lines."""
         self._store.put(record_of(self.id), vars(self.facts))
 
     @property
@@ -87,12 +86,12 @@ class Contract(Lines):
 
     @property
     def is_ending(self) -> bool:
-        """Whether both sides know of the farewell."""
+        """See Lines."""
         return self.facts.init_heard or (self.facts.init_said and self.facts.ack_heard)
 
     @property
     def is_overrun(self) -> bool:
-        """Whether the other has asked for more than it can have read the answers to; it is not answered."""
+        """See Lines; counts a violation."""
         if not self.is_behind:
             return False
         self._party.faults["requests without end"] += 1
@@ -100,7 +99,7 @@ class Contract(Lines):
 
     @property
     def is_behind(self) -> bool:
-        """Whether the other is not known to have read many commands."""
+        """Whether many entries of the own control feed are unconfirmed."""
         control = self._store.feeds[self.facts.own_control]
         return control.sequence - control.base >= MOST_UNREAD
 
@@ -112,44 +111,44 @@ class Contract(Lines):
         return [feed for feed in found if feed is not None]
 
     def resume(self, now: int) -> None:
-        """Replicate its sets again, after a restart, and go on with what had come."""
+        """Replicate its sets again, after a restart, and process the entries received before."""
         self._join_control(now)
         self._join_data(now)
         if self.facts.state == OVER:
             self._begin_last_words(now)
         else:
-            self.go_on(now)
+            self.process(now)
 
-    # What the program does
+    # For the program
 
     def connect(self, control: bytes, now: int) -> None:
-        """Know the other's control feed: the contract is accepted."""
+        """Add the other's control feed: the contract is accepted."""
         self.facts.other_control = control
         self._set_state(ACCEPTED, now)
         self._store.add(control)
         self._join_control(now)
 
     def acknowledge(self, now: int) -> None:
-        """Begin the own line, and tell the other of it."""
+        """Begin the own line, and announce it."""
         first = self._new_feed()
         self._node.publish(first, write(HopPrev(None)), now)
         self.facts.own_line.append(first)
-        self.say(OnboardAck(first), now)
+        self.send_command(OnboardAck(first), now)
         self.save()
 
-    def say(self, message: Message, now: int) -> bytes:
-        """Write a command to the own control feed; return the entry's id."""
+    def send_command(self, message: Message, now: int) -> bytes:
+        """See Lines."""
         return self._node.publish(self.facts.own_control, write(message), now).id
 
-    def part(self, now: int) -> None:
-        """Want to end the contract; what is to be sent is still sent."""
+    def begin_farewell(self, now: int) -> None:
+        """Begin the farewell; pending data are still sent."""
         if self.facts.state == OPEN:
             self.facts.init_said = True
-            self.say(FarewellInit(), now)
+            self.send_command(FarewellInit(), now)
             self._set_state(FAREWELL, now)
 
     def delete(self) -> None:
-        """Delete everything, now, without a word to the other."""
+        """Delete everything at once, without notifying the other."""
         for name in (self.control_set, self.data_set):
             self._node.leave(name)
         for feed in self.feeds:
@@ -157,14 +156,14 @@ class Contract(Lines):
         self._store.put(record_of(self.id), None)
         self.is_over = True
 
-    def take(self, feed: bytes, now: int) -> None:
-        """Take in new whole entries of a feed that the other writes."""
+    def on_entries(self, feed: bytes, now: int) -> None:
+        """Process new whole entries of a feed of the other."""
         if feed == self.facts.other_control:
             self._read_control(now)
-        self.go_on(now)
+        self.process(now)
 
-    def go_on(self, now: int) -> None:
-        """Read and write data as far as that is possible now."""
+    def process(self, now: int) -> None:
+        """Read and write data as far as possible now."""
         if self.facts.state in (OPEN, FAREWELL):
             self._read_line(now)
             self.write_line(now)
@@ -189,14 +188,14 @@ class Contract(Lines):
                     self._on_control(entry, message, now)
                 if self.is_over:
                     return
-            # Two stay: without the id of the entry before, nothing proves what is wrong with an entry.
+            # Two stay: without the id of the preceding entry, an entry cannot serve as evidence.
             self._store.prune(control, self._store.feeds[control].mark - 2)
             if self._store.feeds[control].mark < page[-1].sequence:
                 break
         self._confirm_control(control, now)
 
     def _confirm_control(self, control: bytes, now: int) -> None:
-        """Hop now and then, though there are no data: the other prunes its control feed by that."""
+        """Hop now and then even without data: on that the other prunes its control feed."""
         facts, mark = self.facts, self._store.feeds[control].mark
         is_idle = facts.state == OPEN and len(facts.own_line) == 1 and not facts.line_ended
         if is_idle and mark - facts.control_at_hop >= MOST_UNREAD // 4:
@@ -216,7 +215,7 @@ class Contract(Lines):
             case FarewellInit():
                 if facts.state == OPEN and not facts.init_heard:
                     facts.init_heard = True
-                    self.say(FarewellAck(), now)
+                    self.send_command(FarewellAck(), now)
                     self._set_state(FAREWELL, now)
                 elif facts.state == FAREWELL:
                     facts.init_heard = True
@@ -273,26 +272,26 @@ class Contract(Lines):
         """Return when `wake` is due, ns."""
         if self.facts.state == OVER:
             return self._next_word
-        due = [self._term_ends, self._loses_patience]
+        due = [self._term_ends, self._patience_ends]
         return min((time for time in due if time is not None), default=None)
 
     @property
     def _term_ends(self) -> int | None:
-        """When it is agreed that the contract ends, ns."""
+        """Agreed end of the contract, ns."""
         if self.facts.state != OPEN or self.terms.term is None:
             return None
         return self.facts.began + self.terms.term
 
     def wake(self, now: int) -> None:
-        """Part when the term is over; forget the contract when the other knows that it is over."""
+        """Begin the farewell at the end of the term; forget the contract when its end is confirmed."""
         if self.facts.state != OVER:
-            if self._loses_patience is not None and self._loses_patience <= now:
+            if self._patience_ends is not None and self._patience_ends <= now:
                 if self._is_withheld:
-                    self._puzzled_at = now
+                    self._unexplained_since = now
                 else:
-                    self._lose_patience(now)
+                    self._accuse_unexplained(now)
             if self._term_ends is not None and self._term_ends <= now:
-                self.part(now)
+                self.begin_farewell(now)
             return
         if self._next_word is None or self._next_word > now:
             return
@@ -314,7 +313,7 @@ class Contract(Lines):
 
     @property
     def _is_withheld(self) -> bool:
-        """Whether commands of the other wait to be read: what explains his line may be among them."""
+        """Whether the other's commands are throttled: one of them may explain the entry."""
         return self.facts.other_control in self._node.withheld
 
     def _set_state(self, state: str, now: int) -> None:

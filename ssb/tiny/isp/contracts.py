@@ -14,7 +14,7 @@ class Contracts(Mapping[bytes, Contract]):
         self._with: dict[bytes, list[Contract]] = {}  # by the other side's root feed
         self._by_set: dict[str, Contract] = {}
         self._timers = Timers[bytes]()
-        self._turns: dict[bytes, bytes] = {}  # contract -> the last reference that had its turn
+        self._turns: dict[bytes, bytes] = {}  # contract -> reference last served
         self._changed: dict[bytes, None] = {}
 
     def __getitem__(self, id_: bytes) -> Contract:
@@ -55,7 +55,7 @@ class Contracts(Mapping[bytes, Contract]):
         self._turns.pop(contract.id, None)
 
     def in_turn(self, contract: bytes, refs: list[bytes]) -> bytes:
-        """Return the reference whose turn it is on a line: the one after the last."""
+        """Return the reference to serve next on a line: round robin."""
         last = self._turns.get(contract, b"")
         turn = min((ref for ref in refs if ref > last), default=min(refs))
         self._turns[contract] = turn
@@ -67,7 +67,7 @@ class Contracts(Mapping[bytes, Contract]):
             self._timers.set(contract.id, contract.next_deadline())
 
     def next_deadline(self) -> int | None:
-        """Return when a contract is due, ns."""
+        """Return the next deadline of a contract, ns."""
         return self._timers.next_deadline()
 
     def take_due(self, now: int) -> list[Contract]:
@@ -75,13 +75,13 @@ class Contracts(Mapping[bytes, Contract]):
         return [self._contracts[id_] for id_ in self._timers.expire(now)]
 
     def changed(self, contract: bytes) -> None:
-        """Have update() look at a contract: it may have data to read or write."""
+        """Mark a contract for update(): it may have data to read or write."""
         self._changed[contract] = None
 
     def update(self, now: int) -> None:
-        """Read and write the lines of the changed contracts, and of those that change by it."""
+        """Read and write the lines of the marked contracts, and of those that this marks."""
         while self._changed:
             contract = self._contracts.get(self._changed.popitem()[0])
             if contract is not None:
-                contract.go_on(now)
+                contract.process(now)
                 self.set_timer(contract)

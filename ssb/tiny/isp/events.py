@@ -9,11 +9,11 @@ class Event(NamedTuple):
     Attributes:
         kind: "announced", "onboarded", "rejected", "farewell" and "over", of a contract with `peer`;
             "requested", "subscribed", "refused" and "ended", of a subscription to `peer`; "unproven", a
-            request of `peer` was refused, as no proof came with it; "received", something can be read there;
-            "overdue", the provider has taken entries that are not known to have arrived; "accused", `peer`
-            has signed what it must not have signed (`ssb.tiny.isp.accusations`).
+            request of `peer` was refused for lack of a proof; "received", something can be read there;
+            "overdue", the provider has taken entries without a receipt; "accused", `peer` has signed
+            evidence against itself (`ssb.tiny.isp.accusations`).
         peer: a root feed.
-        ref: the subscription's reference; b"" if it is about none.
+        ref: the subscription's reference; b"" if there is none.
         detail: more, in a word.
     """
 

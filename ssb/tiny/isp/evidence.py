@@ -1,18 +1,18 @@
 """Receipts that clients sign, and proofs of misbehaviour.
 
-**Proofs.** Who offers a feed to another client signs, with the key of his root feed, that it is his and for
-whom it is. The answer also covers the feed that it answers to, so that it cannot be used again. Both clients
-know each other's root feeds, so a provider can neither put its own feed in place of one of theirs nor give
-one client the feed of another. Each provider on the way verifies proofs, too, and passes on none that is
-false: who hands over a false one is not honest. A feed without a proof may be that of a client who knows of
-none, as the prototypes do; whether to take it is up to who gets it (`Terms.proofs`).
+**Proofs.** A client that offers a feed to another signs, with the key of its root feed, that the feed is its
+own and for whom. The answer also covers the offered feed, so that it cannot be replayed. Both clients know
+each other's root feeds, so a provider can neither substitute its own feed for one of theirs nor give one
+client the feed of another. Each provider on the way verifies proofs, too, and drops false ones: a party that
+passes on a false one is dishonest. A feed without a proof may come from a client without this extension, such
+as the prototypes; whether to accept it is up to the receiver (`Terms.proofs`).
 
-**Receipts.** Who reads a feed says now and then how far he is, signed with the key of the feed that he writes
-in turn. A provider that takes entries and delivers none cannot make receipts.
+**Receipts.** The reader of a feed now and then acknowledges the entries read, signed with the key of its own
+feed of the pair. A provider that takes entries and delivers none cannot make receipts.
 
-**Evidence** is what the accused has signed: two entries for one place, or an entry that must not be. Anyone
-who knows the feed can verify the signatures. Of a fork and of a false proof, that is the whole case; an entry
-that breaks the protocol does so in the light of what went before (`Evidence.is_proof`).
+**Evidence** is signed by the accused: two entries with one number, or an illegal entry. Anyone who knows the
+feed can verify the signatures. Of a fork and of a false proof, that is the whole case; other violations need
+their context (`Evidence.is_proof`).
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ from ssb.tiny.isp.messages import SubRequestIsp, SubResponseIsp, read
 FORKED: Final = "two entries for one place"
 FORGED: Final = "a feed that its owner has not signed for"
 NOBODYS: Final = "an entry of nobody's"
-"""Reasons of evidence; others are what a contract says of a line."""
+"""Reasons of evidence; contracts have others for lines."""
 
 UNPROVEN: Final = "no proof is passed on"
-"""Why a feed is not taken without anybody's being convicted: providers that know no proofs drop them."""
+"""Reason to refuse a feed without an accusation: providers without this extension drop proofs."""
 
 _PROOF: Final = b"tinyISP feed"
 _RECEIPT: Final = b"tinyISP receipt"
@@ -42,7 +42,7 @@ def sign_feed(
 ) -> bytes:
     """Sign that a feed is written by the owner of a root feed, for a contact; return 64 bytes.
 
-    `answered` is the contact's own feed, if this answers to it; `group` the members of a group.
+    `answered` is the contact's own feed, if this is an answer; `group` the members of a group.
     """
     return root.sign(_statement(feed, contact, answered, group))
 
@@ -55,7 +55,7 @@ def is_signed(
     answered: bytes = b"",
     group: Sequence[bytes] | None = None,
 ) -> bool:
-    """Whether the owner of a root feed has signed for a feed so."""
+    """Whether this is the proof of sign_feed() by a root feed's owner."""
     return proof is not None and verify(owner, proof, _statement(feed, contact, answered, group))
 
 
@@ -70,7 +70,7 @@ def sign_receipt(own: Identity, other: bytes, sequence: int) -> bytes:
 
 
 def is_receipt(signature: bytes, reader: bytes, feed: bytes, sequence: int) -> bool:
-    """Whether the writer of the feed `reader` has signed that he has read `feed` up to a number."""
+    """Whether the author of the feed `reader` has signed that `feed` was read up to a number."""
     return sequence < 1 << 32 and verify(reader, signature, _RECEIPT + feed + sequence.to_bytes(4))
 
 
@@ -80,12 +80,12 @@ class Evidence:
 
     Attributes:
         accused: its root feed.
-        reason: what it is, see the constants.
-        time: when it was found, ns.
-        feed, sequence, previous: the entry's place.
+        reason: see the constants.
+        time: of detection, ns.
+        feed, sequence, previous: the entry's position.
         packets: the entry and its side chain; for a fork, the two entries.
-        contact: for a false proof, the root feed of the client who is said to have signed.
-        own: for a false proof, the client's root feed for whom, and the feed that was answered to, if any.
+        contact: for a false proof, the root feed of the alleged signer.
+        own: for a false proof, the root feed of the client addressed, and the feed answered to, if any.
     """
 
     accused: bytes
@@ -100,22 +100,22 @@ class Evidence:
 
     @property
     def name(self) -> str:
-        """The name of its record: a party needs to be accused of a thing once."""
+        """The name of its record: one for each party and reason."""
         return f"evidence {self.accused.hex()} {self.reason}"
 
     def record(self) -> Value:
-        """Return it as a record of the store."""
+        """Return a record of the store."""
         return asdict(self)
 
     @classmethod
     def load(cls, value: Value) -> "Evidence":
-        """Return it from its record."""
+        """Return evidence from its record."""
         assert isinstance(value, dict)
         own_root, own_feed = value["own"]
         return cls(**value | {"own": (own_root, own_feed)})
 
     def is_signed(self) -> bool:
-        """Whether the writer of the feed has signed what is held against him."""
+        """Whether the author of the feed has signed the packets."""
         place = self.feed, self.sequence, self.previous
         try:
             if self.reason == FORKED:
@@ -128,7 +128,7 @@ class Evidence:
         return bool(parsed)
 
     def is_proof(self) -> bool:
-        """Whether it convinces who knows nothing else: a fork, or a false proof."""
+        """Whether it convinces without context: a fork, or a false proof."""
         if not self.is_signed() or self.reason not in (FORKED, FORGED):
             return False
         if self.reason == FORKED:

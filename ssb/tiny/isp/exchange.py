@@ -1,13 +1,13 @@
 """Exchange between clients: entries into the line and out of it, ends of subscriptions, receipts.
 
-What a user sends is signed as an entry of the subscription's own feed at once, and stored. It waits there
-until the line to the provider has room. What comes is stored until the user confirms that he has it; a user
-who takes nothing makes the provider pause the sender, in the end.
+Content from the user is signed as an entry of the subscription's own feed at once, and stored. It waits there
+until the line to the provider has room. Received entries are stored until the user confirms them; a user who
+confirms nothing makes the provider pause the sender, in the end.
 
-If receipts are agreed (`Terms.receipt`), a client tells the other how far he has read. A sender knows from
-`feedhopping_fin`, signed by the provider, which entries that has. Entries which the provider has, and which
-are not known to have arrived `patience` later, are *overdue*: the provider withholds them or the receipts, or
-the other is silent. Who of the two it is cannot be proven.
+If receipts are agreed (`Terms.receipt`), a client acknowledges the entries read. By `feedhopping_fin`, signed
+by the provider, a sender knows which entries the provider has. Those without a receipt `patience` later are
+*overdue*: the provider withholds them or the receipts, or the other is silent. Which of the two is at fault
+cannot be proven.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Exchange(BaseParty):
     groups: dict[bytes, Group]
     _receipt_timers: Timers[bytes]  # of subscriptions, by reference
 
-    # What comes
+    # Receiving
 
     def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
         """See Party."""
@@ -56,7 +56,7 @@ class Exchange(BaseParty):
         if line is not None:
             if self._backlog(line.feed) >= contract.terms.held:
                 return False
-            if self._take_inner(contract, line, content, now):
+            if self._store_inner(contract, line, content, now):
                 self._events.append(Event("received", flowing[line.ref].contact, line.ref))
             return True
         if not is_tunnelled(content) and not isinstance(message, SubResponseIsp):
@@ -68,11 +68,11 @@ class Exchange(BaseParty):
         if any(one.state == SPOILT for one in flowing.values()):
             self.faults["an entry of a feed that cannot be taken"] += 1
             return True
-        contract.puzzle(now)
+        contract.on_unexplained(now)
         return False
 
     def _on_end(self, subscription: Subscription, message: SubResponseIsp) -> None:
-        """The other side sends no more; if its contract is over, nor can it get anything."""
+        """The other side has ended; if its contract is over, it cannot receive either."""
         subscription.state, subscription.is_leaving = ENDED, True
         own = subscription.own
         if message.feed == NOT_FOUND and own is not None and not self._is_shared(subscription):
@@ -83,7 +83,7 @@ class Exchange(BaseParty):
         self._clean(subscription)
         self.contracts.changed(subscription.contract)
 
-    # What goes
+    # Sending
 
     def next_content(self, contract: Lines, now: int) -> bytes | None:
         """See Party."""
@@ -114,7 +114,7 @@ class Exchange(BaseParty):
         return any(True for _ in self._unsent(contract))
 
     def _unsent(self, contract: Lines) -> Iterator[Subscription]:
-        """Yield the subscriptions that have an entry or their end to send."""
+        """Yield the subscriptions with an entry or their end to send."""
         gathering = {group.own for group in self.groups.values() if group.pending}
         for one in self._of(contract):
             flows = one.state in (STANDS, ENDED, SPOILT) and not one.end_said
@@ -131,7 +131,7 @@ class Exchange(BaseParty):
             subscription.receipt_at = now + contract.terms.receipt
         self._save(subscription)
 
-    def _say_receipt(self, subscription: Subscription, now: int) -> None:
+    def _send_receipt(self, subscription: Subscription, now: int) -> None:
         subscription.receipt_at = None
         contract = self.contracts.get(subscription.contract)
         own = self._store.feeds.get(subscription.own) if subscription.own is not None else None
@@ -145,7 +145,7 @@ class Exchange(BaseParty):
             and is_new
         ):
             signature = sign_receipt(own.identity, subscription.other, subscription.read)
-            contract.say(SubReceipt(subscription.ref, subscription.read, signature), now)
+            contract.send_command(SubReceipt(subscription.ref, subscription.read, signature), now)
             subscription.receipted = subscription.read
         self._save(subscription)
 
@@ -161,7 +161,7 @@ class Exchange(BaseParty):
         self._save(one)
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
-        """See Party: the provider has signed that it has what was in a data feed."""
+        """See Party: the provider has acknowledged a data feed."""
         for one in self._of(contract):
             taken = one.bundled.pop(feed.hex(), None)
             if taken is not None:
@@ -180,7 +180,7 @@ class Exchange(BaseParty):
         for ref in self._receipt_timers.expire(now):
             one = self.subscriptions[ref]
             if one.receipt_at is not None and one.receipt_at <= now:
-                self._say_receipt(one, now)
+                self._send_receipt(one, now)
             if one.overdue_at is not None and one.overdue_at <= now:
                 one.overdue_at = None
                 self._save(one)
@@ -191,12 +191,12 @@ class Exchange(BaseParty):
     # Inside
 
     def _backlog(self, feed: bytes | None) -> int:
-        """Return how many entries of a client-to-client feed are not used yet."""
+        """Return the number of unprocessed entries of a client-to-client feed."""
         held = self._store.feeds.get(feed) if feed is not None else None
         return 0 if held is None else held.sequence - held.mark
 
     def _bundle(self, feed: bytes) -> bytes:
-        """Return the next unused entry of a feed with its side chain, and count it as used."""
+        """Return the next unprocessed entry of a feed with its side chain, and advance the mark."""
         sequence = self._store.feeds[feed].mark + 1
         packets = self._store.packets(feed, sequence)
         self._store.set_mark(feed, sequence)
@@ -204,7 +204,7 @@ class Exchange(BaseParty):
         return b"".join(packets)
 
     def _clean(self, subscription: Subscription) -> None:
-        """Delete what is no longer needed of a subscription."""
+        """Delete the unneeded feeds of a subscription, and the subscription without them."""
         if subscription.end_said and subscription.own is not None:
             own, subscription.own = subscription.own, None
             self._release(own)
@@ -227,7 +227,7 @@ class Exchange(BaseParty):
         )
 
     def _release(self, own: bytes) -> None:
-        """Delete an own feed, if it is for nobody any more."""
+        """Delete an own feed that is used nowhere."""
         uses = [one.own for one in self.subscriptions.values()]
         uses += [group.own for group in self.groups.values()]
         if own not in uses:
@@ -249,12 +249,12 @@ class Exchange(BaseParty):
         self._store.put(f"subscription {subscription.ref.hex()}", None)
         if subscription.other is not None and subscription.state != INVITED:
             self._store.drop(subscription.other)
-        self._settle(subscription)
+        self._end_pending(subscription)
         if subscription.own is not None:
             self._release(subscription.own)
 
-    def _settle(self, subscription: Subscription) -> None:
-        """A member of a group is one of it, or is not: what waits for him can be sent."""
+    def _end_pending(self, subscription: Subscription) -> None:
+        """Remove a contact from the pending members of its group; entries can be sent when none is left."""
         group = self.groups.get(subscription.group[0]) if subscription.group else None
         if group is None:
             return
@@ -274,7 +274,7 @@ class Exchange(BaseParty):
         self._store.put(f"group {group.id.hex()}", vars(group))
 
     def _end_all(self, contract: Lines) -> None:
-        """A contract is over."""
+        """End all subscriptions and groups of a contract that is over."""
         for group in [group for group in self.groups.values() if group.contract == contract.id]:
             group.pending = []
             self._save_group(group)

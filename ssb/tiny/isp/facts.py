@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 ASKED, ACCEPTED, OPEN, FAREWELL, OVER = "asked", "accepted", "open", "farewell", "over"
-"""States: the client has asked; both control feeds are known; data flow; no new data; all was read."""
+"""States: requested; both control feeds known; data flow; no new data; all read."""
 
 
 @dataclass
@@ -14,15 +14,15 @@ class Facts:
         client, isp: root feeds.
         state: see the constants.
         own_control, other_control: feeds; the other's is None until it is known.
-        own_line: own data feeds that are not read to their end, oldest first; the last one is written.
-        other_data: the data feed that is read; None before the first and after the last one.
-        other_previous: the data feed that was read before.
+        own_line: own data feeds not read to their end, oldest first; the last one is written.
+        other_data: the data feed being read; None before the first and after the last one.
+        other_previous: the data feed before it.
         epoch: feeds replaced in the set of data feeds.
         began: when the state became OPEN, ns.
-        init_said, init_heard, ack_heard, line_ended, fin_said, fin_heard: of the farewell.
-        control_at_hop: how much of the other's control feed was read when the own line hopped for its sake.
+        init_said, init_heard, ack_heard, line_ended, fin_said, fin_heard: of the farewell: sent and received.
+        control_at_hop: entries read of the other's control feed at the last hop for its sake.
         hop_fin: number of the last entry of the own control feed with a `fin`.
-        is_broken: the other side does not keep to the protocol; its line is read no further.
+        is_broken: the other side has violated the protocol; its line is read no further.
     """
 
     client: bytes

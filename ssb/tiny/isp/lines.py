@@ -1,13 +1,13 @@
 """The two lines of data feeds of a contract: one is written, the other is read.
 
-A data feed begins with `prev` and ends with `next`, which names the feed that follows. Who has
-read a feed to its end says `fin` on his control feed and drops it; then the writer drops it, too. Both
-replace it in the set by its successor, and count an epoch. A writer begins a feed only if fewer than `unread`
-are not yet read: until then what is to be sent waits where it is, and goes on with the next `fin`.
+A data feed begins with `prev` and ends with `next`, which names its successor. Its reader then sends `fin`
+on its control feed and drops it; then the writer drops it, too. Both replace it in the set by its successor,
+and increment the epoch. A writer begins a feed only if fewer than `unread` are unread: until then data wait
+at their source, until the next `fin`.
 
-An entry that nothing explains stops the line: the command that explains it may be on its way. If none has
-come within `patience`, the other side has broken the contract. Its line is read no further, and what it has
-signed is kept as evidence.
+An unexplained entry stops the line: the command that explains it may be on its way. If none arrives within
+`patience`, the other side has broken the contract. Its line is read no further, and its signed entry is kept
+as evidence.
 """
 
 from abc import ABC, abstractmethod
@@ -47,26 +47,26 @@ class Party(Protocol):
         """Return a new key pair."""
 
     def on_control(self, contract: "Lines", entry: Whole, message: Message, now: int) -> None:
-        """Take in a command from the other's control feed that is not about the contract itself."""
+        """Process a command from the other's control feed that is not about the contract itself."""
 
     def on_data(self, contract: "Lines", content: bytes, now: int) -> bool:
-        """Take in an entry of the other's line; False if it cannot be taken before something else comes."""
+        """Process an entry of the other's line; False if it has to wait."""
 
     def next_content(self, contract: "Lines", now: int) -> bytes | None:
-        """Return what is to be written to the line next, and count it as written; None for nothing."""
+        """Return the next content for the line, and count it as written; None for nothing."""
 
     def has_more(self, contract: "Lines") -> bool:
-        """Whether anything may still have to be written to the line that is ended."""
+        """Whether there is more to write to a line that ends."""
 
     def on_state(self, contract: "Lines", now: int) -> None:
-        """Take note that the contract has another state."""
+        """Handle a change of the contract's state."""
 
     def on_read(self, contract: "Lines", feed: bytes, now: int) -> None:
-        """Take note that the other has read a feed of the own line to its end."""
+        """The other has read a feed of the own line to its end."""
 
 
 class Gate:
-    """Limits the rate at which a party reads what others write; this one has no limits."""
+    """Limits the rate at which a party reads the feeds of others; this one has no limits."""
 
     def take_command(self, other: bytes, feed: bytes, now: int) -> bool:
         """Return whether to read the next entry of another's root or control feed now, and count it."""
@@ -88,7 +88,7 @@ class Lines(ABC):
 
     Args:
         id: of the contract.
-        facts: what is kept of it.
+        facts: its durable state.
         party: the program.
         terms: agreed on before.
 
@@ -105,7 +105,7 @@ class Lines(ABC):
         self._party = party
         self._node = party.node
         self._store = party.node.store
-        self._puzzled_at: int | None = None
+        self._unexplained_since: int | None = None
 
     @property
     @abstractmethod
@@ -115,14 +115,14 @@ class Lines(ABC):
     @property
     @abstractmethod
     def is_overrun(self) -> bool:
-        """Whether the other has asked for more than it can have read the answers to; it is not answered."""
+        """Whether the other has too many unread answers; further requests are not answered."""
 
     @abstractmethod
     def save(self) -> None:
-        """Write what is kept of the contract."""
+        """Store the durable state of the contract."""
 
     @abstractmethod
-    def say(self, message: Message, now: int) -> bytes:
+    def send_command(self, message: Message, now: int) -> bytes:
         """Write a command to the own control feed; return the entry's id."""
 
     @abstractmethod
@@ -139,25 +139,25 @@ class Lines(ABC):
         """The name of the set of data feeds."""
         return f"data{self.facts.client.hex()}{self.id.hex()}"
 
-    def puzzle(self, now: int) -> None:
-        """Take note that nothing explains the next entry of the other's line."""
-        if self._puzzled_at is None:
-            self._puzzled_at = now
+    def on_unexplained(self, now: int) -> None:
+        """Record that the next entry of the other's line is unexplained."""
+        if self._unexplained_since is None:
+            self._unexplained_since = now
 
     @property
-    def _loses_patience(self) -> int | None:
-        """When an entry that nothing explains breaks the contract, ns."""
-        if self._puzzled_at is None or self.facts.is_broken:
+    def _patience_ends(self) -> int | None:
+        """When an unexplained entry breaks the contract, ns."""
+        if self._unexplained_since is None or self.facts.is_broken:
             return None
-        return self._puzzled_at + self.terms.patience
+        return self._unexplained_since + self.terms.patience
 
-    def _lose_patience(self, now: int) -> None:
+    def _accuse_unexplained(self, now: int) -> None:
         self.accuse(NOBODYS, now)
         self.facts.is_broken = True
         self.save()
 
     def accuse(self, reason: str, now: int) -> None:
-        """Hold the next entry of the other's line against him."""
+        """Store the next entry of the other's line as evidence."""
         feed = self.facts.other_data
         assert feed is not None
         self._party.accusations.accuse(self.other, reason, feed, self._store.feeds[feed].mark + 1, now)
@@ -165,7 +165,7 @@ class Lines(ABC):
     # The other's line
 
     def _read_line(self, now: int) -> None:
-        """Read the other's line as far as it goes; hop when a feed ends."""
+        """Read the other's line as far as possible; hop when a feed ends."""
         facts = self.facts
         while (feed := facts.other_data) is not None and not facts.is_broken and not facts.fin_said:
             page = self._store.read(feed, self._store.feeds[feed].mark, 1)
@@ -179,7 +179,7 @@ class Lines(ABC):
                 return
 
     def _on_entry(self, feed: bytes, entry: Whole, now: int) -> bool:
-        """Take in an entry of the other's line; return whether to go on."""
+        """Process an entry of the other's line; return whether to continue."""
         if entry.sequence > self.terms.size:
             return self._break("a data feed longer than agreed", feed, entry.sequence, now)
         if is_tunnelled(entry.content) and entry.sequence > 1:
@@ -199,7 +199,7 @@ class Lines(ABC):
             else:
                 taken = self._party.on_data(self, entry.content, now)
         if taken:
-            self._puzzled_at = None
+            self._unexplained_since = None
             self._store.set_mark(feed, entry.sequence)
         return taken
 
@@ -207,14 +207,14 @@ class Lines(ABC):
         facts = self.facts
         if new is None:
             facts.fin_said = True
-            self.say(FarewellFin(), now)
+            self.send_command(FarewellFin(), now)
             self.save()
             self._end(now)
             return
         if new in self._store.feeds:
             self._break("a data feed that is known already", old, self._store.feeds[old].mark, now)
             return
-        self.say(HopFin(old), now)
+        self.send_command(HopFin(old), now)
         facts.hop_fin = self._store.feeds[facts.own_control].sequence
         facts.other_previous, facts.other_data = old, new
         facts.epoch += 1
@@ -232,7 +232,7 @@ class Lines(ABC):
     # The own line
 
     def _on_fin(self, feed: bytes, entry: Whole, now: int) -> None:
-        """The other has read a feed of the own line to its end."""
+        """Drop a feed of the own line that the other has read to its end."""
         facts = self.facts
         if len(facts.own_line) < 2 or feed != facts.own_line[0]:
             assert facts.other_control is not None
@@ -247,7 +247,7 @@ class Lines(ABC):
         self.save()
 
     def write_line(self, now: int) -> None:
-        """Write what is to be sent, as long as there is room; end the line when the time has come."""
+        """Write pending data, as long as there is room; end the line when everything is sent."""
         facts = self.facts
         if facts.state not in (OPEN, FAREWELL) or facts.line_ended:
             return
@@ -257,21 +257,21 @@ class Lines(ABC):
                 break
             self._node.publish(facts.own_line[-1], content, now)
         is_done = facts.state == FAREWELL and self.is_ending and not self._party.has_more(self)
-        # The last entry of a full feed always names a feed: the prototype takes no other.
+        # The last entry of a full feed always names a feed: the prototype accepts no other.
         if is_done and (self._is_below_the_last() or self._begin_feed(now)):
             self._node.publish(facts.own_line[-1], write(HopNext(None)), now)
             facts.line_ended = True
             self.save()
 
     def _has_room(self, now: int) -> bool:
-        """Return whether the line takes an entry; begin another feed if there is something to write."""
+        """Return whether the line takes an entry; begins another feed if there are data."""
         return self._is_below_the_last() or (self._party.has_more(self) and self._begin_feed(now))
 
     def _is_below_the_last(self) -> bool:
         return self._store.feeds[self.facts.own_line[-1]].sequence < self.terms.size - 1
 
     def _begin_feed(self, now: int) -> bool:
-        """Hop to another feed, if so many may be unread; return whether they may."""
+        """Hop to another feed, within the limit of unread ones; return whether it did."""
         facts = self.facts
         if len(facts.own_line) >= self.terms.unread:
             return False

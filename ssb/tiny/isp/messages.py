@@ -1,12 +1,12 @@
 """tinyISP's commands: content of entries, BIPF lists `["ISP", command, ...]`.
 
-These are not in the paper; who does not know them passes over them:
+These are not in the paper; receivers ignore unknown commands:
 
-- `sub_pause` and `sub_resume`: a provider that holds enough for a slow client tells those who send to it;
-- `sub_receipt`: what a client has read of another's feed, signed by him;
-- `reach` and `sub_relay`, between providers: whose clients can be reached, and requests for them;
-- the arguments `proof` and `group` of subscriptions, at the end: a client's signature for his feed
-  (`ssb.tiny.isp.evidence`), and the members of a group (`ssb.tiny.isp.groups`).
+- `sub_pause` and `sub_resume`: flow control by a provider with a full backlog for a slow client;
+- `sub_receipt`: a client's signed receipt for entries of another's feed;
+- `reach` and `sub_relay`, between providers: reachable clients, and requests for them;
+- the arguments `proof` and `group` of subscriptions, at the end: a client's signature for its feed
+  (`ssb.tiny.isp.evidence`), and the members of a group (`ssb.tiny.isp.subscription`).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,19 +22,19 @@ SIGNATURE: Final = 64
 NOT_FOUND: Final = "not_found"
 """Reason of a refusal: the provider has no such client."""
 REJECTED: Final = "rejected"
-"""Reason of a refusal: the client does not want it, or no longer."""
+"""Reason of a refusal: the client declines, or has ended."""
 COMMANDS: Final = Limit(entries=(1 << 32) - 1, content=1500)
 """Limit of root and control feeds: endless, and as long as the longest command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """In the provider's root feed: it is one."""
+    """In a root feed: its author is a provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnboardRequest:
-    """In the client's root feed: it asks for a contract, whose id is this entry's."""
+    """In the client's root feed: request for a contract, whose id is this entry's."""
 
     isp: bytes
     control: bytes
@@ -42,7 +42,7 @@ class OnboardRequest:
 
 @dataclass(frozen=True, slots=True)
 class OnboardResponse:
-    """In the provider's root feed: whether there will be a contract; `control` is None if not."""
+    """In the provider's root feed: the answer; `control` is None for a refusal."""
 
     ref: bytes
     ok: bool
@@ -51,14 +51,14 @@ class OnboardResponse:
 
 @dataclass(frozen=True, slots=True)
 class OnboardAck:
-    """In either control feed, first: the contract stands, and this is the first data feed."""
+    """In either control feed, first: the contract is open, and this is the first data feed."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class HopPrev:
-    """In a data feed, first: the data feed before; None in the first one."""
+    """In a data feed, first: the preceding data feed; None in the first one."""
 
     feed: bytes | None
 
@@ -79,7 +79,7 @@ class HopFin:
 
 @dataclass(frozen=True, slots=True)
 class SubRequest:
-    """In a client's control feed: it wants to exchange feeds with another; `feed` is what it writes."""
+    """In a client's control feed: request to exchange feeds with another; `feed` is the client's own."""
 
     target: bytes
     feed: bytes
@@ -100,7 +100,7 @@ class SubRequestIsp:
 
 @dataclass(frozen=True, slots=True)
 class SubRelay:
-    """In a provider's control feed for another: a request of a client, for one that is reached over there."""
+    """In a provider's control feed for another: a request of a client, for a client reachable there."""
 
     ref: bytes
     source: bytes
@@ -140,14 +140,14 @@ class SubPause:
 
 @dataclass(frozen=True, slots=True)
 class SubResume:
-    """In the provider's control feed: go on with this client-to-client feed."""
+    """In the provider's control feed: continue this client-to-client feed."""
 
     feed: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SubReceipt:
-    """In control feeds, from client to client: so many entries of the other's feed were read."""
+    """In control feeds, from client to client: `sequence` entries of the other's feed were read."""
 
     ref: bytes
     sequence: int
@@ -156,9 +156,9 @@ class SubReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """In a provider's control feed for another: its way to clients, through these providers.
+    """In a provider's control feed for another: its path to clients.
 
-    `path` begins with who says it and ends with whose clients they are; None takes back what was said.
+    `path` begins with the sender and ends with the clients' provider; None withdraws it.
     """
 
     path: tuple[bytes, ...] | None
@@ -167,12 +167,12 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class FarewellInit:
-    """In a control feed: the contract is to end."""
+    """In a control feed: request to end the contract."""
 
 
 @dataclass(frozen=True, slots=True)
 class FarewellAck:
-    """In a control feed: so be it."""
+    """In a control feed: agreement to end it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +284,9 @@ def write(message: Message) -> bytes:
 
 
 def read(content: bytes) -> Message | None:
-    """Return the command that content is; None if it is none, or a malformed one.
+    """Parse the command in content; None if there is none, or a malformed one.
 
-    Who accepts names a feed. The Android client leaves out what is null at the end.
+    An acceptance must name a feed. The Android client omits nulls at the end.
     """
     try:
         value = decode(content)
@@ -315,5 +315,5 @@ def read(content: bytes) -> Message | None:
 
 
 def is_tunnelled(content: bytes) -> bool:
-    """Whether content of a data feed is an entry with its side chain: whole packets. No command is."""
+    """Whether content of a data feed is an entry with its side chain: whole packets, unlike commands."""
     return len(content) > 0 and len(content) % PACKET == 0

@@ -22,7 +22,7 @@ _PAGE = 100
 
 
 class Line(NamedTuple):
-    """A client-to-client feed that may be written to a line: its reference, and the feed."""
+    """A client-to-client feed on a line: its reference, and the feed."""
 
     ref: bytes
     feed: bytes
@@ -31,12 +31,12 @@ class Line(NamedTuple):
 class BaseParty(Party, ABC):
     """The program of a node (`ssb.tiny.node.Program`) that has contracts.
 
-    Everything that it must not forget is in the node's store; made again with the same store, it goes on.
-    Time must go on, too, over a restart: it is that of a clock on the wall.
+    Its durable state is in the node's store; created again with the same store, it resumes. Time must be
+    monotonic across restarts: wall-clock.
 
     Args:
-        node: what it runs on.
-        root: who it is; its root feed is known to those whom it has a contract with.
+        node: its node.
+        root: its identity; the holders of contracts know its root feed.
         random: for new key pairs; `random.SystemRandom()` where they must be secret.
         terms: of its contracts.
         now: ns.
@@ -72,13 +72,13 @@ class BaseParty(Party, ABC):
             self._load(now)
 
     def take_events(self) -> list[Event]:
-        """Return what has happened since the last call."""
+        """Return the events since the last call."""
         events = self._events.copy()
         self._events.clear()
         return events
 
     def follow(self, other: bytes, now: int) -> None:
-        """Exchange root feeds with another, whose key comes by other ways, as people meet."""
+        """Exchange root feeds with another, whose key is known by other means."""
         if other not in self.followed and other != self.root.public_key:
             if other in self._store.feeds:
                 raise ValueError("somebody has named that key as another feed")
@@ -88,7 +88,7 @@ class BaseParty(Party, ABC):
                 self._join_root(other, now)
 
     def onboard(self, isp: bytes, now: int) -> bytes:
-        """Ask a provider for a contract; return its id.
+        """Request a contract from a provider; return its id.
 
         Raises ValueError if there is one, or if the provider's key was not exchanged before (`follow`).
         """
@@ -106,19 +106,19 @@ class BaseParty(Party, ABC):
         return entry.id
 
     def farewell(self, other: bytes, now: int) -> None:
-        """Begin to end the contract with another. Raises ValueError if there is none."""
+        """Begin the farewell with another. Raises ValueError without a contract."""
         contract = self.contracts.current(other)
         if contract is None:
             raise ValueError("there is no contract with it")
         with self._store.transaction():
-            contract.part(now)
+            contract.begin_farewell(now)
             self.contracts.changed(contract.id)
             self.contracts.update(now)
 
     def abandon(self, other: bytes, now: int) -> None:
-        """Delete the contract with another at once, whatever is not read, and tell nobody.
+        """Delete the contract with another at once, unread data included, without notifying it.
 
-        For one that breaks the protocol, or will never come back. Raises ValueError if there is none.
+        For one that violates the protocol, or is lost. Raises ValueError without a contract.
         """
         contract = self.contracts.current(other)
         if contract is None:
@@ -131,7 +131,7 @@ class BaseParty(Party, ABC):
     # Program
 
     def on_fork(self, feed: bytes, now: int) -> None:
-        """See Program: the line of a contract that somebody has forked is read no further."""
+        """See Program: the line of a contract whose feed is forked is read no further."""
         accused = feed if feed in self.followed else None
         for contract in self.contracts.values():
             if feed in (contract.facts.other_control, contract.facts.other_data):
@@ -141,14 +141,14 @@ class BaseParty(Party, ABC):
         if accused is not None:
             self.accusations.accuse_of_fork(accused, feed, now)
 
-    def take(self, feed: bytes, now: int) -> None:
+    def on_entries(self, feed: bytes, now: int) -> None:
         """See Program."""
         if feed in self.followed:
             self._read_root(feed, now)
         for name in [each.keys.name for each in self.node.sets.of(feed)]:  # the contract may change them
             contract = self.contracts.of_set(name)
             if contract is not None and feed in (contract.facts.other_control, contract.facts.other_data):
-                contract.take(feed, now)
+                contract.on_entries(feed, now)
                 self.contracts.set_timer(contract)
         self.contracts.update(now)
 
@@ -177,20 +177,20 @@ class BaseParty(Party, ABC):
 
     @abstractmethod
     def on_over(self, contract: Contract, now: int) -> None:
-        """Forget what belonged to a contract of which nothing is left."""
+        """Forget all state of a contract that is deleted."""
 
     @abstractmethod
     def on_root(self, feed: bytes, entry: Whole, message: Message, now: int) -> bool:
-        """Take in a command from the root feed of another; False if it cannot be taken yet."""
+        """Process a command from the root feed of another; False if it has to wait."""
 
     @abstractmethod
     def _load(self, now: int) -> None:
-        """Read what is kept in the store."""
+        """Load the state in the store."""
 
     # Inside
 
     def _on_response(self, feed: bytes, message: OnboardResponse, now: int) -> None:
-        """Take in a provider's answer in its root feed; most are for others."""
+        """Process a provider's answer in its root feed; most are for others."""
         contract = self.contracts.get(message.ref)
         if contract is None or contract.facts.isp != feed or contract.facts.state != ASKED:
             return
@@ -226,14 +226,14 @@ class BaseParty(Party, ABC):
                 return
 
     def _feed_of(self, lines: Iterable[Line], content: bytes) -> Line | None:
-        """Return whose next entry a tunnelled one is."""
+        """Return the line whose next entry is this tunnelled one."""
         for line in lines:
             if self._store.feeds[line.feed].expected == content[:DEMUX]:
                 return line
         return None
 
-    def _take_inner(self, contract: Lines, line: Line, content: bytes, now: int) -> bool:
-        """Store a tunnelled entry; return whether it was valid. Who hands over another one is accused."""
+    def _store_inner(self, contract: Lines, line: Line, content: bytes, now: int) -> bool:
+        """Store a tunnelled entry; return whether it was valid. The sender of an invalid one is accused."""
         packets = [content[at : at + PACKET] for at in range(0, len(content), PACKET)]
         try:
             self._store.append_whole(line.feed, packets[0], packets[1:], contract.terms.largest)
@@ -243,7 +243,7 @@ class BaseParty(Party, ABC):
         return True
 
     def _is_new(self, feed: bytes) -> bool:
-        """Whether another may name a feed as one of his: nobody else's is it, as far as is known here."""
+        """Whether another may claim a feed as its own: it must be unknown here."""
         if feed in self._store.feeds:
             self.faults["a feed that is known already"] += 1
             return False

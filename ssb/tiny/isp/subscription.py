@@ -1,4 +1,4 @@
-"""A subscription and a group as a client keeps them (`ssb.tiny.isp.client`), as records of the store."""
+"""A client's subscriptions and groups (`ssb.tiny.isp.client`), as records of the store."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -8,11 +8,12 @@ INVITED: Final = "invited"
 STANDS: Final = "stands"
 ENDED: Final = "ended"
 SPOILT: Final = "spoilt"
-"""States of a subscription: asked for here; asked for by the other; feeds flow; the other sends no more; the
-other has named a feed that cannot be taken, so what comes is thrown away until it ends."""
+"""States of a subscription: requested here; requested by the other; feeds flow; the other has ended; the
+other has named an unacceptable feed, so its entries are discarded until it ends.
+"""
 
 MOST_MEMBERS: Final = 16
-"""Of a group."""
+"""Most members of a group."""
 
 
 @dataclass
@@ -21,21 +22,21 @@ class Subscription:
 
     Attributes:
         ref: the request's id.
-        contract: the id of the contract that it belongs to.
+        contract: the id of its contract.
         contact: the other client's root feed.
         state: see the constants.
-        own, other: the feeds of both; None if there is none yet, or no more.
-        is_paused: whether the provider holds enough.
-        is_leaving: whether nothing more is to be sent here, but what is waiting.
+        own, other: the feeds of both; None before and after their use.
+        is_paused: whether the provider has paused the own feed.
+        is_leaving: whether it ends after the entries already written.
         end_said: whether the end was sent.
-        group: the id and the members of the group that it belongs to; None if it belongs to none.
-        read: of how many entries of the other's feed the user has said that he has read them.
-        receipted: of how many of these the other was told.
-        receipt_at: when the other is told next, ns; None if there is nothing to tell.
+        group: the id and the members of its group, if any.
+        read: number of the last entry of the other's feed that the user has confirmed.
+        receipted: number of the last entry in a receipt sent.
+        receipt_at: time of the next receipt, ns; None if none is due.
         bundled: data feed, in hexadecimal -> the last own entry in it, until the provider has read that feed.
-        taken: how many own entries the provider is known to have.
-        arrived: of how many the other has said that he has read them.
-        overdue_at: when entries that are taken and have not arrived are overdue, ns; None if there are none.
+        taken: number of the last own entry acknowledged by the provider.
+        arrived: number of the last own entry in a receipt received.
+        overdue_at: when entries that are taken and have not arrived are overdue, ns; None without such.
     """
 
     ref: bytes
@@ -63,10 +64,10 @@ class Group:
 
     Attributes:
         id: the founder's feed in it.
-        contract: the id of the contract that it belongs to.
+        contract: the id of its contract.
         own: the feed that is written for all members.
         members: root feeds, the founder's first.
-        pending: members with whom feeds were not exchanged yet; nothing is sent before there are none.
+        pending: members without exchanged feeds; nothing is sent while there are any.
     """
 
     id: bytes
@@ -77,5 +78,5 @@ class Group:
 
     @property
     def name(self) -> tuple[bytes, ...]:
-        """Its id and members, as requests carry them."""
+        """Id and members, as in requests."""
         return (self.id, *self.members)

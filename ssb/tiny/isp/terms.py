@@ -1,4 +1,4 @@
-"""Terms of a contract: client and provider agree on them before it, by other ways (tinyISP, section 4.1)."""
+"""Terms of a contract, agreed on in advance, outside the protocol (tinyISP, section 4.1)."""
 
 from typing import Final, NamedTuple
 
@@ -10,24 +10,24 @@ class Terms(NamedTuple):
     """Terms.
 
     Attributes:
-        size: entries of a data feed, with the first and the last one, which lead to its neighbours.
-        unread: data feeds that one side may have begun and the other has not read to the end; at least 2.
-        term: ns for which the contract stands; None for as long as both want it.
+        size: entries of a data feed, including the first and the last one, which link its neighbours.
+        unread: data feeds begun by one side and not read to the end by the other; at least 2.
+        term: duration of the contract, ns; None for no limit.
         largest: bytes of content of a client-to-client entry.
-        backlog: entries of a client-to-client feed that the provider holds for a slow client before it tells
-            the sender to pause.
-        subscriptions: that a client may have or have asked for at a time.
-        patience: ns that an entry may lie in a line before what explains it comes; after that the other side
-            has broken the contract. Also the time without a receipt after which entries are overdue.
-        proofs: whether a client signs for the feed that he offers to another, and takes none that is not
-            signed for. The prototypes do not.
-        receipt: ns within which a client says how far he has read another's feed; None for never.
-        linger: ns without a word of the other side after which the end of a contract is not repeated to it.
-        pace: mean time between two commands that a provider reads from a client, ns. Answers and `fin`s that
-            are due are free, as the provider has caused them.
+        backlog: entries of a client-to-client feed that the provider holds for a slow client before it
+            pauses the sender.
+        subscriptions: of a client at a time, requested ones included.
+        patience: ns that an unexplained entry may stay in a line; after that the other side has broken
+            the contract. Also the time without a receipt after which entries are overdue.
+        proofs: whether a client signs for the feed that it offers to another, and accepts none without
+            signature. The prototypes do not.
+        receipt: longest delay of a receipt for another's feed, ns; None for no receipts.
+        linger: ns of the other side's silence after which the end of a contract is not repeated to it.
+        pace: mean time between two commands that a provider reads from a client, ns. Answers and `fin`s
+            that are due are free, as the provider has caused them.
         burst: commands that it reads at once. Others wait at the client, and are read later.
-        line_pace: the same for packets of a client's line, of which the provider reads `size` at once. None
-            for as fast as they come; then, on a shared medium, who sends most gets most.
+        line_pace: the same for packets of a client's line, of which the provider reads `size` at once.
+            None for no limit; then, on a shared medium, the busiest sender gets most.
     """
 
     size: int = 50
@@ -57,8 +57,8 @@ class Terms(NamedTuple):
 
     @property
     def held(self) -> int:
-        """Entries of a client-to-client feed that may wait at the provider: the backlog, and what was under
-        way when the sender was told to pause."""
+        """Entries of a client-to-client feed that may wait at the provider: the backlog, and those in transit
+        when the sender is paused."""
         return self.backlog + self.unread * self.size
 
     @property
@@ -68,7 +68,7 @@ class Terms(NamedTuple):
 
     @property
     def outer_bytes(self) -> int:
-        """Most bytes of the data feed's entry that has it, with its side chain."""
+        """Most bytes of the data feed's entry around it, with its side chain."""
         return PACKET * (1 + -(-self.inner_bytes // CHUNK))
 
     def line_bytes(self) -> int:
@@ -76,8 +76,9 @@ class Terms(NamedTuple):
         return self.unread * self.size * self.outer_bytes
 
     def bound(self, subscriptions: int) -> int:
-        """Most bytes of packets that one side stores for a contract with so many subscriptions, beside its
-        control feeds: both lines, and both feeds of each subscription."""
+        """Most bytes of packets that one side stores for a contract with `subscriptions` of them, without its
+        control feeds: both lines, and both feeds of each subscription.
+        """
         return 2 * self.line_bytes() + 2 * subscriptions * self.held * self.inner_bytes
 
 

@@ -73,12 +73,12 @@ def _fetcher(count: int, world: World) -> Work:
     fetcher.tip, fetcher.window.size = count, float(count)
 
     def work() -> None:
-        fetcher.ask(world.zero)
+        fetcher.request(world.zero)
         for seq in range(1, count + 1):
             fetcher.on_nack(seq)
             fetcher.next_deadline()
         fetcher.wake(world.zero + 100 * SECOND)
-        fetcher.ask(world.zero + 100 * SECOND)
+        fetcher.request(world.zero + 100 * SECOND)
 
     return work
 
@@ -192,13 +192,13 @@ def _departed(count: int, world: World) -> Work:
     interests = GatewayInterests(_peer(MemoryFeeds()), Graph(_identity(0).ref), Counter())
     peers = [_ref("peer", number) for number in range(count)]
     for number, peer in enumerate(peers):
-        interests.arrived(peer, world.zero)
+        interests.on_connected(peer, world.zero)
         for other in range(3):
-            interests.asks(peer, _ref("other", (number * 3 + other) % 5_000))
+            interests.accepts(peer, _ref("other", (number * 3 + other) % 5_000))
 
     def work() -> None:
         for peer in peers:
-            interests.departed(peer, world.zero)
+            interests.on_disconnected(peer, world.zero)
             interests.next_deadline()
         interests.wake(world.zero + 10_000 * SECOND)
 
@@ -245,14 +245,14 @@ def _keeper(count: int, world: World) -> Work:
 def _scheduler(count: int, world: World) -> Work:
     scheduler = Scheduler(Random(0), SchedulerOptions(places=1, known=count + 1))
     scheduler.add("first", ("::1", 1), world.zero)
-    scheduler.calls(world.zero)
-    scheduler.connected("first", world.zero)
+    scheduler.take_calls(world.zero)
+    scheduler.on_connected("first", world.zero)
 
     def work() -> None:
         for number in range(count):
             scheduler.add(_ref("peer", number), ("::1", number), world.zero)
-            scheduler.calls(world.zero)
-            scheduler.leaves(world.zero)
+            scheduler.take_calls(world.zero)
+            scheduler.next_to_close(world.zero)
             scheduler.next_deadline()
 
     return work

@@ -180,7 +180,7 @@ def _measure_graph(rng: Random, feeds: int) -> Iterator[Row]:
         source, target = rng.choices(refs, weights, k=2)
         content = {"type": "contact", "contact": target, "following": rng.random() < 0.9}
         with taking.running():
-            graph.take(source, number, content)
+            graph.add_content(source, number, content)
 
     taking, settling = Stopwatch(), Stopwatch()
     for number in range(1, edges + 1):

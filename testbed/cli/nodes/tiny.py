@@ -45,11 +45,11 @@ def tiny(path: Path, isp: str | None, unproven: bool, interfaces: tuple[str, ...
     Without a provider, everybody in reach reads everything. Through a provider, contacts agree to each other.
     A text is signed and stored before it is sent: after /quit, Ctrl-C or a crash all goes on.
     """
-    from ssb.tiny.daemon.account import typed
+    from ssb.tiny.daemon.account import parse_key
     from ssb.tiny.daemon.customer import Customer
     from ssb.tiny.daemon.hall import Hall
 
-    key = None if isp is None else _read(typed, isp)
+    key = None if isp is None else _read(parse_key, isp)
 
     def desk(account: Any, node: Any, now: int) -> Any:
         provider = account.provider(key)
@@ -74,13 +74,13 @@ def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tupl
 
     It has to know the keys of its clients, and they its own. Contracts and what is under way survive a crash.
     """
-    from ssb.tiny.daemon.account import typed
+    from ssb.tiny.daemon.account import parse_key
     from ssb.tiny.daemon.counter import Counter
     from ssb.tiny.isp.terms import Terms
 
     terms = Terms(term=None if days is None else days * _DAY_NS)
 
-    keys = [_read(typed, each) for each in allowed]
+    keys = [_read(parse_key, each) for each in allowed]
 
     def desk(account: Any, node: Any, now: int) -> Any:
         counter = Counter(account, node, terms, now)
@@ -91,10 +91,10 @@ def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tupl
     _run(path, interfaces, desk, ends_with_lines=sys.stdin.isatty())
 
 
-def _read(typed: Callable[[str], bytes], key: str) -> bytes:
-    """Return a typed key, before anything is written. Raises UserError."""
+def _read(parse_key: Callable[[str], bytes], key: str) -> bytes:
+    """Return a parsed key, before anything is written. Raises UserError."""
     try:
-        return typed(key)
+        return parse_key(key)
     except ValueError as error:
         raise UserError(str(error)) from None
 

@@ -262,7 +262,7 @@ class Swarm:
     def _send_from(self, place: int) -> None:
         peer = self.peers[place]
         late = [number for number, due in peer.alarms.items() if due <= self.now]
-        stirred = dict.fromkeys([*peer.stirred, *peer.replication.take_stirred(), *late])
+        stirred = dict.fromkeys([*peer.stirred, *peer.replication.take_changed(), *late])
         peer.stirred = {}
         for number in stirred:
             peer.alarms.pop(number, None)

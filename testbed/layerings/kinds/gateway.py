@@ -79,7 +79,7 @@ class GatewayNode(NdnNode):
         identity = peer_identity(context.seed, name)
         graph = Graph(identity.ref)
         for stored in read_log(feeds, 0, {CONTACT}):
-            graph.read(stored.message)
+            graph.add(stored.message)
         self._peer = Peer(
             identity,
             feeds,

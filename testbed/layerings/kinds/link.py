@@ -175,7 +175,7 @@ class LinkNode(NdnNode):
                 wire = make_record(
                     author.ref, author.sign, 1, store, now=now, lifetime=_IDLE_LIFETIME, ttl=MOST_TTL_MS * MS
                 )
-                server.ledger.take(parse_data(wire), author.ref, now)
+                server.ledger.add(parse_data(wire), author.ref, now)
 
     def _route_feed(self, feed: Feed, own: int | None) -> None:
         if own is not None:

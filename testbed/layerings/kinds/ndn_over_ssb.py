@@ -165,7 +165,7 @@ class NdnOverSsbNode:
     def _append(self, content: Mapping[str, Any], time: int) -> Message:
         message = self._store.publish(self._own, content, EPOCH_MS + time / 1e6)
         self._context.state.log.append(message.encoded)
-        self._peer.appended(self._own.ref, time)
+        self._peer.on_appended(self._own.ref, time)
         return message
 
     def _founded(self) -> list[bytes]:

@@ -53,7 +53,7 @@ TINY_LAYERINGS = {
 class _Reader(NamedTuple):
     """A program (ssb.tiny.node.Program) that only reads."""
 
-    take: Callable[[bytes, int], None]
+    on_entries: Callable[[bytes, int], None]
 
     def on_fork(self, feed: bytes, now: int) -> None:
         """See Program: the feed accepts nothing more."""
@@ -78,14 +78,14 @@ class TinyNode(BaseTinyNode):
                 f"{context.layering}: a set has {MAX_KEYS} feeds at most, not {len(self._authors)}"
             )
         self._keys = {feed.key: key for key, feed in self._authors.items()}
-        self._node.program = _Reader(self.take)
+        self._node.program = _Reader(self.on_entries)
         own = [self._store.add_own(author_of(context.seed, feed)).key for feed in self._role.feeds]
         if middle is None:
             self._node.join_open(own, now)
         else:
             self._node.join(COMMON, self._keys.values(), now)
 
-    def take(self, feed: bytes, now: int) -> None:
+    def on_entries(self, feed: bytes, now: int) -> None:
         """Deliver new whole entries of a feed."""
         known = self._authors.get(feed)
         if known is None:
@@ -99,7 +99,7 @@ class TinyNode(BaseTinyNode):
     def _joined(self, now: int) -> None:
         for key in self._role.follows:
             if self._keys[key] in self._store.feeds:
-                self.take(self._keys[key], now)
+                self.on_entries(self._keys[key], now)
 
     def _publish(self, feed: Feed, sequence: int, content: bytes, now: int) -> None:
         self._node.publish(self._keys[feed.key], content, now)

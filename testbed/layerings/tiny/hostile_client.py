@@ -118,15 +118,17 @@ class HostileClient(Client):
                 self.attacks += self._write(self.terms.size, now)
             case "flood" if self._targets:
                 target, feed = self._random.choice(self._targets), self._random.randbytes(32)
-                contract.say(SubRequest(target, feed, sign_feed(self.root, feed, target)), now)
+                contract.send_command(SubRequest(target, feed, sign_feed(self.root, feed, target)), now)
                 self.attacks += 1
             case "flood":
                 target = self._random.randbytes(32) if self._random.random() < 0.5 else self.root.public_key
-                contract.say(SubRequest(target, self._random.randbytes(32), self._random.randbytes(64)), now)
+                contract.send_command(
+                    SubRequest(target, self._random.randbytes(32), self._random.randbytes(64)), now
+                )
                 self.attacks += 1
             case "false-fin":
                 feed = self._random.choice([contract.facts.other_data, self._random.randbytes(32)])
-                contract.say(self._random.choice([HopFin(feed), FarewellFin()]), now)
+                contract.send_command(self._random.choice([HopFin(feed), FarewellFin()]), now)
                 self.attacks += 1
             case "malformed" if has_room:
                 content = self._random.choice(

@@ -86,7 +86,7 @@ class ViewsDrill(Drill):
         account.feeds.append(new, _NOW)
         say(f"{len(new)}\n".encode())
         for message in new:
-            account.read(message)
+            account.update_views(message)
 
     def check(self, lines: list[str], *, is_thorough: bool) -> None:
         """See Drill."""

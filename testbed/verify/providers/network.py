@@ -190,7 +190,7 @@ class ProviderNetwork:
             if name in self.unsure:
                 raise UnsureFeed(f"{name} writes to its feed, which may be longer elsewhere")
             message = store.publish(own, content, EPOCH_MS + time / MS)
-            peer.appended(own.ref, time)
+            peer.on_appended(own.ref, time)
             return message
 
         node = kind(

@@ -304,7 +304,7 @@ class SocialWorld(World[Neighbourhood]):
             graph = Graph(user, self.story.hops)
             for author, messages in self._texts.items():
                 for message in messages[: replicas.tip(log_name(author))]:
-                    graph.read(message)
+                    graph.add(message)
             reach |= graph.replicated()
         return reach
 

@@ -56,7 +56,7 @@ class HostileProvider(Provider):
         if self.attack == "forge" and feed is not None and route is not None and asker is not None:
             own = self.new_identity()
             signed = sign_feed(self.root, own.public_key, route.source, route.a.feed or b"")
-            asker.say(SubResponseIsp(ref, True, own.public_key, signed), now)
+            asker.send_command(SubResponseIsp(ref, True, own.public_key, signed), now)
             entry, chunks = sign(own, 1, first_previous(own.public_key), b"forged")
             self._forged.append((asker.id, b"".join([entry.packet, *chunks])))
             self.contracts.changed(asker.id)

@@ -1,7 +1,7 @@
-"""The congestion window, in bytes: RFC 5681, with NewReno's recovery and the first window of RFC 6928.
+"""The congestion window, in bytes: RFC 5681, with NewReno's recovery and the initial window of RFC 6928.
 
 Sources: RFC 5681, sections 3.1, 3.2 and 4.1; RFC 6582, section 3.2; RFC 6928, section 2; RFC 3465 (bytes are
-counted, not acknowledgements); RFC 7661 (windows that are not used).
+counted, not acknowledgements); RFC 7661 (unused windows).
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ DUPLICATES: Final = 3
 
 
 def initial_window(mss: int) -> int:
-    """Return the window to begin with, in bytes (RFC 6928, section 2)."""
+    """Return the initial window, in bytes (RFC 6928, section 2)."""
     return min(10 * mss, max(2 * mss, 14_600))
 
 
@@ -24,14 +24,14 @@ class Congestion:
 
     Args:
         mss: bytes of a full segment.
-        window: to begin with.
+        window: the initial one.
     """
 
     def __init__(self, mss: int, window: int) -> None:
         self.mss = mss
         self.window = self._first = window
         self.threshold = UNKNOWN_THRESHOLD
-        self._counted = 0  # bytes acknowledged since the window has grown in congestion avoidance
+        self._counted = 0  # bytes acknowledged since the last growth in congestion avoidance
 
     def acknowledged(self, count: int, pipe: int) -> None:
         """Widen the window for `count` newly acknowledged bytes; `pipe` bytes were in flight before.
@@ -70,12 +70,11 @@ class Congestion:
         self.window = min(self.threshold, max(flight, self.mss) + self.mss)
 
     def timed_out(self, flight: int, is_first: bool) -> None:
-        """Begin again with one segment (RFC 5681, section 3.1); the threshold falls once for the same
-        loss."""
+        """Restart with one segment (RFC 5681, section 3.1); the threshold is reduced once per loss."""
         if is_first:
             self._halve(flight)
         self.window = self.mss
 
     def restart_after_idle(self) -> None:
-        """Restart after idle time of a time-out: the window is out of date (RFC 5681, section 4.1)."""
+        """Restart after idle time of a time-out: the window is outdated (RFC 5681, section 4.1)."""
         self.window = min(self.window, self._first)

@@ -28,7 +28,7 @@ from topologies.emulator.tcp.settings import Ends, Settings
 from topologies.emulator.tcp.states import TRANSITIONS, State, Step
 
 LEAST_MSS: Final = 48
-"""A peer that asks for less gets so much: segments that are nearly all header serve attacks only."""
+"""Least MSS used if a peer announces less: segments that are nearly all header serve attacks only."""
 SYN_GIVE_UP: Final = 180 * SECOND
 """Time for which SYN is repeated: R2 of RFC 9293, section 3.8.3, for SYN."""
 
@@ -78,7 +78,7 @@ class Connection:
         self._outlet = Outlet(ends, sent)
         self._events = events
         self._has_closed = False  # the application has, before the connection was open
-        self._is_readable_told = False
+        self._is_readable_reported = False
         self._syn_at = NEVER
         self._syn_since = 0
         self._syn_repeated = False
@@ -94,21 +94,21 @@ class Connection:
         self._send_syn(now)
 
     def accept(self, syn: Segment, port: int, now: int) -> None:
-        """Answer another's SYN, that came to a port that is listened to (RFC 9293, section 3.10.7.2)."""
+        """Answer a SYN to a listener's port (RFC 9293, section 3.10.7.2)."""
         self._step(Step.LISTEN)
         self.port = port
         self._syn_since = now
-        self._learn(syn)
+        self._process_syn(syn)
         self._step(Step.SYN)
         self._send_syn(now)
 
     def write(self, data: bytes | bytearray | memoryview) -> int:
-        """Buffer data; return how many bytes were taken, 0 after close()."""
+        """Buffer data; return the number of bytes taken, 0 after close()."""
         return 0 if self._has_closed else self.sender.write(data)
 
     def read(self, limit: int, now: int) -> bytes:
-        """Return up to `limit` bytes that have come."""
-        self._is_readable_told = False
+        """Return up to `limit` received bytes."""
+        self._is_readable_reported = False
         if self.state in _HANDSHAKE:
             return b""
         return self.receiver.read(limit, now)
@@ -127,7 +127,7 @@ class Connection:
         self.receiver.discard()
         self._end()
 
-    # --- segments that come ---
+    # --- segments received ---
 
     def receive(self, segment: Segment, now: int) -> None:
         """Receive a segment of this connection (RFC 9293, sections 3.10.7.3 and 3.10.7.4)."""
@@ -180,7 +180,7 @@ class Connection:
             return
         if not flags & SYN:
             return
-        self._learn(segment)
+        self._process_syn(segment)
         if acknowledges:
             self._step(Step.SYN_ACK)
             self._open(segment, now)
@@ -229,9 +229,9 @@ class Connection:
             sender.offered(edge)
         if self.state in _FIN_WAITS and sender.is_finished():
             self._step(Step.FIN_ACKED)
-            self._settle(now)
+            self._report_end(now)
         elif sender.is_writable_again() and not self._has_closed:
-            self._tell(Kind.WRITABLE)
+            self._report(Kind.WRITABLE)
         return True
 
     def _receive_content(self, payload: bytes, start: int, has_fin: bool, is_pushed: bool, now: int) -> None:
@@ -239,20 +239,20 @@ class Connection:
         unread = receiver.unread
         if receiver.accept(start, payload, has_fin, is_pushed, now):
             self._emit_ack()
-        if receiver.unread > unread and not self._is_readable_told:
-            self._is_readable_told = True
-            self._tell(Kind.READABLE)
+        if receiver.unread > unread and not self._is_readable_reported:
+            self._is_readable_reported = True
+            self._report(Kind.READABLE)
         if receiver.has_ended:
-            self._tell(Kind.PEER_CLOSED)
+            self._report(Kind.PEER_CLOSED)
             self._step(Step.FIN)
-            self._settle(now)
+            self._report_end(now)
 
     # --- the state machine ---
 
     def _step(self, step: Step) -> None:
         self.state = TRANSITIONS[self.state][step]
 
-    def _learn(self, syn: Segment) -> None:
+    def _process_syn(self, syn: Segment) -> None:
         """Process a SYN's options and sequence number; data with it are ignored until retransmitted."""
         settings = self._settings
         self._peer_first = syn.sequence
@@ -279,7 +279,7 @@ class Connection:
         sender.open(min(mss, self._settings.mss), window, self._syn_repeated, now)
         self._window_sequence = self.receiver.next
         self._window_ack = sender.unacknowledged
-        self._tell(Kind.ACCEPTED if self.port else Kind.CONNECTED)
+        self._report(Kind.ACCEPTED if self.port else Kind.CONNECTED)
         if self._has_closed:
             self._close()
 
@@ -287,33 +287,33 @@ class Connection:
         self.sender.finish()
         self._step(Step.CLOSE)
 
-    def _settle(self, now: int) -> None:
+    def _report_end(self, now: int) -> None:
         """Report the end if only TIME-WAIT is left."""
         if self.state is State.TIME_WAIT:
             self._over_at = now + 2 * self._settings.msl
-            self._tell(Kind.CLOSED)
+            self._report(Kind.CLOSED)
         elif self.state is State.CLOSED:
-            self._tell(Kind.CLOSED)
+            self._report(Kind.CLOSED)
 
     def _fail(self, reason: Reason) -> None:
-        is_told = self.state is not State.SYN_RECEIVED or not self.port
+        is_reported = self.state is not State.SYN_RECEIVED or not self.port
         self.receiver.discard()
         self._end()
-        if is_told:
+        if is_reported:
             self._events.append(Event(Kind.FAILED, self.number, reason))
 
     def _end(self) -> None:
         if self.state is not State.CLOSED:
             self._step(Step.OVER)
 
-    def _tell(self, kind: Kind) -> None:
+    def _report(self, kind: Kind) -> None:
         port = self.port if kind is Kind.ACCEPTED else 0
         self._events.append(Event(kind, self.number, Reason.NONE, port))
 
-    # --- segments that go ---
+    # --- segments sent ---
 
     def output(self, now: int) -> None:
-        """Send all that may go now, and the acknowledgement that is owed by now if nothing has carried it."""
+        """Send all segments allowed now, and the acknowledgement due by now if none has carried it."""
         sender = self.sender
         if self.state in _SENDS:
             burst = 0
@@ -325,7 +325,7 @@ class Connection:
                 burst += 1
                 piece = sender.take(now)
                 # Where the buffer ends (RFC 9293, section 3.9.1.2), and where a burst does: the receiver
-                # need not wait for more before it acknowledges. Linux's segmentation comes to the same.
+                # need not wait for more before it acknowledges. Linux's segmentation has the same effect.
                 if payload and (is_last or (piece is None and burst > 1)):
                     flags |= PSH
                 self._emit(start, flags, payload)
@@ -371,7 +371,7 @@ class Connection:
     # --- time ---
 
     def due(self) -> int:
-        """Return when to call wake(), ns; NEVER if there is nothing to wait for."""
+        """Return when to call wake(), ns; NEVER if nothing is pending."""
         if self.state is State.CLOSED:
             return NEVER
         if self.state in _HANDSHAKE:

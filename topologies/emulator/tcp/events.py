@@ -29,7 +29,7 @@ class Reason(Enum):
 
 
 class Event(NamedTuple):
-    """Something that has happened; `port`: of ACCEPTED, the port listened to, else 0."""
+    """An event of a connection; `port`: the listener's port of ACCEPTED, else 0."""
 
     kind: Kind
     connection: int

@@ -9,7 +9,7 @@ first one after duplicates, or all after a time-out.
 class Piece:
     """The data of one segment: sequence numbers `start` to `end`, exclusive.
 
-    sent_at: time of the last transmission, ns. is_repeated: it has been sent more than once.
+    sent_at: time of the last transmission, ns. is_repeated: whether it was retransmitted.
     """
 
     __slots__ = ("end", "is_repeated", "sent_at", "start")
@@ -22,9 +22,9 @@ class Piece:
 
 
 class Flight:
-    """The pieces under way.
+    """The pieces in flight.
 
-    pipe: sequence numbers of them that may be on the way now.
+    pipe: sequence numbers that may be in flight now.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Flight:
         return len(self._pieces)
 
     def add(self, start: int, end: int, now: int) -> Piece:
-        """Add a piece that is sent for the first time."""
+        """Add a piece on its first transmission."""
         piece = Piece(start, end, now)
         self._pieces.append(piece)
         self.pipe += end - start
@@ -45,9 +45,9 @@ class Flight:
     def acknowledged(self, until: int) -> int | None:
         """Remove all pieces before `until`.
 
-        Returns the time (ns) when the first of them was sent, if that measures the round trip: all have been
-        sent only once (Karn's algorithm, RFC 6298, section 3). Pieces that waited at the receiver for a
-        missing one are acknowledged with it, and measure none.
+        Returns the time (ns) when the first of them was sent, as a sample of the round trip, if none was
+        retransmitted (Karn's algorithm, RFC 6298, section 3). Pieces that waited at the receiver for a
+        missing one are acknowledged with it, and give no sample.
         """
         pieces = self._pieces
         first: int | None = None
@@ -72,11 +72,11 @@ class Flight:
         return None if is_ambiguous else first
 
     def mark_first_lost(self) -> None:
-        """Give the first piece up."""
+        """Mark the first piece lost."""
         self._mark_lost(1)
 
     def mark_all_lost(self) -> None:
-        """Give all pieces up."""
+        """Mark all pieces lost."""
         self._mark_lost(len(self._pieces))
 
     def _mark_lost(self, count: int) -> None:
@@ -88,11 +88,11 @@ class Flight:
         self._lost_until = max(self._lost_until, count)
 
     def first_lost(self) -> Piece | None:
-        """Return the first piece that is to be sent again."""
+        """Return the first piece to be retransmitted."""
         return self._pieces[self._lost_from] if self._lost_from < self._lost_until else None
 
     def repeat(self, now: int) -> None:
-        """Record that the piece of first_lost() is sent again."""
+        """Record the retransmission of the piece of first_lost()."""
         piece = self._pieces[self._lost_from]
         self._lost_from += 1
         piece.is_repeated = True

@@ -8,14 +8,13 @@ from topologies.emulator.tcp.settings import Ends
 
 CHALLENGES: Final = 10
 CHALLENGE_SPAN: Final = 5 * SECOND
-"""At most so many challenges in so long (RFC 5961, section 7): two ends must not answer each other for
-ever."""
+"""Most challenges per span (RFC 5961, section 7): prevents endless answers between two ends."""
 
 Sent = list[tuple[str, str, bytes]]
 
 
 class Outlet:
-    """The way out of a connection's segments.
+    """Output of a connection's segments.
 
     Args:
         ends: its addresses and ports.
@@ -27,7 +26,7 @@ class Outlet:
         self._sent = sent
         self._pseudo = pseudo_header(ends.local_ip, ends.remote_ip)
         self._challenges = 0
-        self._since = 0  # when they were last counted from 0, ns
+        self._since = 0  # beginning of the span, ns
 
     def send(
         self,

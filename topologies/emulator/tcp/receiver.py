@@ -1,4 +1,4 @@
-"""The receiving half of a connection: reassembly, the window offered, and delayed acknowledgements.
+"""The receiving half of a connection: reassembly, the offered window, and delayed acknowledgements.
 
 Sequence numbers are not taken modulo 2^32 here. Sources: RFC 9293, sections 3.8.6.2.2 (silly windows) and
 3.8.6.3 (delayed acknowledgements); RFC 5681, section 4.2; RFC 7323, section 2.
@@ -13,14 +13,13 @@ from topologies.emulator.tcp.segment import MOST_SCALE
 DELAY: Final = 40 * MS
 """Longest delay of an acknowledgement: Linux's least (TCP_DELACK_MIN); RFC 9293 has 500 ms at most."""
 MOST_RUNS: Final = 1_000
-"""Runs of bytes kept beyond a gap; further ones are dropped, and retransmitted."""
+"""Most runs of bytes kept beyond a gap; further ones are dropped, and retransmitted."""
 _LEAST_FULL: Final = 536
 _MOST_FIELD: Final = 0xFFFF
 
 
 def scale_for(capacity: int) -> int:
-    """Return the window scale with which a window of that many bytes can be offered (RFC 7323, section
-    2.3)."""
+    """Return the window scale for offering a window of that many bytes (RFC 7323, section 2.3)."""
     scale = 0
     while capacity >> scale > _MOST_FIELD and scale < MOST_SCALE:
         scale += 1
@@ -51,7 +50,7 @@ class Receiver:
         self._scale = scale
         self._ready = bytearray()  # in order, up to `next`
         self._runs: list[tuple[int, bytearray]] = []  # beyond a gap: disjoint, in order, not adjacent
-        self._full = _LEAST_FULL  # the largest payload that has come
+        self._full = _LEAST_FULL  # the largest payload received
         self._acknowledged = first
         self._ack_at = NEVER
 
@@ -62,13 +61,13 @@ class Receiver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the peer's FIN and all before it have come."""
+        """Whether the peer's FIN and all before it were received."""
         return self.fin is not None and self.next > self.fin
 
     def is_acceptable(self, start: int, end: int) -> bool:
         """Return whether a segment of these sequence numbers touches the window (RFC 9293, section 3.10.7.4).
 
-        One that begins right at its edge does: its acknowledgement counts, as with a window of zero.
+        One that begins right at its edge does: its acknowledgement is processed, as with a window of zero.
         """
         return end >= self.next and start <= self.edge
 
@@ -149,7 +148,7 @@ class Receiver:
         del runs[:gone]
 
     def read(self, limit: int, now: int) -> bytes:
-        """Return up to `limit` bytes in order; owes the peer a word if that opens the window a good deal."""
+        """Return up to `limit` bytes in order; schedules an acknowledgement if the window opens enough."""
         data = bytes(self._ready[:limit])
         del self._ready[:limit]
         if self.has_ended:
@@ -168,15 +167,15 @@ class Receiver:
     # --- acknowledgements ---
 
     def schedule_ack(self, now: int) -> None:
-        """Have an acknowledgement go out."""
+        """Schedule an acknowledgement."""
         self._ack_at = now
 
     def ack_at(self) -> int:
-        """Return when an acknowledgement is owed, ns; NEVER if none is."""
+        """Return when an acknowledgement is due, ns; NEVER if none is."""
         return self._ack_at
 
     def window_field(self) -> int:
-        """Return the window for a segment that is sent now and acknowledges all up to `next`.
+        """Return the window field of a segment sent now that acknowledges all up to `next`.
 
         Its edge never moves back, except after SYN; it is rounded up to a unit of the window scale. It
         advances by a full segment or half of the buffer at least (RFC 9293, section 3.8.6.2.2).
@@ -187,7 +186,7 @@ class Receiver:
         if room - self.edge < min(self._capacity // 2, self._mss):
             room = self.edge
         units = room - self.next + (1 << self._scale) - 1 >> self._scale
-        field = max(0, min(units, _MOST_FIELD))  # below 0: a FIN came that was not in the window
+        field = max(0, min(units, _MOST_FIELD))  # below 0: a FIN beyond the window
         self.edge = max(self.edge, self.next + (field << self._scale))
         return field
 

@@ -1,8 +1,8 @@
-"""TCP segments over IPv4, to bytes and back: header, options, checksum.
+"""Encoding and decoding of TCP segments over IPv4: header, options, checksum.
 
 Sources: RFC 9293, sections 3.1 and 3.2 (header, options); RFC 7323, section 2.2 (window scale). Timestamps
-and selective acknowledgements are neither sent nor read. The checksum is computed as captures.layers.frames
-tells: one remainder modulo 65535 in place of a loop.
+and selective acknowledgements are neither sent nor read. The checksum is computed as in
+captures.layers.frames: one remainder modulo 65535 instead of a loop.
 """
 
 import struct
@@ -32,14 +32,14 @@ _HEAD: Final = struct.Struct("!HHIIHHHH")
 
 
 class MalformedSegment(ValueError):
-    """The bytes are no TCP segment between these addresses; the message names the field."""
+    """Not a TCP segment between these addresses; the message names the field."""
 
 
 class Segment(NamedTuple):
     """A segment.
 
     sequence, acknowledgement: 32 bits, as on the wire. window: as on the wire, not scaled. mss, scale: of the
-    options, None if it has none.
+    options, None without.
     """
 
     source_port: int
@@ -62,7 +62,7 @@ class Segment(NamedTuple):
 def pseudo_header(source_ip: str, destination_ip: str) -> int:
     """Return the sum of the pseudo-header's addresses and protocol, without the segment's length.
 
-    It is the same both ways. Raises ValueError for an address that is none. RFC 9293, section 3.1.
+    It is the same in both directions. Raises ValueError for an invalid address. RFC 9293, section 3.1.
     """
     return int(IPv4Address(source_ip)) + int(IPv4Address(destination_ip)) + _TCP
 

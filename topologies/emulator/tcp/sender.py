@@ -3,15 +3,14 @@
 Sequence numbers are not taken modulo 2^32 here. The half chooses pieces of data, and the connection makes
 segments of them.
 
-Losses are repaired as NewReno does (RFC 6582): after three duplicates the first piece goes again, and after
-each acknowledgement that covers a part of what was under way then, the next. The timer is restarted by the
-first of these only (section 3.2, step 3), so that many losses in one window end in a time-out rather than
-take a round trip each. Between them and after a time-out, what is lost goes first, then new data, as the
-window allows.
+Losses are repaired by NewReno (RFC 6582): after three duplicates the first piece is retransmitted, and after
+each partial acknowledgement, the next. The timer is restarted by the first of these only (section 3.2,
+step 3), so that many losses in one window end in a time-out rather than take a round trip each. Between them
+and after a time-out, lost data precede new data, as the window allows.
 
-Small messages: there is no Nagle algorithm. What is buffered when the connection is asked for segments goes
-out, as full segments and a last smaller one. What the peer's window cuts waits until a full segment, all that
-is buffered or half of the largest window fits (RFC 9293, section 3.8.6.2.1), or until the persist timer.
+Small messages: there is no Nagle algorithm. Buffered data are sent when the connection is asked for segments,
+as full segments and a last smaller one. Data cut by the peer's window wait until a full segment, all buffered
+data or half of the largest window fits (RFC 9293, section 3.8.6.2.1), or until the persist timer.
 """
 
 from typing import Final
@@ -22,10 +21,10 @@ from topologies.emulator.tcp.flight import Flight, Piece
 from topologies.emulator.tcp.timeout import MOST, Timeout
 
 GIVE_UP: Final = 100 * SECOND
-"""Time for which a sender repeats unacknowledged data: R2 of RFC 9293, section 3.8.3, at its least."""
+"""Time for which a sender retransmits unacknowledged data: the least R2 of RFC 9293, section 3.8.3."""
 
 _WRITABLE_SHARE: Final = 3
-"""After a refused write(), WRITABLE follows when one part in so many of the buffer is free."""
+"""After a refused write(), WRITABLE follows when this fraction of the buffer is free."""
 
 
 class Sender:
@@ -38,11 +37,11 @@ class Sender:
     Attributes:
         unacknowledged, next: SND.UNA and SND.NXT.
         edge: the first sequence number beyond the peer's window.
-        largest: the largest window that the peer has offered, bytes.
+        largest: the largest window offered by the peer, bytes.
         timeout: the retransmission time-out.
         fin: the sequence number of FIN, None before the application has closed.
         wants_probe: a window probe is due.
-        repeated: pieces sent again.
+        repeated: number of retransmitted pieces.
     """
 
     def __init__(self, first: int, capacity: int) -> None:
@@ -61,17 +60,17 @@ class Sender:
         self._recovering = False
         self._partial_acks = 0
         self._duplicates = 0
-        self._forced = False  # a repetition that the window does not hold back
+        self._forced = False  # a retransmission regardless of the window
         self._is_refused = False  # send() has taken less than it was given
         self._is_overriding = False  # small segments may be sent, too
         self._last_sent = 0
         self._repeat_at = NEVER
         self._probe_at = NEVER
         self._probes = 0
-        self._silent_since = NEVER  # when the first time-out passed without progress since
+        self._silent_since = NEVER  # time of the first time-out without progress since
 
     def open(self, mss: int, window: int, syn_was_lost: bool, now: int) -> None:
-        """Begin to send: segments of up to `mss` bytes, into a window (bytes) from the first byte on."""
+        """Start sending: segments of up to `mss` bytes, into a window (bytes) from the first byte on."""
         self._mss = mss
         self._congestion = Congestion(mss, mss if syn_was_lost else initial_window(mss))
         self.offered(self.unacknowledged + window)
@@ -171,7 +170,7 @@ class Sender:
     # --- Segments to send ---
 
     def take(self, now: int) -> Piece | None:
-        """Return the next piece to be sent now, None if none may be; it counts as sent."""
+        """Return the next piece to send now, None if none is allowed; it counts as sent."""
         lost = self._flight.first_lost()
         if lost is not None:
             if not self._forced and self._flight.pipe + lost.end - lost.start > self._congestion.window:
@@ -215,12 +214,12 @@ class Sender:
         return self._congestion.window + min(self._duplicates, DUPLICATES - 1) * self._mss
 
     def _waiting(self) -> int:
-        """Sequence numbers that have not been sent, FIN included."""
+        """Unsent sequence numbers, FIN included."""
         end = self.unacknowledged + len(self._buffer)
         return end - self.next if self.fin is None else self.fin + 1 - self.next
 
     def _size(self) -> int:
-        """Sequence numbers of the next new piece, 0 if there is none or the peer's window is in the way."""
+        """Sequence numbers of the next new piece, 0 if there is none or the peer's window prevents it."""
         waiting = self._waiting()
         if waiting <= 0 or not self._mss:
             return 0
@@ -234,7 +233,7 @@ class Sender:
         return 0
 
     def _watch_window(self, now: int) -> None:
-        """Set the persist timer if only the peer's window is in the way (RFC 9293, section 3.8.6.1)."""
+        """Set the persist timer if only the peer's window prevents sending (RFC 9293, section 3.8.6.1)."""
         if self._probe_at == NEVER and not self._flight and self._mss and self._waiting() > 0:
             self._probe_at = now + min(self.timeout.value << self._probes, MOST)
 
@@ -245,7 +244,7 @@ class Sender:
     # --- time ---
 
     def deadline(self) -> int:
-        """Return when to call wake(), ns; NEVER if there is nothing to wait for."""
+        """Return when to call wake(), ns; NEVER if nothing is pending."""
         return min(self._repeat_at, self._probe_at)
 
     def wake(self, now: int) -> bool:

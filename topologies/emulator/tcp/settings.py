@@ -15,8 +15,8 @@ class Settings:
     """Parameters of connections.
 
     mtu: bytes of an IP datagram, the header included. send_buffer, receive_buffer: bytes, of each connection;
-    the latter is the largest window too. msl: maximum segment lifetime, ns; TIME-WAIT lasts two. RFC 9293 has
-    2 minutes (section 3.4.2), Linux 30 s.
+    the latter is also the largest window. msl: maximum segment lifetime, ns; TIME-WAIT lasts two. RFC 9293
+    has 2 minutes (section 3.4.2), Linux 30 s.
 
     Raises ValueError for values out of range.
     """

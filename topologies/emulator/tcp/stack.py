@@ -1,18 +1,18 @@
 """All connections of a node: dispatching segments, collecting output, timers.
 
-    stack.listen(port)                              others may connect
-    number = stack.connect(address, port, now)      ask for a connection
+    stack.listen(port)                              accept connections
+    number = stack.connect(address, port, now)      open a connection
     stack.send(number, data, now)                   buffer bytes
-    stack.read(number, limit, now)                  take what has come
-    stack.close(number, now)                        no more to send
+    stack.read(number, limit, now)                  take received bytes
+    stack.close(number, now)                        finish sending
     stack.receive(octets, source, destination, now) a segment has arrived
     stack.wake(now)                                 at next_deadline()
-    stack.take_segments()                           what is to be sent, after any of these
-    stack.take_events()                             what applications are to know
+    stack.take_segments()                           the output, after any of these
+    stack.take_events()                             events for applications
 
-Segments are made when they are taken: data sent until then share segments as full as possible, which carry
+Segments are built when they are taken: data sent until then share segments as full as possible, which carry
 the pending acknowledgement. Only acknowledgements whose number counts (of duplicate or out-of-order data) are
-made at once. There is no clock and no socket here: equal calls give equal bytes.
+built at once. There is no clock and no socket here: equal calls give equal bytes.
 """
 
 from collections.abc import Sequence
@@ -45,11 +45,11 @@ _NOWHERE: Final = "255.255.255.255"
 
 
 class StackError(ValueError):
-    """Something that cannot be asked of a stack; the message is one line."""
+    """An invalid request to a stack; the message is one line."""
 
 
 class UnknownConnection(LookupError):
-    """There is no connection of that number, or it is over and all of it has been read."""
+    """There is no connection with that number, or it has ended and was read completely."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Counters:
 
 
 class _Listener:
-    """A port that others may connect to; `half_open`: connections that are not accepted yet."""
+    """A listening port; `half_open`: connections that are not accepted yet."""
 
     def __init__(self, backlog: int) -> None:
         self.backlog = backlog
@@ -83,7 +83,7 @@ class Stack:
 
     Args:
         addresses: the node's IPv4 addresses; the first one is the default source of connections.
-        rng: of initial sequence numbers and ports (RFC 6528 and 6056 want both hard to guess).
+        rng: of initial sequence numbers and ports (RFC 6528 and 6056 require both to be hard to guess).
         settings: of all its connections.
 
     Attributes:
@@ -136,7 +136,7 @@ class Stack:
         """Open a connection; return its number. CONNECTED or FAILED follows.
 
         Data sent before are buffered. `source` is one of the stack's addresses. Raises StackError for an
-        invalid address or port, and if all ports of this node are taken.
+        invalid address or port, and if all ports of this node are in use.
         """
         self._check(address)
         self._check_port(port)
@@ -151,10 +151,10 @@ class Stack:
         return connection.number
 
     def send(self, connection: int, data: bytes | bytearray | memoryview, now: int) -> int:
-        """Buffer data to be sent; return how many bytes were taken.
+        """Buffer data to send; return the number of bytes taken.
 
-        That is all, as much as the buffer has room for (WRITABLE follows when it has room again), or 0 after
-        close(). Raises UnknownConnection.
+        All of them, or as many as the buffer has room for (WRITABLE follows when it has room again), or 0
+        after close(). Raises UnknownConnection.
         """
         found = self._known(connection, now)
         taken = found.write(data)
@@ -175,7 +175,7 @@ class Stack:
         return data
 
     def close(self, connection: int, now: int) -> None:
-        """Close for sending, after the buffer; reading goes on. Raises UnknownConnection."""
+        """Close for sending, after the buffer; reading continues. Raises UnknownConnection."""
         found = self._known(connection, now)
         found.close()
         self._touch(found)
@@ -187,7 +187,7 @@ class Stack:
         self._touch(found)
 
     def state(self, connection: int) -> State:
-        """Return where a connection stands. Raises UnknownConnection."""
+        """Return the state of a connection. Raises UnknownConnection."""
         return self._known(connection, self._now).state
 
     def ends(self, connection: int) -> Ends:
@@ -252,7 +252,7 @@ class Stack:
         """
         for connection in self._touched:
             connection.output(self._now)
-            self._settle(connection)
+            self._update_timer(connection)
         self._touched.clear()
         taken = self._out[:]
         self._out.clear()
@@ -312,7 +312,7 @@ class Stack:
         if self._connections.get(connection.ends) is connection:
             del self._connections[connection.ends]
 
-    def _settle(self, connection: Connection) -> None:
+    def _update_timer(self, connection: Connection) -> None:
         """Set or clear a connection's timer."""
         state = connection.state
         if connection.port and state is not State.SYN_RECEIVED:

@@ -58,9 +58,9 @@ TRANSITIONS: dict[State, dict[Step, State]] = {
     State.LAST_ACK: {Step.FIN_ACKED: State.CLOSED, Step.OVER: State.CLOSED},
     State.TIME_WAIT: {Step.OVER: State.CLOSED},
 }
-"""The state machine. A step that is not in a state's row cannot happen there: taking it is a bug, and raises
-KeyError.
+"""The state machine. A step missing in a state's row cannot happen there: it is a bug, and raises KeyError.
 
 Two differences from the figure. SYN-RECEIVED and SYN-SENT have no step CLOSE: a close() before the connection
-is open takes effect after it is, so that buffered data arrive. And FIN with an
-acknowledgement of ours takes two steps, first FIN_ACKED."""
+is open takes effect afterwards, so that buffered data arrive. And FIN with an acknowledgement of ours takes
+two steps, first FIN_ACKED.
+"""

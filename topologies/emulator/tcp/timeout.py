@@ -10,18 +10,17 @@ INITIAL: Final = 1 * SECOND
 AFTER_LOST_SYN: Final = 3 * SECOND
 """Initial time-out of data after a repeated SYN (section 5.7)."""
 LEAST_VARIATION: Final = 200 * MS
-"""Least addition to the smoothed round trip. RFC 6298 has a floor of 1 s under the whole (section
-2.4), a SHOULD that rests on clocks with grains of 500 ms. Linux adds 200 ms at least (TCP_RTO_MIN), which
-still is more than any delay of an acknowledgement. With 1 s a lossy link would be several times as slow as in
-any system of today, and what is compared with TCP here would be flattered."""
+"""Least addition to the smoothed round trip. RFC 6298 has a floor of 1 s for the sum (section 2.4), a SHOULD
+based on clocks with grains of 500 ms. Linux adds 200 ms at least (TCP_RTO_MIN), which still exceeds any delay
+of an acknowledgement. With 1 s a lossy link would be several times as slow as in any system of today, which
+would flatter the alternatives to TCP here.
+"""
 MOST: Final = 60 * SECOND
 """RFC 6298, section 2.5."""
 
 
 class Timeout:
-    """Estimates the time-out from round trips; the caller leaves out those that are ambiguous (Karn, section
-    3).
-    """
+    """Estimates the time-out from round trips; the caller omits ambiguous ones (Karn, section 3)."""
 
     def __init__(self) -> None:
         self._rtt = RoundTrip(INITIAL, 0, NEVER, LEAST_VARIATION)
@@ -35,7 +34,7 @@ class Timeout:
 
     @property
     def value(self) -> int:
-        """The time-out as it is now, backed off, ns."""
+        """The current time-out, backed off, ns."""
         return min(self._base << self._doublings, MOST)
 
     def measured(self, round_trip: int) -> None:

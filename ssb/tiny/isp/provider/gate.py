@@ -1,8 +1,8 @@
-"""Limits of the rate at which a provider reads what its clients write.
+"""Limits of the rate at which a provider reads the feeds of its clients.
 
-A client that writes faster is not asked for more until there are tokens again, so its commands wait on its
-own disk. Commands that the provider itself causes are free: an answer, or a `fin` that is due. So nobody can
-use up the limit of another.
+The feeds of a faster client are not requested until there are tokens again, so its commands wait on its own
+disk. Commands that the provider itself causes are free: an answer, or a `fin` that is due. So nobody can use
+up the limit of another.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ssb.tiny.node import Node
 
 
 class RateGate(Gate):
-    """The root feeds, control feeds and lines of clients, which are read at the pace of their terms.
+    """Reads the root feeds, control feeds and lines of clients at the pace of their terms.
 
     Args:
         node: replicates them.
@@ -55,16 +55,16 @@ class RateGate(Gate):
         return False
 
     def give_back_command(self, client: bytes, now: int) -> None:
-        """Let a command cost nothing."""
+        """Refund the token of a command."""
         self._commands_of(client, now).give_back()
 
     def give_back_packets(self, client: bytes, packets: int) -> None:
-        """Let the packets of an entry that could not be taken cost nothing."""
+        """Refund the tokens of an entry that could not be processed."""
         if client in self._packets:
             self._packets[client].give_back(packets)
 
     def close(self, feed: bytes, due: int | None = None) -> None:
-        """Read a feed no further before a time, ns; None if `open` will say when."""
+        """Withhold a feed until a time, ns; None for until `open`."""
         self._node.withheld.add(feed)
         if due is not None:
             self._due.set(feed, due)
@@ -75,11 +75,11 @@ class RateGate(Gate):
             self._due.set(feed, now)
 
     def next_deadline(self) -> int | None:
-        """Return when a feed is to be read further, ns."""
+        """Return when the next feed can be read further, ns."""
         return self._due.next_deadline()
 
     def take_opened(self, now: int) -> list[bytes]:
-        """Return the feeds whose time has come; the node asks for them again."""
+        """Return the feeds whose time has passed; the node requests them again."""
         opened = self._due.expire(now)
         for feed in opened:
             self._node.release(feed, now)

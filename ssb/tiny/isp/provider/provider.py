@@ -1,11 +1,11 @@
-"""The provider's side: who may be a client, whom clients can reach, and requests for subscriptions.
+"""The provider's side: admission of clients, reachability, and requests for subscriptions.
 
-What then goes from one line into another is in `ssb.tiny.isp.provider.switch`.
+Forwarding between lines is in `ssb.tiny.isp.provider.switch`.
 
-A provider may be a client of another (`onboard`), by the same contract. Two providers that are *peers* tell
-each other whose clients they reach (`ssb.tiny.isp.provider.reach`), pass on requests for these, and fill each
-other's lines with what their clients send. Operators agree on that, as they do on contracts: news from others
-are not taken.
+A provider may be a client of another (`onboard`), by the same contract. Two providers that are *peers*
+announce to each other which clients they reach (`ssb.tiny.isp.provider.reach`), relay requests for these, and
+fill each other's lines with the entries of their clients. Operators agree on that, as they do on contracts:
+announcements of others are ignored.
 """
 
 from collections.abc import Collection
@@ -48,8 +48,8 @@ from ssb.tiny.node import Node
 
 REQUEST_PAUSE: Final = 10 * SECOND
 """Between two answers to requests of one client, ns: an answer goes to all clients."""
-NEWS_PAUSE: Final = SECOND
-"""Between two times that a neighbour is told whom it can reach, ns."""
+UPDATE_PAUSE: Final = SECOND
+"""Between two announcements of reachable clients to a neighbour, ns."""
 
 
 class Provider(Switch):
@@ -61,7 +61,7 @@ class Provider(Switch):
             have the same ones.
 
     Attributes:
-        reachability: which clients of other providers are reached.
+        reachability: reachable clients of other providers.
     """
 
     def __init__(
@@ -78,8 +78,8 @@ class Provider(Switch):
         self.peers = _keys_in(node.store.get("peers"))
         self._answered: dict[bytes, int] = {}
         self.gate: RateGate = RateGate(node, self._terms_with)
-        self._news_at: int | None = None
-        self._told_at: int | None = None
+        self._update_at: int | None = None
+        self._updated_at: int | None = None
         self.reachability = Reachability(root.public_key)
         super().__init__(node, root, random, terms, now)
 
@@ -95,7 +95,7 @@ class Provider(Switch):
             self._store.put("whitelist", [*listed, client])
 
     def peer(self, other: bytes, now: int) -> None:
-        """Exchange root feeds with another provider and believe its news; one of the two has to ask."""
+        """Exchange root feeds and announcements with another provider; one of the two has to onboard."""
         if other not in self.peers:
             self.peers.append(other)
             self._store.put("peers", self.peers)
@@ -103,7 +103,7 @@ class Provider(Switch):
 
     @property
     def clients(self) -> list[bytes]:
-        """The clients that take new entries."""
+        """The clients with open contracts."""
         return [
             one.other
             for one in self.contracts.values()
@@ -111,7 +111,7 @@ class Provider(Switch):
         ]
 
     def announce(self, now: int) -> None:
-        """Say in the root feed that this is a provider, once."""
+        """Announce in the root feed that this is a provider, once."""
         if self._store.get("announced") is None:
             with self._store.transaction():
                 self._store.put("announced", True)
@@ -119,19 +119,19 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = [super().next_deadline(), self._news_at, self.gate.next_deadline()]
+        due = [super().next_deadline(), self._update_at, self.gate.next_deadline()]
         return min((time for time in due if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """See Program."""
         for feed in self.gate.take_opened(now):
-            self.take(feed, now)
-        if self._news_at is not None and self._news_at <= now:
-            self._tell(now)
+            self.on_entries(feed, now)
+        if self._update_at is not None and self._update_at <= now:
+            self._send_updates(now)
         super().wake(now)
 
     def on_read(self, contract: Lines, feed: bytes, now: int) -> None:
-        """See Party: a `fin` that is due costs nothing."""
+        """See Party: a `fin` that is due is free."""
         self.gate.give_back_command(contract.other, now)
 
     # Onboarding
@@ -144,7 +144,7 @@ class Provider(Switch):
             return True
         before = self.contracts.current(feed)
         if before is not None and before.facts.state == FAREWELL:
-            self.gate.close(feed)  # its last word is on its way, or the client would not ask
+            self.gate.close(feed)  # its last command is in flight, or the client would not request it
             return False
         due = self._answered.get(feed, now) + REQUEST_PAUSE
         if feed in self._answered and now < due:
@@ -152,7 +152,7 @@ class Provider(Switch):
             return False
         self._answered[feed] = now
         if before is not None and before.facts.state == ASKED and self.root.public_key > feed:
-            before.delete()  # both have asked: the request of the one with the lower key counts
+            before.delete()  # requests of both: the lower key's counts
             self.contracts.remove(before)
             before = None
         listed = self.whitelist
@@ -174,40 +174,40 @@ class Provider(Switch):
     def _respond(self, message: OnboardResponse, now: int) -> None:
         self.node.publish(self.root.public_key, write(message), now)
 
-    # Whom clients can reach
+    # Reachability
 
-    def _has_news(self, now: int) -> None:
-        """Tell neighbours what has changed, but not all the time."""
-        if self._news_at is None:
-            self._news_at = now if self._told_at is None else max(now, self._told_at + NEWS_PAUSE)
+    def _schedule_update(self, now: int) -> None:
+        """Schedule an announcement of changes, rate-limited."""
+        if self._update_at is None:
+            self._update_at = now if self._updated_at is None else max(now, self._updated_at + UPDATE_PAUSE)
 
-    def _tell(self, now: int) -> None:
-        self._news_at, self._told_at = None, now
+    def _send_updates(self, now: int) -> None:
+        self._update_at, self._updated_at = None, now
         clients = self.clients
         for contract in self.contracts.values():
             if contract.other in self.peers and contract.facts.state == OPEN:
-                if contract.is_behind:  # it gets all that is new at once, later
-                    self._news_at = now + NEWS_PAUSE
+                if contract.is_behind:  # it gets all changes at once, later
+                    self._update_at = now + UPDATE_PAUSE
                     continue
-                for message in self.reachability.news(contract.id, contract.other, clients):
-                    contract.say(message, now)
-                self._keep_reach(contract)
+                for message in self.reachability.updates(contract.id, contract.other, clients):
+                    contract.send_command(message, now)
+                self._store_reach(contract)
 
-    def _keep_reach(self, contract: Lines) -> None:
+    def _store_reach(self, contract: Lines) -> None:
         self._store.put(f"reach {contract.id.hex()}", self.reachability.record(contract.id))
 
     def _forget_reach(self, contract: Lines, now: int) -> None:
         self.reachability.forget(contract.id)
         self._store.put(f"reach {contract.id.hex()}", None)
-        self._has_news(now)
+        self._schedule_update(now)
 
-    def _way(self, target: bytes, without: Collection[bytes]) -> Contract | None:
-        """Return the contract that leads to a client, its own or that of another provider."""
+    def _next_hop(self, target: bytes, without: Collection[bytes]) -> Contract | None:
+        """Return the contract that leads to a client: its own or that of another provider."""
         own = self.contracts.current(target)
         if own is not None:
             return own if own.facts.state == OPEN and target not in self.peers else None
         shut = [one.id for one in self.contracts.values() if one.facts.state != OPEN]
-        through = self.reachability.way(target, [*without, *shut])
+        through = self.reachability.next_hop(target, [*without, *shut])
         return self.contracts.get(through) if through is not None else None
 
     # Subscriptions
@@ -225,7 +225,7 @@ class Provider(Switch):
             case SubResponse(ref, _, feed, proof) if not is_peer:
                 self._on_answer(contract, ref, feed, proof, REJECTED, now)
             case SubReceipt():
-                if self.take_receipt(contract, message, now):
+                if self.forward_receipt(contract, message, now):
                     self.gate.give_back_command(contract.other, now)
             case SubRelay() if is_peer:
                 self._on_request(contract, message, now)
@@ -235,43 +235,43 @@ class Provider(Switch):
             case Reach() if is_peer:
                 self._on_reach(contract, message, now)
             case SubPause(feed) | SubResume(feed) if is_peer:
-                self.hold(contract, feed, is_held=isinstance(message, SubPause))
+                self.set_held(contract, feed, is_held=isinstance(message, SubPause))
             case _:
                 self.faults["a command that a client does not have"] += 1
 
     def _on_reach(self, contract: Lines, message: Reach, now: int) -> None:
         if contract.facts.state != OPEN:
             return
-        wrong = self.reachability.hear(contract.id, contract.other, message)
+        wrong = self.reachability.receive(contract.id, contract.other, message)
         if wrong is not None:
             self.faults[wrong] += 1
-        self._keep_reach(contract)
-        self._has_news(now)
+        self._store_reach(contract)
+        self._schedule_update(now)
 
     def _on_request(self, contract: Lines, request: SubRelay, now: int) -> None:
         if contract.is_overrun:
             return
         ref, source, feed, group = request.ref, request.source, request.feed, request.group
-        to = self._way(request.target, [contract.id])
+        to = self._next_hop(request.target, [contract.id])
         asked = len(self.routes.of_contract(contract.id))
         if to is None or to is contract or to.is_behind or contract.facts.state != OPEN:
-            contract.say(SubResponseIsp(ref, False, NOT_FOUND), now)
+            contract.send_command(SubResponseIsp(ref, False, NOT_FOUND), now)
         elif (
             asked >= contract.terms.subscriptions
             or ref in self.routes
             or not self._is_proven(contract, request.proof, source, feed, request.target, group=group)
             or not self._may_write(contract, feed, is_in_group=group is not None)
         ):
-            contract.say(SubResponseIsp(ref, False, REJECTED), now)
+            contract.send_command(SubResponseIsp(ref, False, REJECTED), now)
         else:
             self._store.add(feed)
             members = list(group) if group is not None else None
             sides = Side(contract.id, feed), Side(to.id)
             self._save(Route(ref, *sides, source, request.target, members))
             if to.other in self.peers:
-                to.say(request, now)
+                to.send_command(request, now)
             else:
-                to.say(SubRequestIsp(ref, source, feed, request.proof, group), now)
+                to.send_command(SubRequestIsp(ref, source, feed, request.proof, group), now)
 
     def _on_answer(
         self, contract: Lines, ref: bytes, feed: bytes | None, proof: bytes | None, reason: str, now: int
@@ -280,7 +280,7 @@ class Provider(Switch):
         if route is None or route.b.contract != contract.id or route.is_open:
             self.faults["an answer to no request"] += 1
             return
-        self.gate.give_back_command(contract.other, now)  # an answer costs nothing
+        self.gate.give_back_command(contract.other, now)  # an answer is free
         asker = self.contracts.get(route.a.contract) if route.a.contract is not None else None
         answered = route.a.feed or b""
         if (
@@ -290,7 +290,7 @@ class Provider(Switch):
         ):
             if asker is not None:
                 why = reason if feed is None else REJECTED
-                asker.say(SubResponseIsp(route.ref, False, why), now)
+                asker.send_command(SubResponseIsp(route.ref, False, why), now)
             self._delete(route)
             return
         route.b.feed, route.is_open = feed, True
@@ -298,12 +298,12 @@ class Provider(Switch):
         self._save(route)
         self._open(route)
         if asker is not None:
-            asker.say(SubResponseIsp(route.ref, True, feed, proof), now)
+            asker.send_command(SubResponseIsp(route.ref, True, feed, proof), now)
             self.contracts.changed(asker.id)
         self.contracts.changed(contract.id)
 
     def _open(self, route: Route) -> None:
-        """Let a route begin where others with the same feed into the same line are."""
+        """Start a route at the mark of others from the same feed into the same line."""
         for side, to in route.sides():
             marks = [one.mark for _, one, other in self._siblings(side) if other.contract == to.contract]
             side.mark = max(marks, default=0)
@@ -319,7 +319,7 @@ class Provider(Switch):
         answered: bytes = b"",
         group: tuple[bytes, ...] | None = None,
     ) -> bool:
-        """Whether a client has signed for his feed; whether one must, the other client decides."""
+        """Whether a proof, if any, is valid; whether one is required, the other client decides."""
         is_due = contract.terms.proofs and proof is not None
         if not is_due or is_signed(proof, owner, feed, contact, answered, group):
             return True
@@ -329,8 +329,8 @@ class Provider(Switch):
     def _may_write(self, contract: Lines, feed: bytes, *, is_in_group: bool) -> bool:
         """Whether the other side of a contract may offer a feed: a new one, or one for others of a group.
 
-        That also ends a request that comes back: it has a feed that is known. Of a group's feed all entries
-        must still be here, as every member gets it from the first one on.
+        That also ends a request that loops: its feed is known. All entries of a group's feed must be held, as
+        every member gets it from the first one on.
         """
         held = self._store.feeds.get(feed)
         if is_in_group and held is not None and held.base == 0:
@@ -348,17 +348,17 @@ class Provider(Switch):
         state = contract.facts.state
         client = contract.other
         if state == OPEN:
-            self._has_news(now)
+            self._schedule_update(now)
             self._events.append(Event("onboarded", client))
         elif state == FAREWELL:
             self._events.append(Event("farewell", client))
             self._forget_reach(contract, now)
             for route, side, other in self.routes.of_contract(contract.id):
-                self._part(contract, route, side, other, now)
+                self._withdraw(contract, route, side, other, now)
         elif state == OVER:
             self._events.append(Event("over", client))
             self._leave_routes(contract, now)
-            self.gate.open(client, now)  # it may have asked for another contract
+            self.gate.open(client, now)  # it may have requested another contract
 
     def on_over(self, contract: Contract, now: int) -> None:
         """See BaseParty."""
@@ -384,12 +384,12 @@ class Provider(Switch):
         for feed in (*self.followed, *controls):
             if feed is not None:
                 self.gate.open(feed, now)
-        self._has_news(now)
+        self._schedule_update(now)
         self.contracts.update(now)
 
 
 def _keys_in(value: Value) -> list[bytes]:
-    """Return the keys in a record that may not be there."""
+    """Return the keys in a record; none if there is no record."""
     return [key for key in value if isinstance(key, bytes)] if isinstance(value, list) else []
 
 

@@ -1,4 +1,4 @@
-"""Subscriptions as a provider keeps them (`ssb.tiny.isp.provider.provider`), and as records of the store."""
+"""A provider's state of subscriptions (`ssb.tiny.isp.provider.provider`), and their records in the store."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ class Side:
     """One side of a route.
 
     Attributes:
-        contract: its contract's id; None if that is over.
-        feed: what it writes; None until it has accepted.
-        is_paused: whether it was told to pause.
-        has_ended: whether its last entry has come.
-        is_told: whether the other side was told of the end, or there is nobody to tell.
+        contract: its contract's id; None after its end.
+        feed: its own feed; None until it has accepted.
+        is_paused: whether it was requested to pause.
+        has_ended: whether its last entry was received.
+        is_told: whether the other side was notified of the end, or there is nobody to notify.
         is_gone: whether it takes nothing more, as the client behind another provider is gone.
-        is_held: whether the provider that the other side leads to has told to pause this side's feed.
-        mark: how many entries of its feed are in the line to the other side.
-        last: the number of its last entry, once that has come.
-        receipt: of how many entries of the other's feed it has said that it has read them.
+        is_held: whether the provider behind the other side has paused this side's feed.
+        mark: number of the last entry of its feed in the line to the other side.
+        last: number of its last entry, once received.
+        receipt: number of the last entry of the other's feed in its receipts.
     """
 
     contract: bytes | None
@@ -37,12 +37,12 @@ class Side:
 
 @dataclass
 class Route:
-    """A subscription; `a` has asked for it, and `b` has agreed if it is open.
+    """A subscription; `a` has requested it, and `b` has accepted if it is open.
 
     Attributes:
         ref: the id of the request, the same at all providers on the way.
-        source, target: the root feeds of the client who asks, and of the one who is asked.
-        group: the group that it belongs to, if any (`ssb.tiny.isp.groups`).
+        source, target: the root feeds of the requesting and of the requested client.
+        group: the group that it belongs to, if any (`ssb.tiny.isp.subscription`).
     """
 
     ref: bytes
@@ -54,7 +54,7 @@ class Route:
     is_open: bool = False
 
     def record(self) -> Value:
-        """Return it as a record of the store."""
+        """Return a record of the store."""
         return {**vars(self), "a": vars(self.a), "b": vars(self.b)}
 
     def sides(self) -> tuple[tuple[Side, Side], tuple[Side, Side]]:
@@ -87,7 +87,7 @@ class Routes(Mapping[bytes, Route]):
         return len(self._routes)
 
     def put(self, route: Route) -> None:
-        """Hold a route, or note that its sides have other contracts or feeds."""
+        """Add a route, or update the index for its sides' contracts and feeds."""
         self._routes[route.ref] = route
         keys = self._keys.setdefault(route.ref, set())
         for key in (route.a.contract, route.a.feed, route.b.contract, route.b.feed):
@@ -108,7 +108,7 @@ class Routes(Mapping[bytes, Route]):
         return self._sides(contract, lambda side: side.contract == contract)
 
     def of_feed(self, feed: bytes) -> list[tuple[Route, Side, Side]]:
-        """Return the routes that a feed is on, the side of each that writes it, and the other one."""
+        """Return the routes of a feed, each with the side that writes it, and the other one."""
         return self._sides(feed, lambda side: side.feed == feed)
 
     def _sides(self, key: bytes, is_asked: Callable[[Side], bool]) -> list[tuple[Route, Side, Side]]:

@@ -1,19 +1,19 @@
 """Forwarding between lines of a provider: routes, and entries in transit.
 
-A *route* is a subscription between two clients: what one writes comes out of his line and goes into the line
-of the other. An entry is held here from one to the other, and at most `Terms.held` of them a direction: a
-sender is told to pause when its receiver is slow, and if it does not, its line is read no further.
+A *route* is a subscription between two clients: the entries of one come out of its line and go into the line
+of the other. An entry is held here in between, at most `Terms.held` of them per direction: a sender is paused
+when its receiver is slow, and if it does not stop, its line is read no further.
 
 A side of a route may be another provider, whose client it is. Nothing else changes: entries come out of that
-provider's line and go into it. A client who is in a group writes one feed for all members: it has a route to
-each, its entries come once, and go into the line of each member, or once into that of a provider who has
-several members behind him.
+provider's line and go into it. A client in a group writes one feed for all members: it has a route to each;
+its entries arrive once, and go into the line of each member, or once into that of a provider with several
+members behind it.
 
-Lines are filled in turns, an entry of each route that has one, so that one client cannot crowd out others.
+Lines are filled round robin, one entry per route, so that one client cannot crowd out others.
 
-When one side of a route has sent its last entry, the other is told so in its line, behind that entry, by a
+When one side of a route has sent its last entry, the other is notified in its line, behind that entry, by a
 `sub_resp_isp` that is not ok. It answers in its own line with a `sub_resp` that is not ok, a provider with a
-`sub_resp_isp`. So each side's end is exact, and nothing is kept of a route that has ended on both.
+`sub_resp_isp`. So each side's end is exact, and a route that has ended on both leaves no state.
 """
 
 from collections.abc import Iterator
@@ -42,13 +42,13 @@ class Switch(BaseParty):
 
     Attributes:
         routes: of all subscriptions.
-        peers: the providers whose clients are reached through them, and who reach others through this one.
+        peers: the neighbour providers.
     """
 
     routes: Routes
     peers: list[bytes]
 
-    # What comes
+    # Receiving
 
     def on_data(self, contract: Lines, content: bytes, now: int) -> bool:
         """See Party."""
@@ -62,7 +62,7 @@ class Switch(BaseParty):
             route, side = sides[message.ref]
             side.is_gone = isinstance(message, SubResponseIsp) and message.feed == NOT_FOUND
             if side.is_gone:
-                self._give_up(route, side, now)
+                self._drop_waiting(route, side, now)
             self._end_side(route, side)
             return True
         lines = [Line(ref, side.feed) for ref, (_, side) in sides.items() if side.feed is not None]
@@ -72,14 +72,14 @@ class Switch(BaseParty):
         if not is_tunnelled(content) and not isinstance(message, SubResponse | SubResponseIsp):
             contract.accuse("what does not belong into a line", now)
             return True
-        if contract.is_ending:  # so nothing that would explain it is under way
+        if contract.is_ending:  # so no command to explain it is under way
             self.faults["an entry of nobody's"] += 1
             return True
-        contract.puzzle(now)
+        contract.on_unexplained(now)
         return False
 
     def _switch(self, contract: Lines, line: Line, content: bytes, now: int) -> bool:
-        """Take an entry from one line, for others; False if too many wait there."""
+        """Forward an entry from one line to others; False if too many wait there."""
         found = [
             (route, side, other)
             for route, side, other in self.routes.of_feed(line.feed)
@@ -91,12 +91,12 @@ class Switch(BaseParty):
         feed = self._store.feeds[line.feed]
         if feed.sequence - feed.base >= contract.terms.held and self._is_late(line.feed):
             return False
-        if not self._take_inner(contract, line, content, now):
+        if not self._store_inner(contract, line, content, now):
             return True
         for route, side, other in found:
             to = self.contracts.get(other.contract) if other.contract is not None else None
             if not self._is_wanted(other) and route.is_open:
-                self._give_up(route, other, now)
+                self._drop_waiting(route, other, now)
             elif to is not None:
                 self.contracts.changed(to.id)
                 if self._waiting(side) >= contract.terms.backlog:
@@ -108,10 +108,10 @@ class Switch(BaseParty):
         to = self.contracts.get(receiver.contract) if receiver.contract is not None else None
         return to is not None and to.facts.state == OPEN and not receiver.is_gone
 
-    def _give_up(self, route: Route, receiver: Side, now: int) -> None:
-        """Drop the entries that wait for a side, as they cannot get there.
+    def _drop_waiting(self, route: Route, receiver: Side, now: int) -> None:
+        """Drop the undeliverable entries for a side.
 
-        A sender that leaves must not wait any longer: its line ends when it has got rid of its entries.
+        A sender that leaves must not wait any longer: its line ends when it has sent all its entries.
         """
         for side, other in route.sides():
             if other is receiver and side.feed is not None:
@@ -122,8 +122,8 @@ class Switch(BaseParty):
                     self._resume(sender, side, now)
         self._save(route)
 
-    def take_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
-        """Pass on what a client has signed that he has read, once a number; return whether that is new."""
+    def forward_receipt(self, contract: Lines, message: SubReceipt, now: int) -> bool:
+        """Forward a client's receipt, if it is new; return whether it was."""
         route = self.routes.get(message.ref)
         for side, other in route.sides() if route is not None else ():
             if side.contract == contract.id and side.feed is not None and other.feed is not None:
@@ -136,20 +136,20 @@ class Switch(BaseParty):
                 assert route is not None
                 self._save(route)
                 if to is not None and to.facts.state == OPEN:
-                    to.say(message, now)
+                    to.send_command(message, now)
                 return True
         return False
 
     # Flow control
 
     def _pause(self, contract: Lines, side: Side, now: int) -> None:
-        """Tell a sender to pause a feed, once for all routes that it is on."""
+        """Pause a sender's feed, once for all its routes."""
         if not side.is_paused and side.feed is not None:
-            contract.say(SubPause(side.feed), now)
+            contract.send_command(SubPause(side.feed), now)
             self._set_paused(side, True)
 
     def _resume(self, contract: Lines, side: Side, now: int) -> None:
-        """Tell a sender to go on with a feed, if no receiver is slow who still takes entries."""
+        """Resume a sender's feed, unless another receiver that takes entries is slow."""
         most = contract.terms.backlog // 2
         slow = [
             one
@@ -157,7 +157,7 @@ class Switch(BaseParty):
             if one is not side and self._waiting(one) > most and self._is_wanted(other)
         ]
         if side.is_paused and side.feed is not None and not slow:
-            contract.say(SubResume(side.feed), now)
+            contract.send_command(SubResume(side.feed), now)
             self._set_paused(side, False)
 
     def _set_paused(self, side: Side, is_paused: bool) -> None:
@@ -165,15 +165,15 @@ class Switch(BaseParty):
             one.is_paused = is_paused
             self._save(route)
 
-    def hold(self, contract: Lines, feed: bytes, *, is_held: bool) -> None:
-        """Another provider has told to pause a feed in its line, or to go on with it."""
+    def set_held(self, contract: Lines, feed: bytes, *, is_held: bool) -> None:
+        """Another provider pauses or resumes a feed in its line."""
         for route, _, sender in self.routes.of_contract(contract.id):
             if sender.feed == feed:
                 sender.is_held = is_held
                 self._save(route)
         self.contracts.changed(contract.id)
 
-    # What goes
+    # Sending
 
     def next_content(self, contract: Lines, now: int) -> bytes | None:
         """See Party."""
@@ -194,11 +194,11 @@ class Switch(BaseParty):
             if left <= source.terms.backlog // 2:
                 self._resume(source, side, now)
             if left == source.terms.held - 1:
-                self.contracts.changed(source.id)  # its line may have had to wait
+                self.contracts.changed(source.id)  # its line may have waited
         return content
 
     def _pass_on(self, side: Side, to: Lines) -> bytes:
-        """Return the next entry of a side for a line, and count it there for all routes of its feed."""
+        """Return the next entry of a side for a line, and advance all routes of its feed there."""
         feed = side.feed
         assert feed is not None
         sequence = side.mark + 1
@@ -215,7 +215,7 @@ class Switch(BaseParty):
         return any(True for _ in self._ready(contract))
 
     def _ready(self, contract: Lines) -> Iterator[tuple[Route, Side]]:
-        """Yield routes that have an entry for a line, or an end to tell of, and the side that it is of."""
+        """Yield routes with an entry for a line, or an end to announce, each with the side it is of."""
         is_leaving = contract.facts.state == FAREWELL
         for route, _, side in self.routes.of_contract(contract.id):
             waiting = self._waiting(side)
@@ -225,11 +225,11 @@ class Switch(BaseParty):
 
     # Ends
 
-    def _part(self, contract: Lines, route: Route, side: Side, other: Side, now: int) -> None:
-        """A client takes no new entries: let the other side of a route pause, or take back a request.
+    def _withdraw(self, contract: Lines, route: Route, side: Side, other: Side, now: int) -> None:
+        """A client takes no new entries: pause the other side of a route, or withdraw a request.
 
-        Who leaves itself must get rid of what it has: nobody lets it pause but a slow receiver that stays.
-        Whether a client of another provider leaves, too, is not known here, so that one must not pause.
+        A leaving side must send all that it has: only a slow receiver that stays may pause it. A client of
+        another provider may be leaving, too, so that one is never paused.
         """
         to = self.contracts.get(other.contract) if other.contract is not None else None
         if route.is_open:
@@ -243,7 +243,7 @@ class Switch(BaseParty):
                 self._resume(contract, side, now)
         elif side is route.b:
             if to is not None:
-                to.say(SubResponseIsp(route.ref, False, NOT_FOUND), now)
+                to.send_command(SubResponseIsp(route.ref, False, NOT_FOUND), now)
             self._delete(route)
         else:
             side.contract, side.has_ended = None, True
@@ -261,14 +261,14 @@ class Switch(BaseParty):
         self._clean(route)
 
     def _leave_routes(self, contract: Lines, now: int) -> None:
-        """A contract is over: everything that it has sent has come, and nothing can be told it."""
+        """A contract is over: all its entries have arrived, and it cannot be notified."""
         for route, side, _ in self.routes.of_contract(contract.id):
             side.contract = None
-            self._give_up(route, side, now)
+            self._drop_waiting(route, side, now)
             self._end_side(route, side)
 
     def _clean(self, route: Route) -> None:
-        """Delete what is no longer needed of a route, and the route when that is all of it."""
+        """Delete the unneeded feeds of a route, and the route when none is left."""
         for side, other in route.sides():
             if side.has_ended and other.contract is None:
                 side.is_told = True
@@ -289,7 +289,7 @@ class Switch(BaseParty):
         return max((sequence if side.last is None else side.last) - side.mark, 0)
 
     def _siblings(self, side: Side) -> list[tuple[Route, Side, Side]]:
-        """Return all routes that a side's feed is on, with this side and the other one of each."""
+        """Return all routes of a side's feed, each with this side and the other one."""
         return self.routes.of_feed(side.feed) if side.feed is not None else []
 
     def _prune(self, feed: bytes) -> None:
@@ -303,10 +303,10 @@ class Switch(BaseParty):
             self._store.prune(feed, min(marks))
 
     def _is_late(self, feed: bytes) -> bool:
-        """Whether the writer of a group's feed has yet to answer somebody in it, as far as is known here.
+        """Whether the author of a group's feed still owes an answer in the group, as far as is known here.
 
-        A member writes when he has answered, but his line may come before the command that says so. Those
-        whom he answers get all of his feed.
+        A member writes after answering, but its line may overtake the command with the answer. Those whom it
+        answers get all of its feed.
         """
         for route, side, _ in self.routes.of_feed(feed):
             if route.group is not None and side.contract is not None:
@@ -318,7 +318,7 @@ class Switch(BaseParty):
         return False
 
     def _release(self, feed: bytes) -> None:
-        """Delete a feed, if it is on no route any more."""
+        """Delete a feed that is on no route."""
         if self.routes.of_feed(feed):
             self._prune(feed)
         else:
@@ -332,7 +332,7 @@ class Switch(BaseParty):
         self.routes.remove(route.ref)
         self._store.put(f"route {route.ref.hex()}", None)
         if not route.is_open and route.b.contract is not None:
-            self.contracts.changed(route.b.contract)  # its line may have had to wait for its answer
+            self.contracts.changed(route.b.contract)  # its line may have waited for the answer
         for side in (route.a, route.b):
             if side.feed is not None:
                 self._release(side.feed)
