@@ -188,7 +188,7 @@ def cache(run: Run, layering: str, period_s: float) -> Iterator[tuple[Any, ...]]
     start = run.manifest.runs[layering].start_ns
     period = round(period_s * 1e9)
     by_node: defaultdict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for row in table.select(["time", "node", "cs_hits", "cs_misses"]).to_pylist():
+    for row in table.select(["time", "node", "cs_hits", "cs_misses"]).drop_null().to_pylist():
         # The last sample in a period represents it.
         place = -(-(row["time"] - start) // period)
         by_node[row["node"]][place] = (row["cs_hits"], row["cs_misses"])

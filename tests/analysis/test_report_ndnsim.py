@@ -96,6 +96,7 @@ def test_caches_are_counted_from_the_forwarders_own_counters(handmade_run, tmp_p
     lines = [
         {"time": t * MS, "node": "r", "cs_hits": hits, "cs_misses": misses} for t, hits, misses in samples
     ]
+    lines.append({"time": 250 * MS, "node": "s"})  # a node without a content store
     run.counters("lli").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert list(cache(run, "lli", 0.25)) == [
         (0.25, "r", "CacheHits", 1),

@@ -22,6 +22,7 @@ from statistics import median
 import click
 
 from ssb import key_file
+from ssb.daemon.account import Account
 from ssb.generate import SIZE_QUANTILES
 from ssb.keys import Identity
 from ssb.message import Message
@@ -88,6 +89,9 @@ def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
             store._commit(Changes(1.6e12, batch))
         for author in people.authors[:: max(1, feeds // _FOLLOWS)]:
             store.publish(own, {"type": "contact", "contact": author.ref, "following": True}, 1.6e12)
+    account = Account(directory)
+    account.own.settle()  # nobody else has this identity
+    account.close()
     return [author.ref for author in people.authors]
 
 

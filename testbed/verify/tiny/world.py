@@ -120,7 +120,7 @@ class CellWorld(Ledger):
         if name not in self._off:
             self.network.replace(name, [self._start(name, self.now)])
 
-    def look(self) -> None:
+    def check_nodes(self) -> None:
         """See World."""
         for name in self._stores:
             if self._is_up(name):
