@@ -392,7 +392,7 @@ _CONSTANTS: list[tuple[ModuleType | type, str, Callable[[int], str], str]] = [
     (table, "RANGE_BYTES", _size, "a range's part of measured state: face 4, next 8, limit 8, expiry 8"),
     (table, "MOST_FEEDS_PER_FACE", str, "half of the default `max_feeds`"),
     (table, "REMEMBERED", _ns, "an entry's findings outlive it by this"),
-    (upstreams, "_BELIEVED", _ns, "an upstream's First"),
+    (upstreams, "_BELIEVED", _ns, "an upstream's First, and a silence about the past"),
     (upstreams, "_MOST_REACH", str, "items under way: some 10 MB"),
     (feeds, "LAST_ITEM", _power, "one more can still be counted"),
     (items, "_REMEMBERED", str, "genuine items that a process knows"),

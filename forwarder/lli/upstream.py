@@ -603,7 +603,10 @@ class Upstream:
         if lifetime_ms <= 0:
             return []
         # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
-        self._pulled[seq] = now + lifetime_ms * MS // (2 if self._tries else 1)
+        # It holds back what comes sooner than its longest suppression interval, as long as our first time-out.
+        lifetime = lifetime_ms * MS
+        again = max(lifetime // 2, min(lifetime, INITIAL_TIMEOUT)) if self._tries else lifetime
+        self._pulled[seq] = now + again
         if self._repeat_at != NEVER and seq == self.next:
             self._repeat_at = min(self._repeat_at, now + lifetime_ms * MS // 2)  # while it is pending
         self._sent_at = now

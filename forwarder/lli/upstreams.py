@@ -530,7 +530,10 @@ class Upstreams:
         hops = self._past_hops(entry, first)
         self._fetch_all(entry, entry.backfill.want(first, last, hops, now), now)
         if (entry.is_fed and not hops) or (entry.backfill.is_lost and not self._would_say(entry, hops)):
-            entry.gone, entry.gone_until = (first, last), now + entry.ranges.longest_lifetime()
+            lifetime = entry.ranges.longest_lifetime()
+            # That nobody answered shows less than what a source has said: the way there may be dead.
+            until = now + (lifetime if entry.is_fed else min(lifetime, _BELIEVED))
+            entry.gone, entry.gone_until = (first, last), until
             entry.backfill, entry.is_gone_asked = None, False
             self._give_up_the_past(entry, first, last, now)
 

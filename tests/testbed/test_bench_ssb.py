@@ -25,7 +25,9 @@ def test_every_figure_is_there():
 
 def test_commands_are_timed(tmp_path, monkeypatch):
     feeds = ssb_commands.make_account(tmp_path / "account", 1000, 20)
-    assert ssb_commands._seconds(tmp_path / "account", "follow", feeds[1]) > 0, "a real command is not refused"
+    assert ssb_commands._seconds(tmp_path / "account", "follow", feeds[1]) > 0, (
+        "a real command is not refused"
+    )
     ran = []
     monkeypatch.setattr(ssb_commands, "_seconds", lambda directory, *words: ran.append(words) or 0.5)
     figures = list(ssb_commands.measure(tmp_path / "account", feeds, 1))
