@@ -603,7 +603,7 @@ class Upstream:
         if lifetime_ms <= 0:
             return []
         # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
-        # It holds back what comes sooner than its longest suppression interval, as long as our first time-out.
+        # It holds back what comes sooner than its longest suppression interval, our first time-out.
         lifetime = lifetime_ms * MS
         again = max(lifetime // 2, min(lifetime, INITIAL_TIMEOUT)) if self._tries else lifetime
         self._pulled[seq] = now + again
