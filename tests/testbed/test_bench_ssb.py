@@ -27,8 +27,6 @@ def test_commands_are_timed(tmp_path, monkeypatch):
     feeds = ssb_commands.make_account(tmp_path / "account", 1000, 20)
     taken_s = ssb_commands._seconds(tmp_path / "account", "follow", feeds[1])
     assert taken_s > 0, "a real command is not refused"
-        "a real command is not refused"
-    )
     ran = []
     monkeypatch.setattr(ssb_commands, "_seconds", lambda directory, *words: ran.append(words) or 0.5)
     figures = list(ssb_commands.measure(tmp_path / "account", feeds, 1))
