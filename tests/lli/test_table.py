@@ -54,6 +54,12 @@ def test_downstreams_are_aggregated_into_one_upstream_range() -> None:
     assert relay.core.pit_bytes() == len(NAME) + 3 * 28
 
 
+def test_an_item_is_not_sent_back_to_the_neighbour_that_brought_it() -> None:
+    relay = subscribed()
+    relay.lli(B, 1, 8)
+    assert relay.give(A, packet(1)) == ["3 item 1 tip 1 limit 8"]
+
+
 def test_every_lli_is_answered_even_the_links_duplicate_of_one() -> None:
     relay = subscribed()
     assert relay.lli(B, 1, 8, nonce=50) == []

@@ -86,7 +86,6 @@ SOURCE_COSTLY: Mutants = {
     "checks not made": (Patch(Neighbours, "check", returns(None)),),
     "notice not repeated": (instead(Neighbours, "_ask", _said_once),),
     "renewals that the holder alone believes": (instead(Neighbours, "on_hello", _granting_end_unmoved),),
-    "has_it missing": (Patch(Downstreams, "has_it", returns(None)),),
     "silent hops not pulled from": (Patch(Upstream, "assume_legacy", returns(None)),),
     "who pushes not gone on with": (Patch(Upstreams, "delivered", returns(None)),),
 }

@@ -48,7 +48,6 @@ COSTS = {
     "demand not made": 702280,
     "demand not met": 702280,
     "demand not passed on": 702280,
-    "has_it missing": 400098,
     "notice not repeated": 702410,
     "probes never rarer": "too-short-to-find-out-silence",
     "refused in step": 201398,

@@ -98,7 +98,7 @@ def test_what_processes_of_one_node_took_of_a_processor_adds_up() -> None:
     assert nodes.cpu_ns == {"r1": 12}
     there.send(("error", "nfd has ended"))
     with pytest.raises(RunError, match=r"^node r1: nfd has ended$"):  # whatever else is waited for
-        nodes._hear("r1")
+        nodes._receive("r1")
 
 
 def test_both_layerings_deliver_everything_over_real_sockets(tmp_path: Path) -> None:

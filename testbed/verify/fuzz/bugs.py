@@ -155,7 +155,7 @@ BUGS = {
         "mapping", "ssb_over_ndn.mapping.record", "_parse", "prefix_ends(content[start:end])", "None"
     ),
     "a record taken for another id's": Bug(
-        "mapping", "ssb_over_ndn.mapping.record", "Ledger.take", "record.author != author", "False"
+        "mapping", "ssb_over_ndn.mapping.record", "Ledger.add", "record.author != author", "False"
     ),
     "a change before it is authorised": Bug(
         "management",
