@@ -82,7 +82,7 @@ class Downstreams:
         for face, granted in entry.ranges.items():
             if granted.is_answered:
                 continue
-            is_known = entry.is_fed or entry.is_waiting or entry.backfill is not None
+            is_known = entry.is_fed or entry.is_waiting
             if is_known or granted.told is not None or granted.is_pressing:
                 self.send_state(entry, face, granted)
 

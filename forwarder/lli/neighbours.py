@@ -212,6 +212,9 @@ class Neighbours:
             self._drop(face, self.of(face).held, entry)
         for face in granted - now_granted:
             self._drop(face, self.of(face).granted, entry)
+            # That a range is spent or ended is no news: whoever misses its items asks for them.
+            self.of(face).notices.pop(entry.reference, None)
+            self.of(face).pending_notices.pop(entry.reference, None)
         for face in now_held - held:
             self.of(face).held[entry.reference] = entry
             self._schedule(self.of(face))
@@ -222,9 +225,12 @@ class Neighbours:
         entry.indexed = now_held, now_granted
 
     def _drop(self, face: int, entries: dict[bytes, FeedEntry], entry: FeedEntry) -> None:
+        neighbour = self.of(face)
         if entries.get(entry.reference) is entry:
             del entries[entry.reference]
-            self._schedule(self.of(face))
+            if not neighbour.held:
+                neighbour.renew_at, neighbour.renews = NEVER, False
+            self._schedule(neighbour)
 
     def heard(self, face: int, now: int) -> bool:
         """Take note of a packet from a face; return whether that was dead."""

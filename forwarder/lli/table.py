@@ -214,7 +214,7 @@ class FeedTable:
         if holder is None:
             return
         if standing.next is None or standing.limit is None:
-            holder.forgotten()  # or used up by items that are lost, or under way
+            holder.forgotten(now)  # or used up by items that are lost, or under way
             self._upstreams.ask(entry, now)
             return
         holder.answered(standing.next - 1, standing.limit, now)

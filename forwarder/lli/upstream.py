@@ -470,8 +470,13 @@ class Upstream:
         self.renews_alone = True
         self._schedule()
 
-    def forgotten(self) -> None:
-        """Note that the upstream has forgotten what was asked: it is to be asked again."""
+    def forgotten(self, now: int) -> None:
+        """Note that the upstream has forgotten what was asked: it is to be asked again.
+
+        It need not have had an LLI that is still on its way, whose own alarm repeats it.
+        """
+        if self._unanswered and now < self._asked_at + self._rtt.timeout():
+            return
         self._unanswered = False
         self._missing.clear()
         self.limit = self.head - 1

@@ -38,6 +38,8 @@ _MOST_REACH: Final = 8192
 _FIRST_RETRY: Final = 250 * MS
 _LAST_RETRY: Final = 8_000 * MS
 _BELIEVED: Final = 4_000 * MS
+_ASKED: Final = 1
+"""The First of an upstream that has been asked for it and has not said."""
 
 
 class Upstreams:
@@ -355,7 +357,8 @@ class Upstreams:
         entry.is_waiting = entry.has_scouted = False
         entry.last_face = None
         entry.look_again()
-        entry.upstream_first = 0  # so it was without a source
+        if entry.upstream_first > _ASKED:
+            entry.upstream_first = 0  # so it was without a source
         entry.refused.clear()
         entry.refusals.clear()
         self._neighbours.asked(face, entry.upstream.granted_ms, now)
@@ -522,7 +525,7 @@ class Upstreams:
             entry.backfill = Backfill(self._fetch_rtt, entry.cache.past_hop, is_gone=is_gone)
         if entry.upstream_first == 0 and self._find_way(entry, now):
             # An upstream that has no past says so at once, where a classic Interest gets no answer.
-            entry.upstream_first, entry.first_until = 1, now + _BELIEVED
+            entry.upstream_first, entry.first_until = _ASKED, now + _BELIEVED
             lifetime_ms = max((entry.ranges.last_expiry() - now) // MS, 1)
             self._send_llis(entry, entry.face, [Lli(first, 1, lifetime_ms)], now)
         last = next((seq for seq in entry.cache if seq > first), entry.upstream.next) - 1
