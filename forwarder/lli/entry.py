@@ -162,7 +162,7 @@ class FeedEntry:
             return True
         if any(scout.is_missing(seq) for scout in self.scouts.values()):
             return True
-        is_hole = seq < self.upstream.head and self.cache.get(seq) is None
+        is_hole = seq < self.upstream.head and self.item(seq) is None
         return is_hole and any(granted.wanted <= seq <= granted.limit for granted in self.ranges)
 
     def memory(self) -> Memory:

@@ -59,8 +59,12 @@ class Range:
         self.paced_until = 0
 
     def shown(self) -> Evidence | None:
-        """Return what the downstream is told, with its proof unless it has that number already."""
-        if self.told is not None and self.known is not None and self.known.number == self.told.number:
+        """Return what the downstream is told, with its proof unless it holds that number already.
+
+        A Known of no hops asks for a number above it, and is not held.
+        """
+        known = self.known
+        if self.told is not None and known is not None and known.hops and known.number == self.told.number:
             return self.told.bare
         return self.told
 

@@ -389,8 +389,8 @@ class Upstream:
     def go_back(self, first: int, most: int, now: int) -> list[Lli]:
         """Rewind, but not twice to the same item within a round trip: each brings a whole range."""
         again = self._back_until if self._went_back_to <= first else 0
-        if self._unanswered and self._asked_first <= first:
-            again = max(again, self._asked_at + self._rtt.timeout())
+        if self._asked_first <= first:
+            again = max(again, self._answer_until())
         if now < again:
             self.back_at = again
             return []
@@ -399,7 +399,7 @@ class Upstream:
 
     def rewind(self, first: int, most: int, now: int) -> list[Lli]:
         """Want items from `first` on, again or after all, at most so many."""
-        if self._unanswered and self._asked_first <= first and now < self._asked_at + self._rtt.timeout():
+        if self._asked_first <= first and now < self._answer_until():
             return []
         self.head = min(self.head, first)
         self.limit = min(self.limit, self.head - 1 + most)
@@ -475,7 +475,7 @@ class Upstream:
 
         It need not have had an LLI that is still on its way, whose own alarm repeats it.
         """
-        if self._unanswered and now < self._asked_at + self._rtt.timeout():
+        if now < self._answer_until():
             return
         self._unanswered = False
         self._missing.clear()
@@ -488,6 +488,10 @@ class Upstream:
     def _repair_at(self) -> int:
         """When the first missing item is to be asked for, ns; NEVER if nobody has any of them."""
         return min(self._missing.values(), default=NEVER)
+
+    def _answer_until(self) -> int:
+        """Until when the last LLI may be answered, ns; 0 if it has been."""
+        return self._asked_at + self._rtt.timeout() if self._unanswered else 0
 
     def _is_quiet(self, now: int, silence: int) -> bool:
         return now >= self._quiet_since + silence
@@ -610,12 +614,12 @@ class Upstream:
         # In doubt it is repeated while it is pending: only then does a legacy forwarder try another next hop.
         # It holds back what comes sooner than its longest suppression interval, our first time-out.
         lifetime = lifetime_ms * MS
-        again = max(lifetime // 2, min(lifetime, INITIAL_TIMEOUT)) if self._tries else lifetime
+        again = min(lifetime, max(lifetime // 2, INITIAL_TIMEOUT)) if self._tries else lifetime
         self._pulled[seq] = now + again
         if self._repeat_at != NEVER and seq == self.next:
-            self._repeat_at = min(self._repeat_at, now + lifetime_ms * MS // 2)  # while it is pending
+            self._repeat_at = min(self._repeat_at, now + lifetime // 2)  # while it is pending
         self._sent_at = now
-        self.expiry = max(self.expiry, now + lifetime_ms * MS)
+        self.expiry = max(self.expiry, now + lifetime)
         return [Lli(seq, 1, lifetime_ms)]
 
     def _pull_early(self, now: int) -> list[Lli]:

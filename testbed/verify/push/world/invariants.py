@@ -55,7 +55,9 @@ class _Grant:
         self.classic = classic
         self.paid: set[int] = set()
         self.is_open = True  # closed when used up, or at a fork
-        self.may_be_over = False  # its last item was sent, possibly for a classic Interest
+        self.may_be_over = (
+            False  # its last item was sent, possibly for a classic Interest, or came from there
+        )
 
     def is_duplicated_by(self, frame: Frame, now: int) -> bool:
         """Return whether a frame is a link-level duplicate of its origin."""
@@ -87,9 +89,12 @@ class Grants:
         """Record a frame that `node` has received from `peer`."""
         if frame.hello is not None:
             self._hello(node, peer, frame.hello)
+        key = (node, peer, frame.feed)
+        if frame.kind == "item":  # its sender need not be sent it, so a range may be over without it
+            for grant in self._grants.get(key, ()):
+                grant.may_be_over = grant.may_be_over or frame.seq == grant.limit
         if frame.kind not in ("lli", "interest", "cancel") or not frame.seq:
             return
-        key = (node, peer, frame.feed)
         grants = [grant for grant in self._grants.get(key, ()) if grant.expiry > now]
         classic = frame.kind == "interest" or node in self._legacy
         if classic:
