@@ -248,6 +248,28 @@ def test_the_dead_are_left_alone_when_nobody_follows_anything() -> None:
     assert link.a.core.next_deadline() is None
 
 
+def test_a_range_that_ends_takes_its_news_along() -> None:
+    link = Link(2)
+    for n in range(2):
+        link.b.core.notify(LINK, link.b.entry(n))
+    link.b.entry(0).ranges.drop(LINK)
+    link.b.core.index(link.b.entry(0))
+    link.wait(SECOND)
+    assert [state.reference for hello in hellos(link.b) for state in hello.states] == [reference(feed(1))]
+
+
+def test_what_is_asked_for_anew_is_renewed_half_a_lifetime_later() -> None:
+    link = Link()
+    link.wait(20 * SECOND)
+    link.a.leave(0)
+    link.wait(20 * SECOND)
+    link.a.ask(0, 8, link.now)
+    link.b.entries.clear()
+    link.b.grant(0, 8, link.now)
+    link.wait(31 * SECOND)
+    assert [at for at, hello in link.a.sent if hello.held is not None] == [70 * SECOND]
+
+
 def test_any_packet_revives() -> None:
     link = Link()
     link.cut(link.b)

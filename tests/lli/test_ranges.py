@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from base.units import MS
 from forwarder.lli.ranges import LAST_ITEM, MOST_AGAIN, Ranges
+from forwarder.wire.evidence import Evidence
 from forwarder.wire.feed import feed_name, item_name
 from forwarder.wire.lp import parse_lp
 from forwarder.wire.packet import Data, Interest, make_data, make_interest, parse_data, parse_interest
@@ -128,6 +129,23 @@ def test_a_duplicate_does_not_prolong_a_grant() -> None:
     assert ranges.first_expiry() == 1000 * MS
     grant(ranges, 1, 1, 4, nonce=2, now=500 * MS)
     assert ranges.first_expiry() == ranges.last_expiry() == 1500 * MS
+
+
+def test_evidence_goes_without_its_proof_to_those_who_hold_the_number() -> None:
+    told = Evidence(4, 1, bytes(64))
+    for known, shown in (
+        (Evidence(4, 2), told.bare),
+        (Evidence(3, 2), told),
+        (Evidence(4, 0), told),  # a demand, which says nothing about what is held
+        (None, told),
+    ):
+        ranges = Ranges()
+        asks = make_interest(ITEM, nonce=1, lifetime_ms=1000, send_credit=1, known=known)
+        ranges.grant(1, 1, parse_interest(asks), 0, DATA.get)
+        granted = ranges.get(1)
+        assert granted is not None
+        granted.told = told
+        assert granted.shown() == shown
 
 
 def test_only_the_newest_nonces_are_remembered() -> None:

@@ -227,6 +227,16 @@ def test_cancelling_is_said_unless_the_upstream_knows() -> None:
     assert with_gap.outstanding == 0
 
 
+def test_what_was_forgotten_is_asked_for_again_but_not_while_an_answer_may_come() -> None:
+    up = opened()
+    up.forgotten(20 * MS)
+    assert up.want(8, NEVER, 20 * MS) == [Lli(1, 8, MINUTE)]
+    up.forgotten(25 * MS)
+    assert up.want(8, NEVER, 25 * MS) == []
+    up.forgotten(20 * MS + INITIAL_TIMEOUT)
+    assert up.want(8, NEVER, 20 * MS + INITIAL_TIMEOUT) == [Lli(1, 8, MINUTE)]
+
+
 def test_a_demand_asks_for_all_that_is_wanted() -> None:
     """Its upstream may have started anew, and grants no more than this."""
     up = opened(8)

@@ -542,6 +542,15 @@ def test_an_upstream_that_is_the_only_downstream_may_leave_and_lose_its_source_i
     assert len(relay.core.feeds) == 0
 
 
+def test_an_upstream_is_asked_once_whether_it_has_the_past_though_it_finds_a_source_meanwhile() -> None:
+    relay = subscribed(max_items=2)
+    relay.items(1, 6)
+    relay.lli(A, 1, 0)
+    assert relay.lli(A, 1, 1) == ["1 lli 1+1", "1 interest 1", "1 lli 7+1"]
+    assert relay.source(UP, limit=1) == []
+    assert relay.entry().is_fed
+
+
 # Those that cannot push.
 
 
