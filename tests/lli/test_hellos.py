@@ -264,6 +264,7 @@ def test_what_is_asked_for_anew_is_renewed_half_a_lifetime_later() -> None:
     link.a.leave(0)
     link.wait(20 * SECOND)
     link.a.ask(0, 8, link.now)
+    link.a.core.agrees(LINK, link.now)  # by its answer
     link.b.entries.clear()
     link.b.grant(0, 8, link.now)
     link.wait(31 * SECOND)
