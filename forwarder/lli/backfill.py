@@ -58,11 +58,11 @@ class Backfill:
         return min((asked.due for asked in self._asked.values()), default=None)
 
     def wants(self, seq: int) -> bool:
-        """Tell whether an item is asked for."""
+        """Return whether an item has been requested and has not come."""
         return seq in self._asked
 
     def want(self, first: int, last: int, hops: Sequence[int], now: int) -> list[tuple[int, int]]:
-        """Want items `first` .. `last`, as far as the window goes; return (face, item) to ask for now."""
+        """Request items `first` .. `last` within the window; return (face, item) to send now."""
         self.held = {seq: data for seq, data in self.held.items() if seq >= first}
         last = min(last, first + self._window - 1)
         self._asked = {seq: asked for seq, asked in self._asked.items() if first <= seq <= last}
@@ -70,7 +70,7 @@ class Backfill:
         return self._ask(dict.fromkeys(new, 0), hops, now)
 
     def wake(self, hops: Sequence[int], now: int) -> list[tuple[int, int]]:
-        """Ask for what has not come, of the next hop in turn; return (face, item)."""
+        """Request the items that have not come, of the next hop in turn; return (face, item)."""
         due = {seq: asked.tries + 1 for seq, asked in self._asked.items() if asked.due <= now}
         if due and hops:
             failed = {self._asked[seq].face for seq in due}
@@ -81,7 +81,7 @@ class Backfill:
         return self._ask(due, hops, now)
 
     def stop_at(self, fork: int) -> None:
-        """Let go of what lies from a fork on."""
+        """Drop the items from a fork on."""
         self.held = {seq: data for seq, data in self.held.items() if seq < fork}
 
     def refused(self, seq: int, now: int) -> None:

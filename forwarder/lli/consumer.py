@@ -107,14 +107,14 @@ class Consumer:
             self._renew(now)
 
     def cancel(self, now: int) -> None:
-        """End the subscription, upstream too; what has arrived can still be taken."""
+        """End the subscription, upstream too; items that have arrived can still be taken."""
         if self._open:
             self._open = False
             self._retry_at = None
             self._send(self._upstream.cancel(now))
 
     def receive(self, header: LpPacket, now: int) -> None:
-        """Take in a packet; what is not this feed's is ignored."""
+        """Take in a packet; packets of other feeds are ignored."""
         if not self._open:
             return
         try:
@@ -134,7 +134,7 @@ class Consumer:
         return items
 
     def take_errors(self) -> list[str]:
-        """Return what went wrong since the last call, a word each: "fork" is final, all others pass.
+        """Return the errors since the last call, a word each: "fork" is final, all others pass.
 
         "waiting": the network knows no source at present; "resumed": it knows one again. "gone": nobody holds
         the items of `gap` any more. "no-route", "loop", "refused": what the network answered; the
@@ -180,7 +180,7 @@ class Consumer:
         self._renew(now)
 
     def _may_wait(self) -> bool:
-        """Tell whether the application is to be told that no source is known, unless one is found soon."""
+        """Return whether "waiting" is due unless a source is found soon."""
         return not (self.is_fed or self._is_waiting or self._upstream.is_pulled_from)
 
     def _new_upstream(self, first: int) -> Upstream:
@@ -217,7 +217,7 @@ class Consumer:
             self._renew(now)
 
     def _meet_gap(self, first: int, now: int) -> None:
-        """Skip items that nobody holds, or say that they are waited for: by asking again."""
+        """Skip items that nobody holds, or ask for them again, which announces that they are waited for."""
         before, self.gap = self.gap, (self._upstream.next, first - 1)
         if before == self.gap:
             self._upstream.absent(first)
@@ -307,7 +307,7 @@ class Consumer:
             self._end(self.fork, now)
 
     def _end(self, fork: Fork, now: int) -> None:
-        """End the subscription, once what is undisputed has arrived."""
+        """End the subscription, once all undisputed items have arrived."""
         self.fork = fork
         self._items.forget_from(fork.seq)
         self.error = "fork"

@@ -13,7 +13,7 @@ class CreditPolicy(Protocol):
     """Interface of a credit policy."""
 
     def is_due(self, taken: int, asked: int) -> bool:
-        """Tell whether an application that has taken so much has room for another grant."""
+        """Return whether an application that has taken `taken` items has room for another grant."""
         ...
 
     def limit(self, taken: int, arrived: int, asked: int, now: int) -> int:

@@ -30,12 +30,12 @@ class Downstreams:
         self._neighbours = neighbours
 
     def serve_all(self, entry: FeedEntry, now: int) -> None:
-        """Send all downstreams what there is for them."""
+        """Send each downstream the items that are ready for it."""
         for face, _ in entry.ranges.items():
             self.serve(entry, face, now)
 
     def serve(self, entry: FeedEntry, face: int, now: int) -> None:
-        """Send a downstream what there is for it and its link has room for."""
+        """Send a downstream the items that are ready for it, as far as its link has room."""
         granted = entry.ranges.get(face)
         fork = entry.cache.fork
         while granted is not None and face in entry.ranges:
@@ -54,7 +54,7 @@ class Downstreams:
             self.push(face, packet, now)
 
     def pass_on(self, entry: FeedEntry, item: Item, now: int) -> None:
-        """Send an item that comes before its turn to all who may have it: they repair for themselves.
+        """Send an item before its turn to every downstream with credit for it: they repair for themselves.
 
         A downstream that waits for items that nobody had is sent them first.
         """
@@ -86,8 +86,8 @@ class Downstreams:
             if is_known or granted.told is not None or granted.is_pressing:
                 self.send_state(entry, face, granted)
 
-    def tell(self, entry: FeedEntry) -> None:
-        """Tell every downstream for which it has changed whether there is a source."""
+    def announce(self, entry: FeedEntry) -> None:
+        """Inform each downstream for which the presence of a source has changed."""
         for face, granted in entry.ranges.items():
             claim = entry.claim(granted)
             is_same = granted.is_of_use(claim) == granted.is_of_use(granted.told)
@@ -99,7 +99,7 @@ class Downstreams:
                 self.send_state(entry, face, granted)
 
     def send_state(self, entry: FeedEntry, face: int, granted: Range, wanted: int | None = None) -> None:
-        """Answer an LLI by the feed's state, and by where the feed begins here if that is beyond `wanted`."""
+        """Answer an LLI with FeedState, with First if the feed begins here beyond `wanted`."""
         granted.is_answered = True
         begins = 0 if face in entry.untold else entry.told_first.get(face, 0)
         first = begins if begins > (granted.wanted if wanted is None else wanted) else None
@@ -114,7 +114,7 @@ class Downstreams:
         self._neighbours.answer(face, packet)
 
     def refuse(self, entry: FeedEntry, face: int, granted: Range, reason: int, now: int) -> None:
-        """Tell a downstream that it will get no more."""
+        """End a range with a Nack."""
         credit = granted.limit - granted.next + 1
         asked = Lli(granted.next, credit, max((granted.expiry - now) // MS, 0))
         entry.ranges.drop(face)
@@ -132,7 +132,7 @@ class Downstreams:
         self._neighbours.answer(face, fork.packet(entry.feed))
 
     def has_room(self, face: int, granted: Range, now: int) -> bool:
-        """Tell whether a downstream's link has room for an item."""
+        """Return whether a downstream's link has room for an item."""
         return self._turn(face, granted, now) <= now
 
     def next_turn(self, entry: FeedEntry, now: int) -> int:

@@ -123,13 +123,13 @@ class FeedEntry:
         return self.cache.tip
 
     def holders(self) -> Iterator[tuple[int, Upstream]]:
-        """Iterate over what was asked, and the face of whom."""
+        """Iterate over the holders of this feed, with their faces."""
         if self.face is not None:
             yield self.face, self.upstream
         yield from self.scouts.items()
 
     def holder(self, face: int) -> Upstream | None:
-        """Return what was asked of a face."""
+        """Return the holder towards a face, None if nothing was asked there."""
         return self.upstream if face == self.face else self.scouts.get(face)
 
     def claim(self, granted: Range) -> Evidence | None:
@@ -145,13 +145,13 @@ class FeedEntry:
         return None if self.is_waiting else granted.told
 
     def needed(self) -> Evidence | None:
-        """Return what an upstream's evidence must beat."""
+        """Return the evidence that an upstream's must beat."""
         if self.demanded is None or self.evidence is None or not self.is_fed:
             return None if self.evidence is None else self.evidence.bare
         return Evidence(max(self.demanded, self.evidence.number), 0)
 
     def is_wanted(self, seq: int) -> bool:
-        """Tell whether an item was asked for, of anybody, and has not come.
+        """Return whether an item was asked for, of any next hop, and has not come.
 
         So was one that counts as gone: it may come late. One that a downstream waits for is wanted even if
         the LLI that brings it counts as answered: items that were under way may have come in between.
@@ -166,11 +166,11 @@ class FeedEntry:
         return is_hole and any(granted.wanted <= seq <= granted.limit for granted in self.ranges)
 
     def memory(self) -> Memory:
-        """Return what an entry to come may go by."""
+        """Return the findings that a later entry of this feed starts with."""
         return Memory(self.evidence, self.muted, self.turn, self.refusals, self.nonces, self.last_face)
 
     def remember(self, before: Memory) -> None:
-        """Take over what an entry of this feed that has ended had found out."""
+        """Take over the findings of an earlier entry of this feed."""
         self.evidence = before.evidence
         self.muted = before.muted
         self.turn = before.turn
@@ -179,7 +179,7 @@ class FeedEntry:
         self.last_face = before.last_face
 
     def forget(self, face: int) -> None:
-        """Forget what is known of a face that has gone."""
+        """Drop all state about a face that has gone."""
         self.ranges.forget(face)
         self.muted.discard(face)
         self.untold.discard(face)
@@ -187,7 +187,7 @@ class FeedEntry:
             known.pop(face, None)
 
     def has_sent(self, nonce: int | None) -> bool:
-        """Tell whether a recent LLI of this node had a nonce."""
+        """Return whether a recent LLI of this node had a nonce."""
         return nonce in self.nonces
 
     def sends(self, nonce: int) -> None:
@@ -200,7 +200,7 @@ class FeedEntry:
         self.untold.update(self.told_first)
 
     def is_past(self, seq: int) -> bool:
-        """Tell whether an item is known to exist, so that it makes sense to look for it."""
+        """Return whether an item is known to exist, so that it makes sense to look for it."""
         return seq <= self.cache.tip or seq < self.upstream_first
 
     def item(self, seq: int) -> Data | None:

@@ -47,14 +47,14 @@ class Forks:
         self._stop(entry, news, face if news is fork else None, now)
         return True
 
-    def tell_again(self, entry: FeedEntry, face: int, now: int) -> None:
-        """Send the proof to a face that goes on pushing what lies beyond the fork."""
+    def repeat_proof(self, entry: FeedEntry, face: int, now: int) -> None:
+        """Send the proof again to a face that pushes items beyond the fork."""
         fork = entry.cache.fork
         if fork is not None and entry.proof_sent.get(face, -_PROOF_INTERVAL) + _PROOF_INTERVAL <= now:
             self._downstreams.send_proof(entry, face, fork, now)
 
     def _stop(self, entry: FeedEntry, fork: Fork, teller: int | None, now: int) -> None:
-        """End a feed at its fork: everyone who follows it here is told, up and down."""
+        """End a feed at its fork, and inform all its downstreams and its upstream."""
         self._counters["forks"] += 1
         if entry.face is not None and entry.face != teller:
             self._downstreams.send_proof(entry, entry.face, fork, now)

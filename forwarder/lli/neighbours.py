@@ -75,7 +75,7 @@ class Neighbour:
         self.pending_held: bytes | None = None  # what it says to hold
 
     def due(self) -> int:
-        """Return when it wants to be looked after, ns."""
+        """Return when its next action is due, ns."""
         due = self.compared_at + HELLO if self.granted and (self.listens or self.is_aware) else NEVER
         if not self.is_aware:
             return due
@@ -89,7 +89,7 @@ class Neighbour:
         return due
 
     def asked(self) -> list[Standing]:
-        """Return what it was asked for, as it stands here."""
+        """Return the standings of all grants to it, as this node holds them."""
         standings = []
         for reference, entry in self.held.items():
             holder = entry.holder(self.face)
@@ -98,7 +98,7 @@ class Neighbour:
         return standings
 
     def have(self, reference: bytes) -> Standing:
-        """Return what it was asked for, of one feed."""
+        """Return the standing of the grant to it of one feed, as this node holds it."""
         entry = self.held.get(reference)
         holder = None if entry is None else entry.holder(self.face)
         if holder is None or holder.head > holder.limit:
@@ -107,7 +107,7 @@ class Neighbour:
         return Standing(reference, holder.head, holder.limit, None if offered is None else offered.bare)
 
     def state(self, reference: bytes) -> Standing:
-        """Return what it has granted, of one feed."""
+        """Return the standing of its own grant of one feed."""
         entry = self.granted.get(reference)
         granted = None if entry is None else entry.ranges.get(self.face)
         if entry is None or granted is None:
@@ -120,7 +120,7 @@ class Neighbour:
         return Standing(reference, first, granted.limit, None if told is None else told.bare)
 
     def news(self, reference: bytes) -> Standing:
-        """Return what it has granted, of one feed, with the proof of what it may not know yet."""
+        """Return the standing of its own grant of one feed, with the proof that it may lack."""
         state = self.state(reference)
         entry = self.granted.get(reference)
         granted = None if entry is None else entry.ranges.get(self.face)
@@ -184,7 +184,7 @@ class Neighbours:
         return neighbour
 
     def is_dead(self, face: int) -> bool:
-        """Tell whether a neighbour has not answered for long."""
+        """Return whether a neighbour has left Hellos unanswered until it counts as dead."""
         neighbour = self._neighbours.get(face)
         return neighbour is not None and neighbour.is_dead
 
@@ -202,7 +202,7 @@ class Neighbours:
                 self._schedule(neighbour)
 
     def index(self, entry: FeedEntry) -> None:
-        """Take note of whom a feed was asked of, and who has granted it."""
+        """Update the neighbours that a feed was asked of, and those that have granted it."""
         held, granted = entry.indexed
         now_held = frozenset(face for face, _ in entry.holders())
         now_granted = frozenset(face for face, _ in entry.ranges.items())
@@ -249,7 +249,7 @@ class Neighbours:
         return True
 
     def agrees(self, face: int, now: int) -> None:
-        """Take note that a neighbour knows of what it was asked for, as its Hellos and answers to LLIs show.
+        """Note that a neighbour knows of the grants to it, as its Hellos and answers to LLIs show.
 
         Other packets do not: who has started anew, and forgotten all, may send them.
         """
@@ -275,14 +275,14 @@ class Neighbours:
             self._schedule(neighbour)
 
     def asked(self, face: int, lifetime_ms: int, now: int) -> None:
-        """Take note of an LLI that has been sent: it is to be renewed after half of its lifetime."""
+        """Note that an LLI has been sent: Hellos renew it after half of its lifetime."""
         neighbour = self.of(face)
         neighbour.renew_at = min(neighbour.renew_at, now + lifetime_ms * MS // 2)
         if neighbour.is_aware:
             self._schedule(neighbour)
 
     def may_send(self, face: int) -> bool:
-        """Tell whether items may be pushed to a face.
+        """Return whether items may be pushed to a face.
 
         Its neighbour is known to receive what is sent there.
         """
@@ -320,7 +320,7 @@ class Neighbours:
         self._schedule(neighbour)
 
     def notify(self, face: int, entry: FeedEntry) -> bool:
-        """Tell a neighbour how a feed stands here, surely; return False if it would not understand."""
+        """Announce the standing of a feed to a neighbour, reliably; return False if it speaks no Hellos."""
         neighbour = self.of(face)
         if not neighbour.is_aware:
             return False
@@ -329,7 +329,7 @@ class Neighbours:
         return True
 
     def on_hello(self, face: int, hello: Hello, now: int) -> News:
-        """Take in a Hello, and reply to it if it wants that."""
+        """Take in a Hello, and reply if it carries a Number."""
         self._counters["hellos_in"] += 1
         self.speaks(face)
         neighbour, news = self.of(face), News()
@@ -376,7 +376,7 @@ class Neighbours:
         return news
 
     def _compare(self, neighbour: Neighbour, haves: Iterable[Standing], news: News) -> list[Standing]:
-        """Return what stands differently here."""
+        """Return the standings that differ from those of Haves."""
         states = []
         for have in haves:
             mine = neighbour.state(have.reference)
@@ -416,7 +416,7 @@ class Neighbours:
         return self._timers.next_deadline()
 
     def wake(self, now: int) -> list[Neighbour]:
-        """Say what is to be said; return the neighbours that have just died."""
+        """Send the Hellos that are due; return the neighbours that have just died."""
         dead = []
         for neighbour in self._timers.expire(now):
             if self._look_after(neighbour, now):
@@ -471,7 +471,7 @@ class Neighbours:
         neighbour.pending_notices.clear()
 
     def _ask(self, neighbour: Neighbour, now: int, *, is_dying: bool = False) -> None:
-        """Send a Hello that wants a reply, with what is to be checked and what is news."""
+        """Send a numbered Hello with the pending checks and news."""
         room = MOST_STANDINGS
         _move(neighbour.checks, neighbour.pending_checks, room)
         _move(neighbour.notices, neighbour.pending_notices, room - len(neighbour.pending_checks))

@@ -79,7 +79,7 @@ class Producer:
             self._outputs.append(data.wire)
 
     def source_changed(self) -> None:
-        """Tell the forwarder, if it has granted anything, what is known of a source now."""
+        """Announce to the forwarder a change of the source, if ranges are open."""
         granted = self._ranges.get(_FORWARDER)
         if granted is not None and granted.told != self.evidence:
             granted.told = self.evidence
@@ -92,7 +92,7 @@ class Producer:
 
     @property
     def is_relay(self) -> bool:
-        """Whether it passes on what it knows of a source, and is none itself."""
+        """Whether it offers evidence of another source, and is none itself."""
         return self._relayed is not None
 
     @property
@@ -108,7 +108,7 @@ class Producer:
         return min(expiries, default=None)
 
     def wake(self, now: int) -> None:
-        """Forget what has expired."""
+        """Drop expired ranges and Interests."""
         self._ranges.expire(now)
         self._expire(now)
 

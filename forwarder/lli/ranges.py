@@ -59,7 +59,7 @@ class Range:
         self.paced_until = 0
 
     def shown(self) -> Evidence | None:
-        """Return what the downstream is told, with its proof unless it holds that number already.
+        """Return the evidence as sent: without its proof if the downstream holds that number already.
 
         A Known of no hops asks for a number above it, and is not held.
         """
@@ -79,17 +79,17 @@ class Range:
         return next(((seq, data) for seq in due if (data := get(seq)) is not None), None)
 
     def is_of_use(self, evidence: Evidence | None) -> bool:
-        """Tell whether the downstream may take a node with this evidence for its upstream."""
+        """Return whether evidence would let the downstream take this node for its upstream."""
         return evidence is not None and evidence.beats(self.known)
 
     def skip(self, first: int) -> None:
-        """Give up what lies before an item: it cannot be had here."""
+        """Move the range beyond items that cannot be had here."""
         self.again = tuple(seq for seq in self.again if seq >= first)
         self.next = max(self.next, first)
 
     @property
     def wanted_until(self) -> int:
-        """The last item of those that `wanted` begins."""
+        """The last item of the run that begins with `wanted`."""
         return self.again[-1] if self.again else self.limit
 
 
@@ -158,7 +158,7 @@ class Ranges:
         return []
 
     def is_repeated(self, face: int, nonce: int | None) -> bool:
-        """Tell whether a recent LLI from `face` had this nonce: the link has duplicated it."""
+        """Return whether a recent LLI from `face` had this nonce: the link has duplicated it."""
         return nonce is not None and nonce in self._heard.get(face, ())
 
     def get(self, face: int) -> Range | None:

@@ -176,7 +176,7 @@ class FeedTable:
         self._settle(entry, now)
 
     def on_hello(self, face: int, value: bytes, now: int) -> None:
-        """Take in what a neighbour says of all feeds of its link. Raises MalformedPacket."""
+        """Take in a Hello. Raises MalformedPacket."""
         hello = parse_hello(value)
         if self._faces[face].is_local:
             return
@@ -318,7 +318,7 @@ class FeedTable:
         except RejectedItem as error:
             self.counters[f"rejected_{error.reason}"] += 1
             if error.reason == "fork":
-                self._forks.tell_again(entry, face, now)
+                self._forks.repeat_proof(entry, face, now)
                 self._settle(entry, now)
             return Verdict.FORGED
         self._on_item_state(entry, face, state, header, now)
@@ -369,7 +369,7 @@ class FeedTable:
         return bool(self._unverified)
 
     def flush(self, now: int) -> None:
-        """Verify and push what has been put off; item by item, if one signature does not do for all."""
+        """Verify and push the items put off, one by one if one signature does not vouch for all."""
         while self._unverified:
             _, entry = self._unverified.popitem()
             run, entry.run = entry.run, []
@@ -408,7 +408,7 @@ class FeedTable:
         return sorted(hops, key=lambda hop: hop.face != entry.face)
 
     def remove_face(self, face: int, now: int) -> None:
-        """Forget a face that has gone: what it may be sent, and what was asked of it."""
+        """Drop the ranges of a face that has gone, and the grants to it."""
         self.flush(now)
         for entry in list(self._entries.values()):
             is_touched = entry.holder(face) is not None or face in entry.ranges
@@ -434,7 +434,7 @@ class FeedTable:
         self._have_routes_changed = True
 
     def reconsider(self, face: int) -> None:
-        """Note that a neighbour may have other feeds than before: what it has refused, it may have now."""
+        """Note that a neighbour may carry other feeds than before, so that it is asked again."""
         for entry in self._entries.values():
             entry.refused.pop(face, None)
         self.routes_changed()
@@ -505,7 +505,7 @@ class FeedTable:
         return entry
 
     def _has_room(self, face: int) -> bool:
-        """Tell whether a face may follow another feed."""
+        """Return whether a face may follow another feed."""
         return self._faces[face].is_local or self._neighbours.follows(face) < MOST_FEEDS_PER_FACE
 
     def _settle(self, entry: FeedEntry, now: int) -> None:

@@ -256,11 +256,11 @@ class Upstream:
         return self._begun_at >= 0
 
     def is_missing(self, seq: int) -> bool:
-        """Tell whether an item is asked for and has not come."""
+        """Return whether an item has been asked for and has not come."""
         return self.head <= seq <= self.limit or seq in self._missing
 
     def want(self, limit: int, until: int, now: int) -> list[Lli]:
-        """Want items up to `limit`, until a time (ns); return what to send now.
+        """Ask for items up to `limit`, until a time (ns); return the LLIs to send now.
 
         An extension goes out once it is no smaller than the credit that is left: one LLI each half window, at
         most. It starts after the old limit, see Ranges.
@@ -280,7 +280,7 @@ class Upstream:
         return self._ask(first, now)
 
     def answered(self, tip: int, limit: int, now: int) -> None:
-        """Take note of a FeedState; it answers the last LLI if it grants what that one asked for."""
+        """Take in a FeedState; it answers the last LLI if it grants all that that one asked for."""
         self.known_tip = max(self.known_tip, tip)
         self._tries = 0
         if self._unanswered and limit >= self.limit:
@@ -359,14 +359,14 @@ class Upstream:
         self.window.congested(seq, self.limit - self.next + 1, self.limit)
 
     def skip(self, first: int) -> None:
-        """Want nothing before `first` any more: it is here, or is to be had elsewhere."""
+        """Ask for nothing before `first` any more: it is here, or is fetched elsewhere."""
         self._is_cut = self._is_cut or self.next <= min(first - 1, self.limit)
         self.head = max(self.head, first)
         self.limit = max(self.limit, self.head - 1)
         self._keep(first, self.limit)
 
     def stop_after(self, last: int, *, is_known: bool) -> None:
-        """Want nothing beyond an item any more; `is_known` if the upstream knows why."""
+        """Ask for nothing beyond an item any more; `is_known` if the upstream knows why."""
         asked, self.limit = self.limit, max(min(self.limit, last), self.head - 1)
         self._is_cut = self._is_cut or (self.limit < asked and not is_known)
         self._keep(0, last)
@@ -379,7 +379,7 @@ class Upstream:
         self._schedule()
 
     def assume_legacy(self) -> None:
-        """Go on with classic Interests: nobody answers, which is what an upstream does that cannot push."""
+        """Go on by single pulls: nobody answers, as from an upstream that cannot push."""
         self._tries = 0
         self._unanswered = self._is_heard = False
         self.limit = self.head - 1
@@ -398,7 +398,7 @@ class Upstream:
         return self.rewind(first, most, now)
 
     def rewind(self, first: int, most: int, now: int) -> list[Lli]:
-        """Want items from `first` on, again or after all, at most so many."""
+        """Ask for items from `first` on, again or after all, at most so many."""
         if self._asked_first <= first and now < self._answer_until():
             return []
         self.head = min(self.head, first)
@@ -407,7 +407,7 @@ class Upstream:
         return self._ask(self.head, now)
 
     def wake(self, now: int) -> list[Lli]:
-        """Act on the alarm; return what to send."""
+        """Act on the alarm; return the LLIs to send."""
         if now < self.deadline:
             return []
         if self.state is State.PULLING:
@@ -434,7 +434,7 @@ class Upstream:
         return self._ask(self.head, now)
 
     def cancel(self, now: int) -> list[Lli]:
-        """Want nothing more; return the LLI that says so, none if the upstream knows."""
+        """Ask for nothing more; return the cancel, none if the upstream knows."""
         is_known = (self.next > self.limit and not self._is_cut) or self.expiry <= now
         self._is_cut = False
         self._missing.clear()
@@ -460,18 +460,18 @@ class Upstream:
         self._schedule()
 
     def renewed(self, now: int) -> None:
-        """Note that the upstream has prolonged what was asked, as if it had been asked again."""
+        """Note that the upstream has prolonged the grant, as if the LLI had been repeated."""
         self.expiry = max(self.expiry, now + self.granted_ms * MS)
         self._sent_at = now
         self.renews_alone = False
 
     def renew_alone(self) -> None:
-        """Note that no Hello renews what was asked."""
+        """Note that no Hello renews the grant."""
         self.renews_alone = True
         self._schedule()
 
     def forgotten(self, now: int) -> None:
-        """Note that the upstream has forgotten what was asked: it is to be asked again.
+        """Note that the upstream has lost the grant, which is to be made again.
 
         It need not have had an LLI that is still on its way, whose own alarm repeats it.
         """
@@ -497,7 +497,7 @@ class Upstream:
         return now >= self._quiet_since + silence
 
     def _is_tail_known(self) -> bool:
-        """Whether the upstream has said to hold what comes next."""
+        """Whether the upstream has announced the next item."""
         return self._first_there <= self.head <= min(self.known_tip, self.limit)
 
     def _patience(self) -> int:
@@ -567,7 +567,7 @@ class Upstream:
         return list(llis) if lifetime_ms > 0 else []
 
     def _forget_repairs(self, now: int) -> None:
-        """Take what was asked for again for lost indeed, once its first copy would have come."""
+        """Count repaired items as lost indeed, once their first copies would have come."""
         before = now - 2 * self._rtt.timeout()
         for seq in [seq for seq, at in self._repaired.items() if at < before and seq not in self._missing]:
             self._forget_repair(seq)

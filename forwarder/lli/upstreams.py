@@ -71,7 +71,7 @@ class Upstreams:
     # What is asked.
 
     def ask(self, entry: FeedEntry, now: int) -> None:
-        """Ask upstream for what downstreams may be sent and the cache does not have."""
+        """Ask upstream for the items that downstreams have granted and the cache lacks."""
         if not entry.ranges:
             return
         self._find_way(entry, now)
@@ -171,7 +171,7 @@ class Upstreams:
         self.ask(entry, now)
 
     def deadline(self, entry: FeedEntry, now: int) -> int:
-        """Return when a feed that somebody has credit for wants wake(), ns."""
+        """Return the time of a feed's next wake(), ns."""
         deadlines = [entry.demand_at]
         if entry.ranges.last_expiry() - now >= MS:  # else no lifetime is left
             deadlines += [h.deadline for _, h in entry.holders() if h.until - now >= MS]
@@ -249,7 +249,7 @@ class Upstreams:
         self.leave(entry, face, now, is_gone=True)
 
     def leave(self, entry: FeedEntry, face: int, now: int, *, is_gone: bool = False) -> None:
-        """Ask nothing more of a next hop; `is_gone` if it need not, or cannot, be told."""
+        """End the grant to a next hop; `is_gone` if no cancel is needed or possible."""
         if face in entry.scouts:
             self._cancel(entry, face, entry.scouts.pop(face), now, is_gone=is_gone)
         elif face == entry.face:
@@ -261,7 +261,7 @@ class Upstreams:
             self.ask(entry, now)
 
     def recheck(self, entry: FeedEntry, now: int) -> None:
-        """Ask anew whom routes, links and neighbours that have just changed make worth asking."""
+        """Ask the next hops that changed routes, links and neighbours make worth asking."""
         hops = self._hops(entry)
         entry.muted.clear()
         entry.turn = None
@@ -281,7 +281,7 @@ class Upstreams:
         self.ask(entry, now)
 
     def end(self, entry: FeedEntry, now: int) -> None:
-        """Want nothing more of a feed, and tell all who have been asked."""
+        """End all grants of a feed."""
         for face, holder in list(entry.holders()):
             self._cancel(entry, face, holder, now, is_end=True)
         entry.scouts.clear()
@@ -307,7 +307,7 @@ class Upstreams:
             self._go_on_with(entry, face)
 
     def demand_if_needed(self, entry: FeedEntry, now: int) -> None:
-        """Ask for newer evidence, if a downstream has what this node's does not beat."""
+        """Demand newer evidence if a downstream holds evidence that this node's does not beat."""
         if not entry.is_fed or entry.evidence is None:
             return
         wanted = [
@@ -335,10 +335,10 @@ class Upstreams:
             self._scout(entry, now)
 
     def _wait(self, entry: FeedEntry) -> None:
-        """Tell downstreams that no source has been found."""
+        """Announce to downstreams that no source has been found."""
         entry.is_waiting = True
         self._counters["waits"] += 1
-        self._downstreams.tell(entry)
+        self._downstreams.announce(entry)
         self._downstreams.answer(entry)
 
     def _adopt(self, entry: FeedEntry, face: int, evidence: Evidence, now: int) -> None:
@@ -366,10 +366,10 @@ class Upstreams:
         self.ask(entry, now)
 
     def _improve(self, entry: FeedEntry, evidence: Evidence, now: int) -> None:
-        """Hold better evidence, and offer it to those who have waited for it."""
+        """Adopt better evidence, and offer it to the downstreams that need it."""
         entry.evidence = evidence
         self.demand_if_needed(entry, now)
-        self._downstreams.tell(entry)
+        self._downstreams.announce(entry)
 
     def _scout(self, entry: FeedEntry, now: int) -> None:
         """Ask all next hops."""
@@ -474,7 +474,7 @@ class Upstreams:
         return holder
 
     def _is_cheaper(self, entry: FeedEntry, face: int) -> bool:
-        """Tell whether a next hop comes before the upstream."""
+        """Return whether a next hop costs less than the upstream."""
         hops = self._hops(entry)
         if face not in hops:
             return False
@@ -505,7 +505,7 @@ class Upstreams:
     # The past.
 
     def _ask_for_the_past(self, entry: FeedEntry, first: int, now: int) -> None:
-        """Fetch what a late joiner wants and the cache has let go."""
+        """Fetch old items that a late joiner asks for and the cache has dropped."""
         waiting = [(face, granted) for face, granted in entry.ranges.items() if granted.wanted <= first]
         if not any(self._downstreams.has_room(face, granted, now) for face, granted in waiting):
             return  # nobody's link has room for it
@@ -541,13 +541,13 @@ class Upstreams:
             self._give_up_the_past(entry, first, last, now)
 
     def _can_go_back(self, entry: FeedEntry, first: int, now: int) -> bool:
-        """Tell whether the upstream is to begin again at an item."""
+        """Return whether the upstream is to begin again at an item."""
         if self._recovery is not Recovery.GO_BACK_N or first < entry.upstream_first:
             return False
         return self._find_way(entry, now)
 
     def _give_up_the_past(self, entry: FeedEntry, first: int, last: int, now: int) -> None:
-        """Tell every downstream that asks for what nobody has where the feed begins here.
+        """Send First to each downstream that asks for items that nobody has.
 
         A downstream that has been told already waits, and so does this node.
         """
@@ -569,7 +569,7 @@ class Upstreams:
             self._send_llis(entry, entry.face, [again], now)
 
     def _would_say(self, entry: FeedEntry, hops: list[int]) -> bool:
-        """Tell whether the upstream would have said that it lacks an item; others only stay silent."""
+        """Return whether the upstream would have said First if it lacked an item; others stay silent."""
         if not entry.is_fed or entry.face is None or entry.face not in hops:
             return False
         return self._neighbours.of(entry.face).is_aware
