@@ -11,6 +11,7 @@ from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Contract, Contracts, InvalidClause, Terms, clause
 from ndn_over_ssb.links import Link, Links
 from ndn_over_ssb.side import ScuttlebuttSide
+from ssb.graph import CONTACT
 from ssb.keys import Identity
 
 _CONTRACTS: Final = 1_000  # of a provider at once
@@ -165,7 +166,7 @@ class Negotiation:
             self._counters["requests refused"] += 1
             self._publish(clause("refuse", contract=contract.id, customer=customer, reason=reason), now)
             return
-        self._publish({"type": "contact", "contact": customer, "following": True}, now)
+        self._publish({"type": CONTACT, "contact": customer, "following": True}, now)
         self._publish(clause("accept", contract=contract.id, customer=customer, terms=terms), now)
 
     def _may_reply(self, contract: Contract, now: int) -> bool:

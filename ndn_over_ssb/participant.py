@@ -22,6 +22,7 @@ from ndn_over_ssb.packets import Packets
 from ndn_over_ssb.routes import Change, Routes
 from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
+from ssb.graph import CONTACT
 from ssb.message import Message
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.ebt import Ebt
@@ -97,7 +98,7 @@ class Participant(PeerWrapper):
 
     def request(self, provider: str, terms: Terms, now: int) -> str:
         """Request a contract from a provider; return its id."""
-        self._publish({"type": "contact", "contact": provider, "following": True}, now)
+        self._publish({"type": CONTACT, "contact": provider, "following": True}, now)
         message = self._publish(clause("request", provider=provider, terms=terms), now)
         self._follow_up(now)
         return message.id

@@ -13,7 +13,7 @@ from base.endpoint import Address, StreamAction, StreamEvent
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
-from ssb.daemon.views import CONTACT
+from ssb.graph import CONTACT
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite

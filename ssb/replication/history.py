@@ -11,16 +11,13 @@ from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import InvalidMessage, Message
 from ssb.store.feeds import FeedStore, Stored
+from ssb.transport.calls import InvalidRequest
 from ssb.transport.muxrpc import BodyType
 
 NAME: Final = ("createHistoryStream",)
 
 _READ = 64
 _MAX_WAITING = 1_000
-
-
-class InvalidRequest(ValueError):
-    """Invalid arguments of a history stream; the message has the reason."""
 
 
 def request(feed: str, after: int) -> list[Value]:
