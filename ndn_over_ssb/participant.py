@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from base.timers import earliest
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from ndn_over_ssb.contract import CONTRACT, Contract, Contracts, Terms, clause
@@ -140,8 +141,7 @@ class Participant(PeerWrapper):
     def next_deadline(self) -> int | None:
         """See Endpoint."""
         parts = (self._program, self.host, self._links, self._negotiation.ends)
-        due = [part.next_deadline() for part in parts]
-        return min((time for time in due if time is not None), default=None)
+        return earliest(*(part.next_deadline() for part in parts))
 
     def wake(self, now: int) -> None:
         """See Endpoint."""

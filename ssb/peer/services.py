@@ -11,10 +11,10 @@ from ssb.peer.connection import Connection
 from ssb.replication import blobs, history
 from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
-from ssb.replication.replication import ProtocolError, Replication
+from ssb.replication.replication import InvalidRequest, ProtocolError, Replication
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
-from ssb.transport.calls import Answered, Called, CallEvent, Finished, InvalidRequest
+from ssb.transport.calls import Answered, Called, CallEvent, Finished
 
 USE_INVITE: Final = ("invite", "use")
 

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.keys import InvalidRef, parse_blob
+from ssb.replication.replication import InvalidRequest
 from ssb.store.blobs import MAX_SIZE, BlobStore, Incoming
-from ssb.transport.calls import InvalidRequest
 from ssb.transport.muxrpc import BodyType
 
 CREATE_WANTS: Final = ("blobs", "createWants")

@@ -10,8 +10,8 @@ from typing import Final
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import InvalidMessage, Message
+from ssb.replication.replication import InvalidRequest
 from ssb.store.feeds import FeedStore, Stored
-from ssb.transport.calls import InvalidRequest
 from ssb.transport.muxrpc import BodyType
 
 NAME: Final = ("createHistoryStream",)

@@ -49,10 +49,6 @@ class Finished(NamedTuple):
 CallEvent = Called | Answered | Finished
 
 
-class InvalidRequest(ValueError):
-    """Invalid arguments of a call, or an invalid part of its stream; the message has the reason."""
-
-
 class _Call:
     """An open call: its form, and the sides that have ended."""
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from base.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
 from base.key_log import Secret
 from base.passive import PassiveEndpoint
+from base.timers import earliest
 from base.units import MS
 from ssb.application import Event
 from ssb.message import Message
@@ -120,8 +121,7 @@ class SsbNode(PassiveEndpoint):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = self._peer.next_deadline(), self._role.next_deadline()
-        return min((due for due in deadlines if due is not None), default=None)
+        return earliest(self._peer.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
         """Join, publish, call and stop when due."""
