@@ -25,7 +25,6 @@ from ssb.transport.muxrpc import BodyType
 CREATE_WANTS: Final = ("blobs", "createWants")
 GET: Final = ("blobs", "get")
 HAS: Final = ("blobs", "has")
-SIZE: Final = ("blobs", "size")
 
 _OWN = -1
 _FARTHEST = -3

@@ -223,8 +223,8 @@ class SsbNode(PassiveEndpoint):
                     Event(event.time, "error", feed, detail=event.detail) for feed in self._follows
                 ]
 
-    def _tell_all(self, now: int, event: str, detail: str = "") -> None:
-        self._events += [Event(now, event, key, detail=detail) for key in self._follows]
+    def _tell_all(self, now: int, event: str) -> None:
+        self._events += [Event(now, event, key) for key in self._follows]
 
 
 def _limits(parameters: Mapping[str, Any]) -> Limits:
