@@ -36,6 +36,7 @@ from base.endpoint import (
     Writable,
 )
 from base.event_loop import BURST, Alarm
+from base.timers import earliest
 
 BROADCAST = "255.255.255.255"
 """The broadcast group."""
@@ -277,8 +278,7 @@ class Sockets:
     def settle(self) -> None:
         """Process the programs' outputs, and set the alarm; for a caller that has called one of them."""
         self._send_outputs()
-        deadlines = [endpoint.next_deadline() for endpoint, _ in self._programs]
-        self._alarm.set(min((due for due in deadlines if due is not None), default=None))
+        self._alarm.set(earliest(*(endpoint.next_deadline() for endpoint, _ in self._programs)))
 
     def _send_outputs(self) -> None:
         """Process the programs' outputs."""

@@ -1,4 +1,4 @@
-"""Deadlines by key: the earliest in O(1), a change in O(log n).
+"""Deadlines: the earliest of a few, or by key, in O(1) with changes in O(log n).
 
 Every `next_deadline()` over a set uses one of these, so no event scans the set. The structure is a heap with
 lazy deletion: a removed or replaced deadline stays in the heap until it reaches the top, or until such
@@ -15,6 +15,15 @@ _SPARE: Final = 64  # removed deadlines in the heap, beyond one for each valid o
 MANY: Final = 1 << 30
 
 K = TypeVar("K")
+
+
+def earliest(*deadlines: int | None) -> int | None:
+    """Return the earliest of a few deadlines, ns; None if all are."""
+    least = None
+    for deadline in deadlines:
+        if deadline is not None and (least is None or deadline < least):
+            least = deadline
+    return least
 
 
 class Timers(Generic[K]):

@@ -1,5 +1,11 @@
 """A limit of rate and burst: a token bucket."""
 
+from typing import Final
+
+from base.units import SECOND
+
+_LONGEST_DEBT: Final = 10 * SECOND
+
 
 class TokenBucket:
     """Holds at most `burst` tokens and gains one every `interval`. It begins full.
@@ -27,6 +33,15 @@ class TokenBucket:
             return False
         self._empty_at += self._interval * cost
         return True
+
+    def charge(self, now: int, cost: int = 1) -> int:
+        """Take tokens, if need be on credit, and return the time until the debt is paid, ns; 0 without one.
+
+        A debt grows to 10 s.
+        """
+        empty_at = max(self._empty_at, now - self._interval * self._burst) + self._interval * cost
+        self._empty_at = min(empty_at, now + _LONGEST_DEBT)
+        return max(self._empty_at - now, 0)
 
     def give_back(self, tokens: int = 1) -> None:
         """Return tokens to the bucket."""

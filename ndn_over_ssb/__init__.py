@@ -2,6 +2,6 @@
 
 `participant` is a peer whose contracts are faces of a forwarder, `side` its Scuttlebutt side. `contract` and
 `name_space` read logs. `negotiation` begins and ends contracts; `links` are those in force, each a `line` of
-packets in two logs; `packets` enforces rates (`allowance`), terms and `trust`; `routes` computes routes from
+packets in two logs; `packets` enforces rates, terms and `trust`; `routes` computes routes from
 logs.
 """

@@ -6,15 +6,15 @@ from functools import partial
 from typing import Final
 
 from base.timers import Timers
+from base.token_bucket import TokenBucket
 from base.units import SECOND
 from forwarder.host import Host
-from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Contract
 from ndn_over_ssb.line import Line, Passage
 from ndn_over_ssb.side import ScuttlebuttSide
 from ssb.keys import Identity
 
-_PATIENCE_S: Final = 1.0  # a customer with a longer debt is not received until repayment
+_PATIENCE: Final = SECOND  # a customer with a longer debt is not received until repayment
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class Link:
     epoch: int
     line: Line
     face: int
-    allowance: Allowance
+    allowance: TokenBucket
     reads: tuple[str, ...] = ()
 
 
@@ -82,8 +82,9 @@ class Links:
         face = self._host.add_face()
         face.uri = f"ssb:{other}"
         # A customer reserves half of the burst for jitter on the path to its provider.
-        burst = terms.rate if contract.provider == side.me else terms.rate / 2
-        link = Link(contract, contract.epoch, line, face.number, Allowance(terms.rate, burst, now))
+        burst = terms.rate if contract.provider == side.me else max(terms.rate // 2, 1)
+        allowance = TokenBucket(SECOND // terms.rate, burst, now)
+        link = Link(contract, contract.epoch, line, face.number, allowance)
         self._by_contract[contract.id] = self._by_face[face.number] = link
         self.update(link)
 
@@ -122,11 +123,11 @@ class Links:
         """Charge a customer for a packet; return whether its rate allows the packet."""
         if link.contract.provider != self._side.me:
             return True
-        may_send = link.allowance.take(now, in_debt=True)
-        if link.contract.id not in self._held and link.allowance.debt_s > _PATIENCE_S:
-            self._held.set(link.contract.id, now + int(link.allowance.debt_s * SECOND))
+        debt = link.allowance.charge(now)
+        if link.contract.id not in self._held and debt > _PATIENCE:
+            self._held.set(link.contract.id, now + debt)
             link.line.hold_back(now)
-        return may_send
+        return not debt
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""

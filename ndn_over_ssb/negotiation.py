@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from base.timers import Timers
-from ndn_over_ssb.allowance import Allowance
+from base.token_bucket import TokenBucket
+from base.units import SECOND
 from ndn_over_ssb.contract import Contract, Contracts, InvalidClause, Terms, clause
 from ndn_over_ssb.links import Link, Links
 from ndn_over_ssb.side import ScuttlebuttSide
+from ssb.graph import CONTACT
 from ssb.keys import Identity
 
 _CONTRACTS: Final = 1_000  # of a provider at once
@@ -69,7 +71,7 @@ class Negotiation:
         # Contract -> the number of the message by which its epoch was begun here.
         self._labels: dict[str, int] = {}
         self._broken: dict[str, None] = {}  # contracts to be ended
-        self._replies: dict[str, Allowance] = {}  # customer -> limit of messages in this log
+        self._replies: dict[str, TokenBucket] = {}  # customer -> limit of messages in this log
 
     def track(self, contract: Contract) -> None:
         """Track a changed contract, if it is this participant's."""
@@ -165,15 +167,15 @@ class Negotiation:
             self._counters["requests refused"] += 1
             self._publish(clause("refuse", contract=contract.id, customer=customer, reason=reason), now)
             return
-        self._publish({"type": "contact", "contact": customer, "following": True}, now)
+        self._publish({"type": CONTACT, "contact": customer, "following": True}, now)
         self._publish(clause("accept", contract=contract.id, customer=customer, terms=terms), now)
 
     def _may_reply(self, contract: Contract, now: int) -> bool:
         """Whether the rate limit allows a reply to a customer: logs never shrink."""
         if contract.provider != self._me:
             return True
-        rate = _REPLIES / 3600
-        replies = self._replies.setdefault(contract.customer, Allowance(rate, _REPLIES, now))
+        new = TokenBucket(3600 * SECOND // _REPLIES, _REPLIES, now)
+        replies = self._replies.setdefault(contract.customer, new)
         if replies.take(now):
             return True
         self._counters["too many requests of one customer"] += 1

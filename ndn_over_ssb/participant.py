@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from base.timers import earliest
 from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from ndn_over_ssb.contract import CONTRACT, Contract, Contracts, Terms, clause
@@ -22,6 +23,7 @@ from ndn_over_ssb.packets import Packets
 from ndn_over_ssb.routes import Change, Routes
 from ndn_over_ssb.side import ScuttlebuttSide
 from ndn_over_ssb.trust import Trust
+from ssb.graph import CONTACT
 from ssb.message import Message
 from ssb.peer.program import PeerEvent, PeerWrapper
 from ssb.replication.ebt import Ebt
@@ -97,7 +99,7 @@ class Participant(PeerWrapper):
 
     def request(self, provider: str, terms: Terms, now: int) -> str:
         """Request a contract from a provider; return its id."""
-        self._publish({"type": "contact", "contact": provider, "following": True}, now)
+        self._publish({"type": CONTACT, "contact": provider, "following": True}, now)
         message = self._publish(clause("request", provider=provider, terms=terms), now)
         self._follow_up(now)
         return message.id
@@ -139,8 +141,7 @@ class Participant(PeerWrapper):
     def next_deadline(self) -> int | None:
         """See Endpoint."""
         parts = (self._program, self.host, self._links, self._negotiation.ends)
-        due = [part.next_deadline() for part in parts]
-        return min((time for time in due if time is not None), default=None)
+        return earliest(*(part.next_deadline() for part in parts))
 
     def wake(self, now: int) -> None:
         """See Endpoint."""

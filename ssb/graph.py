@@ -18,11 +18,13 @@ One difference: of a private and a public statement the later is valid, not alwa
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import Message
 
+CONTACT: Final = "contact"
+"""The type of statements."""
 DEFAULT_MAX_HOPS = 2
 """Friends of friends: the default of stock peers."""
 
@@ -72,7 +74,7 @@ class Graph:
     def add_content(self, author: str, sequence: int, content: Mapping[str, Any]) -> None:
         """Add the content of an author's message, for example a decrypted one."""
         about = content.get("contact")
-        if content.get("type") != "contact" or not isinstance(about, str):
+        if content.get("type") != CONTACT or not isinstance(about, str):
             return
         try:
             parse_feed(about)

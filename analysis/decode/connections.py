@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from analysis.decode.protocols.protocol import Ends
 from analysis.decode.protocols.registry import PROTOCOLS
 from analysis.packet_schema import Column
+from base.timers import earliest
 from captures.layers.streams import ACK, FIN, RST, SYN, Chunk, Segment, Stream
 
 CONNECTIONS = (
@@ -261,8 +262,7 @@ def _lifecycle(here: dict[tuple[bool, CapturePlace], View], is_acceptor: bool) -
 
 
 def _first(views: Iterable[View], name: str) -> int | None:
-    times = (getattr(view, name) for view in views)
-    return min((time for time in times if time is not None), default=None)
+    return earliest(*(getattr(view, name) for view in views))
 
 
 class Tracker:

@@ -10,10 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 from base.endpoint import Address, StreamAction, StreamEvent
+from base.timers import earliest
 from ssb.canonical import Value, parse
 from ssb.daemon.account import Account
 from ssb.daemon.recovery import Recovery
-from ssb.daemon.views import CONTACT
+from ssb.graph import CONTACT
 from ssb.keys import Identity, InvalidRef, parse_feed
 from ssb.message import Message
 from ssb.peer.access import InvalidInvite
@@ -183,8 +184,7 @@ class LocalPeer:
 
     def next_deadline(self) -> int | None:
         """See Endpoint."""
-        deadlines = (self.peer.next_deadline(), self._recovery.next_deadline())
-        return min((due for due in deadlines if due is not None), default=None)
+        return earliest(self.peer.next_deadline(), self._recovery.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Endpoint."""

@@ -17,14 +17,13 @@ from typing import Any, Final
 
 from ssb.applications.about import NAME, Directory
 from ssb.canonical import parse
-from ssb.graph import Graph, Relation
+from ssb.graph import CONTACT, Graph, Relation
 from ssb.message import Message
 from ssb.store.database import write_private
 from ssb.store.feeds import Stored, StoreError, read_log
 from ssb.store.sqlite import SqliteFeeds
 from ssb.tiny.daemon.texts import printable
 
-CONTACT: Final = "contact"
 ABOUT: Final = "about"
 FILE: Final = "views"
 

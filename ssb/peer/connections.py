@@ -14,7 +14,7 @@ from typing import Final
 
 from base.endpoint import Close, Closed, Connect, Opened, Send, StreamAction
 from base.key_log import Secret
-from base.timers import Timers
+from base.timers import Timers, earliest
 from ssb.keys import Identity, feed_ref, parse_feed
 from ssb.peer.access import AccessPolicy
 from ssb.peer.connection import Connection
@@ -109,8 +109,7 @@ class Connections(Mapping[int, Connection]):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = (self.scheduler.next_deadline(), self._timers.next_deadline())
-        return min((time for time in deadlines if time is not None), default=None)
+        return earliest(self.scheduler.next_deadline(), self._timers.next_deadline())
 
     def wake(self, now: int) -> None:
         """Close connections after their timeouts, and stop waiting for EBT."""

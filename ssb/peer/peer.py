@@ -15,6 +15,7 @@ from base.endpoint import (
     StreamEvent,
     Writable,
 )
+from base.timers import earliest
 from ssb.keys import Identity
 from ssb.message import ForkedFeed, InvalidMessage, Message
 from ssb.peer.access import OPEN_ACCESS, AccessPolicy
@@ -193,14 +194,13 @@ class Peer:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = (
+        return earliest(
             # The application may have changed the replication without this peer.
             0 if self.protocol.has_changed else None,
             self._announces_at,
             self.protocol.next_deadline(),
             self.connections.next_deadline(),
         )
-        return min((time for time in deadlines if time is not None), default=None)
 
     def wake(self, now: int) -> None:
         """Handle deadlines, and send output that is due."""

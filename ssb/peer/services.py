@@ -11,7 +11,7 @@ from ssb.peer.connection import Connection
 from ssb.replication import blobs, history
 from ssb.replication.blobs import Blobs, BlobSource
 from ssb.replication.history import HistoryFetch, HistorySource
-from ssb.replication.replication import ProtocolError, Replication
+from ssb.replication.replication import InvalidRequest, ProtocolError, Replication
 from ssb.store.blobs import RefusedBlob
 from ssb.store.feeds import FeedStore, StoreError
 from ssb.transport.calls import Answered, Called, CallEvent, Finished
@@ -118,7 +118,7 @@ class Services:
                 else:
                     self._on_finish(connection, event, now)
             self._flush(connection, bodies, now, now_ms)
-        except (ProtocolError, blobs.InvalidRequest, history.InvalidAnswer) as error:
+        except (ProtocolError, InvalidRequest, history.InvalidAnswer) as error:
             raise ServiceError(str(error)) from None
 
     def output_due(self, connection: Connection) -> int | None:
@@ -191,7 +191,7 @@ class Services:
     def _on_call(self, connection: Connection, event: Called, now: int) -> None:
         try:
             self._serve(connection, event, now)
-        except (blobs.InvalidRequest, history.InvalidRequest) as error:
+        except InvalidRequest as error:
             connection.calls.end(event.call, str(error))
 
     def _serve(self, connection: Connection, event: Called, now: int) -> None:

@@ -18,21 +18,17 @@ from typing import Final, NamedTuple
 
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.keys import InvalidRef, parse_blob
+from ssb.replication.replication import InvalidRequest
 from ssb.store.blobs import MAX_SIZE, BlobStore, Incoming
 from ssb.transport.muxrpc import BodyType
 
 CREATE_WANTS: Final = ("blobs", "createWants")
 GET: Final = ("blobs", "get")
 HAS: Final = ("blobs", "has")
-SIZE: Final = ("blobs", "size")
 
 _OWN = -1
 _FARTHEST = -3
 _PIECE = 1 << 16
-
-
-class InvalidRequest(ValueError):
-    """Invalid arguments of a call, or an invalid part of a stream of wants; the message has the reason."""
 
 
 class BlobLimits(NamedTuple):

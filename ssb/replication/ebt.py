@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from base.timers import Timers
+from base.token_bucket import TokenBucket
+from base.units import SECOND
 from ssb.canonical import Value
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import ForkedFeed, InvalidMessage, Message
@@ -287,8 +289,7 @@ class Ebt(Replicator):
             self._silences,
             remote,
             clock,
-            self._limits.notes_burst,
-            now,
+            TokenBucket(SECOND // self._limits.notes_per_s, self._limits.notes_burst, now),
         )
         self._of_remote.setdefault(remote, {})[number] = session
         for feed, sequence in list(session.clock.items()):

@@ -10,6 +10,7 @@ from typing import Final
 from ssb.canonical import InvalidJson, Value, parse, stringify
 from ssb.keys import InvalidRef, parse_feed
 from ssb.message import InvalidMessage, Message
+from ssb.replication.replication import InvalidRequest
 from ssb.store.feeds import FeedStore, Stored
 from ssb.transport.muxrpc import BodyType
 
@@ -17,10 +18,6 @@ NAME: Final = ("createHistoryStream",)
 
 _READ = 64
 _MAX_WAITING = 1_000
-
-
-class InvalidRequest(ValueError):
-    """Invalid arguments of a history stream; the message has the reason."""
 
 
 def request(feed: str, after: int) -> list[Value]:

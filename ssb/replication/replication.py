@@ -11,6 +11,10 @@ class ProtocolError(ValueError):
     """The peer violates the protocol; the message has the reason, in few words."""
 
 
+class InvalidRequest(ValueError):
+    """Invalid arguments of a call, or an invalid part of its stream; the message has the reason."""
+
+
 class SetAside(NamedTuple):
     """Why a wanted feed makes no progress.
 

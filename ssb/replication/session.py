@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from base.timers import Timers
+from base.token_bucket import TokenBucket
 from base.units import MS
 from ssb.canonical import Value, stringify
 from ssb.replication.replication import ProtocolError
@@ -156,7 +157,7 @@ class Session:
         silences: when to replace the remotes of connections as sources, if they stay silent.
         remote: the other peer's reference.
         clock: feed -> the last number that the remote has reported, -1 for a feed that it does not replicate.
-        allowance: notes that it may still send, as of `refilled`, ns.
+        allowance: notes that it may still send.
         has_started: whether notes have been sent.
         is_greeting: the first notes are to be sent, even if there are none.
         due: when to send the notes, ns.
@@ -176,8 +177,7 @@ class Session:
     silences: Timers[int]
     remote: str
     clock: dict[str, int]
-    allowance: float
-    refilled: int
+    allowance: TokenBucket
     has_started: bool = False
     is_greeting: bool = False
     due: int | None = None
@@ -215,11 +215,7 @@ class Session:
 
     def charge(self, notes: int, now: int) -> None:
         """Count received notes against the limit; raise ProtocolError."""
-        limits = self.limits
-        self.allowance += (now - self.refilled) / 1e9 * limits.notes_per_s
-        self.allowance = min(self.allowance, limits.notes_burst) - notes
-        self.refilled = now
-        if self.allowance < 0:
+        if self.allowance.charge(now, notes):
             raise ProtocolError("too many notes")
 
     def send(self, feed: str) -> None:

@@ -24,6 +24,7 @@ from random import Random
 from typing import Final, Protocol
 
 from base.endpoint import Address
+from base.timers import earliest
 from ssb.tiny import goset, vectors
 from ssb.tiny.entry import DEMUX, PACKET, Entry, InvalidEntry, pointer_to, read
 from ssb.tiny.feed import FINE, FORKED, ForkedFeed
@@ -226,7 +227,7 @@ class Node:
         deadlines = [self._outbox.next_deadline(), self.sets.next_deadline()]
         if self.program is not None:
             deadlines.append(self.program.next_deadline())
-        return min((due for due in deadlines if due is not None), default=None)
+        return earliest(*deadlines)
 
     def wake(self, now: int) -> None:
         """Send the vectors that are due, and wake the program."""

@@ -5,6 +5,7 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from base.timers import earliest
 from base.token_bucket import TokenBucket
 from ssb.tiny.entry import MAX_CONTENT
 from ssb.tiny.goset import GrowOnlySet
@@ -119,5 +120,4 @@ class Replica:
     @property
     def due(self) -> int | None:
         """Next deadline of the set, ns."""
-        times = (self.wants.due, self.chunks.due, self.beacon_at)
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self.wants.due, self.chunks.due, self.beacon_at)

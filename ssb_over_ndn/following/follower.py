@@ -5,6 +5,7 @@ Layerings of this kind differ in their Scout.
 
 from random import Random
 
+from base.timers import earliest
 from forwarder.feedcache.items import read_data
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import LpPacket
@@ -112,8 +113,7 @@ class Follower(Buffered):
         """See Subscription."""
         if not self._is_open:
             return None
-        due = (self._scout.next_deadline(), self._fetcher.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        return earliest(self._scout.next_deadline(), self._fetcher.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Subscription."""

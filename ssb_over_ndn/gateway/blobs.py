@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from base.timers import Timers
+from base.timers import Timers, earliest
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.name import SEGMENT, component
 from forwarder.wire.packet import Data, make_data, parse_data
@@ -280,7 +280,7 @@ class BlobFetches:
         due = [fetch.next_deadline() for fetch in self._fetches.values()]  # _AT_ONCE at most
         if len(self._fetches) < _AT_ONCE:
             due.append(self._queue.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        return earliest(*due)
 
     def wake(self, now: int) -> None:
         """Repeat requests, or pause failed fetches."""

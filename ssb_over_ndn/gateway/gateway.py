@@ -21,7 +21,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from base.timers import Timers
+from base.timers import Timers, earliest
 from forwarder.feedcache.items import Item
 from forwarder.wire.feed import split_item
 from forwarder.wire.lp import open_data, open_interest, parse_lp
@@ -191,7 +191,7 @@ class _NdnSide:
         ]
         if self._blobs is not None:
             due.append(self._fetches.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        return earliest(*due)
 
     def wake(self, now: int) -> None:
         """See Application."""

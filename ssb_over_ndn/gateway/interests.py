@@ -10,14 +10,11 @@ end, and so does its home if others wish for its feed: it may be at home elsewhe
 
 from collections import Counter
 from collections.abc import Iterable, Set
-from typing import Final
 
 from base.timers import Timers
-from ssb.graph import Graph
+from ssb.graph import CONTACT, Graph
 from ssb.message import Message
 from ssb.peer.peer import Peer
-
-CONTACT: Final = "contact"
 
 _HOMES = 1_000  # feeds served
 _FOLLOWS = 10_000  # feeds wished for

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
+from base.timers import earliest
 from forwarder.feedcache.items import Item
 from forwarder.lli.producer import Producer
 from forwarder.wire.lp import open_interest
@@ -57,8 +58,7 @@ class Archivist:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = (self._subscriber.next_deadline(), self._producer.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        return earliest(self._subscriber.next_deadline(), self._producer.next_deadline())
 
     def wake(self, now: int) -> None:
         """Wake both ends."""

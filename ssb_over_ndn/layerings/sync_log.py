@@ -19,6 +19,7 @@ time, the item's Data packet.
 
 from random import Random
 
+from base.timers import earliest
 from base.units import MS
 from forwarder.feedcache.items import read_data
 from forwarder.wire.feed import split_item
@@ -139,7 +140,7 @@ class LogMember(Announcer):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        return min((due for due in (self._due, self._answer_due) if due is not None), default=None)
+        return earliest(self._due, self._answer_due)
 
     def wake(self, now: int) -> None:
         """Send due repetitions and answers."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
+from base.timers import earliest
 from base.units import MS
 from forwarder.wire.packet import Data, parse_interest
 from ssb_over_ndn.following.timeout import Timeout
@@ -121,10 +122,8 @@ class Device(Announcer):
         """See Announcer."""
         if self._is_moved:
             return 0
-        due = [sent.due for sent in self._flying.values()]
-        due += [self._updating.due] if self._updating is not None else []
-        due += [self._renew_at] if self._renew_at is not None else []
-        return min(due, default=None)
+        updating = None if self._updating is None else self._updating.due
+        return earliest(updating, self._renew_at, *(sent.due for sent in self._flying.values()))
 
     def wake(self, now: int) -> None:
         """See Announcer."""

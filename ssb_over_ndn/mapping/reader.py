@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from base.timers import earliest
 from forwarder.wire.lp import LpPacket
 from forwarder.wire.packet import INTEREST, parse_interest
 from ssb.application import Event, Plan
@@ -126,8 +127,7 @@ class Reader:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = (self._subscriber.next_deadline(), self.resolver.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        return earliest(self._subscriber.next_deadline(), self.resolver.next_deadline())
 
     def wake(self, now: int) -> None:
         """Wake both."""

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from base.timers import earliest
 from forwarder.wire.lp import open_data, open_interest
 from forwarder.wire.packet import Data, parse_data
 from ssb.application import Event
@@ -78,8 +79,7 @@ class Publisher:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = (self._server.next_deadline(), self._next_time(), self._stop)
-        return min((time for time in due if time is not None), default=None)
+        return earliest(self._server.next_deadline(), self._next_time(), self._stop)
 
     def wake(self, now: int) -> None:
         """Publish due items, and process the server's deadlines."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from base.timers import earliest
 from forwarder.lli.producer import Producer
 from forwarder.wire.packet import Data, Interest
 from ssb_over_ndn.naming import metadata_name, metadata_packet
@@ -87,10 +88,8 @@ class FeedServer:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = [self._producer.next_deadline()]
-        if self._announcer is not None:
-            due.append(self._announcer.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        announcing = None if self._announcer is None else self._announcer.next_deadline()
+        return earliest(self._producer.next_deadline(), announcing)
 
     def wake(self, now: int) -> None:
         """Remove expired Interests, and send due announcements."""

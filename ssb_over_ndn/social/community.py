@@ -9,10 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from ssb.graph import Changes, Graph
+from ssb.graph import CONTACT, Changes, Graph
 from ssb.message import Message
-
-CONTACT: Final = "contact"
 
 STATEMENT_BYTES: Final = 32 + 32 + 8 + 1
 """Bytes of a statement: its author's key, the other's, the sequence number, and the relation."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple
 
-from base.timers import Timers
+from base.timers import Timers, earliest
 from base.units import MS
 from forwarder.feedcache.items import Item, parse_item
 from forwarder.wire.feed import split_item
@@ -192,7 +192,7 @@ class Keeper:
 
     def next_deadline(self) -> int | None:
         """See Application."""
-        due = [
+        return earliest(
             self._subscriptions.next_deadline(),
             self._servers.next_deadline(),
             self._due.next_deadline(),
@@ -200,9 +200,9 @@ class Keeper:
             self._review_at,
             self._again_at,
             self._stop,
-        ]
-        due += [self._joins_at, self._leaves_at]
-        return min((time for time in due if time is not None), default=None)
+            self._joins_at,
+            self._leaves_at,
+        )
 
     def wake(self, now: int) -> None:
         """See Application."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from base.units import MS
+from base.token_bucket import TokenBucket
+from base.units import MS, SECOND
 from forwarder.wire.lp import CONGESTION, NO_ROUTE
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, parse_data
-from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
 from testbed.verify.providers.network import Consumer, End, Producer, ProviderNetwork, identity
 
@@ -244,7 +244,7 @@ def test_one_that_does_not_keep_to_its_rate_is_not_listened_to() -> None:
     """A participant that lets all Interests out gets Nacks; then its feed is not received for a while."""
     world = chain(2, Terms(rate=50), others=("other",))
     (link,) = world.nodes["customer"]._links
-    link.allowance = Allowance(1e9, 1e9, 0)
+    link.allowance = TokenBucket(1, SECOND, 0)
     every(world, "customer", 0.5, 10_000, "/a/flood")
     every(world, "other", 25, 200, "/a/other")
     world.run(12)

@@ -17,7 +17,7 @@ from forwarder.tables.dead_nonces import LIFETIME, DeadNonces
 from forwarder.wire.packet import make_data
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.soak import real
-from testbed.verify.soak.applications import Client
+from testbed.verify.soak.applications import KINDS, Client
 from testbed.verify.soak.measure import objects_of
 from testbed.verify.soak.real import DaemonState, Report
 from testbed.verify.soak.virtual import Soak
@@ -45,11 +45,13 @@ def test_an_hour() -> None:
     }
     assert happened <= set(soak.events)
     counts = soak.counts()
-    for how in ("data", "popular", "fresh", "prefix", "late", "digest", "hint"):
-        assert counts[f"{how} got"] == counts[f"{how} asked"] > 100
-    for how in ("nack", "silent", "nowhere", "not-it"):
-        assert counts[f"{how} given up"] == counts[f"{how} asked"] > 100
-        assert f"{how} got" not in counts
+    for how, kind in KINDS.items():
+        if kind.is_answered:
+            assert counts[f"{how} is answered"] == counts[f"{how} asked"] > 100
+        else:
+            ends = {what: count for what, count in counts.items() if what.startswith(f"{how} ")}
+            assert sum(ends.values()) == 2 * counts[f"{how} asked"] > 200
+            assert f"{how} is answered" not in counts
 
 
 def test_a_seed_is_a_soak() -> None:
@@ -111,9 +113,11 @@ def test_who_is_not_answered_is_noticed() -> None:
 
 
 def test_wrong_content_is_noticed() -> None:
-    client = Client("here", [b"\x08\x01a"], [], Random(SEED), 10**9)
-    with pytest.raises(Violation, match="somebody else's"):
-        client.receive(make_data(b"\x08\x01a", b"wrong"), 0)
+    client = Client("here", ["a"], Random(SEED), 10**9)
+    client.wake(0)
+    (request,) = client.pending
+    with pytest.raises(Violation, match="not the producer's"):
+        client.receive(make_data(request.name, b"wrong"), 0)
 
 
 def test_objects_are_counted_once_and_however_they_are_held() -> None:

@@ -59,6 +59,14 @@ def test_a_bucket_gives_a_burst_and_then_a_token_each_interval() -> None:
     assert bucket.take(9040)
 
 
+def test_a_charge_is_owed_up_to_ten_seconds() -> None:
+    bucket = TokenBucket(SECOND, 2, now=0)
+    assert [bucket.charge(0) for _ in range(4)] == [0, 0, SECOND, 2 * SECOND]
+    assert bucket.charge(0, cost=60) == 10 * SECOND
+    assert not bucket.take(11 * SECOND - 1)
+    assert bucket.take(11 * SECOND)
+
+
 def test_what_was_sent_is_noted_within_a_bound() -> None:
     repeats = Repeats(Timing(), 0)
     for sequence in range(1, 1000):

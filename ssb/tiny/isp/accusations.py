@@ -28,11 +28,6 @@ class Accusations:
         """Return all evidence."""
         return [Evidence.load(value) for value in self._store.records("evidence ").values()]
 
-    def forget_evidence(self) -> None:
-        """Delete all evidence."""
-        for name in self._store.records("evidence "):
-            self._store.put(name, None)
-
     def accuse(
         self,
         accused: bytes,

@@ -19,6 +19,7 @@ All effects of a packet are part of its transaction, so no crash can separate th
 
 from typing import Final
 
+from base.timers import earliest
 from base.units import SECOND
 from ssb.bipf import Value
 from ssb.tiny.feed import Whole
@@ -272,8 +273,7 @@ class Contract(Lines):
         """Return when `wake` is due, ns."""
         if self.facts.state == OVER:
             return self._next_word
-        due = [self._term_ends, self._patience_ends]
-        return min((time for time in due if time is not None), default=None)
+        return earliest(self._term_ends, self._patience_ends)
 
     @property
     def _term_ends(self) -> int | None:

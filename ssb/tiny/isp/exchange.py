@@ -12,7 +12,7 @@ cannot be proven.
 
 from collections.abc import Iterator
 
-from base.timers import Timers
+from base.timers import Timers, earliest
 from ssb.tiny.isp.events import Event
 from ssb.tiny.isp.evidence import is_receipt, sign_receipt
 from ssb.tiny.isp.facts import OPEN
@@ -172,8 +172,7 @@ class Exchange(BaseParty):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = (super().next_deadline(), self._receipt_timers.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        return earliest(super().next_deadline(), self._receipt_timers.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Program."""
@@ -239,8 +238,7 @@ class Exchange(BaseParty):
         self._store.put(f"subscription {subscription.ref.hex()}", vars(subscription))
 
     def _set_receipt_timer(self, subscription: Subscription) -> None:
-        due = (subscription.receipt_at, subscription.overdue_at)
-        at = min((time for time in due if time is not None), default=None)
+        at = earliest(subscription.receipt_at, subscription.overdue_at)
         self._receipt_timers.set(subscription.ref, at)
 
     def _delete(self, subscription: Subscription) -> None:

@@ -24,6 +24,7 @@ import click
 from ssb import key_file
 from ssb.daemon.account import Account
 from ssb.generate import SIZE_QUANTILES
+from ssb.graph import CONTACT
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.admission import Changes
@@ -69,7 +70,7 @@ class People:
         if drawn < 0.09:
             (to,) = self._rng.choices(self.authors, self._weights)
             follows = self._rng.random() < 0.9
-            content = {"type": "contact", "contact": to.ref, "following": follows, "blocking": not follows}
+            content = {"type": CONTACT, "contact": to.ref, "following": follows, "blocking": not follows}
         elif drawn < 0.1 or self._tips[feed] is None:
             content = {"type": "about", "about": self.authors[feed].ref, "name": f"person {feed}"}
         else:
@@ -88,7 +89,7 @@ def make_account(directory: Path, messages: int, feeds: int) -> list[str]:
         for batch in people.batches(messages):
             store._commit(Changes(1.6e12, batch))
         for author in people.authors[:: max(1, feeds // _FOLLOWS)]:
-            store.publish(own, {"type": "contact", "contact": author.ref, "following": True}, 1.6e12)
+            store.publish(own, {"type": CONTACT, "contact": author.ref, "following": True}, 1.6e12)
     account = Account(directory)
     account.own.settle()  # nobody else has this identity
     account.close()
@@ -104,7 +105,7 @@ def measure(directory: Path, feeds: list[str], repeats: int) -> Iterator[Row]:
         "publish": ["publish", "a text"],
         "log": ["log"],
         "log of a feed": ["log", feeds[0]],
-        "log of a type": ["log", "--type", "contact"],
+        "log of a type": ["log", "--type", CONTACT],
     }
     for name, words in commands.items():
         times = [_seconds(directory, *words) for _ in range(repeats)]

@@ -21,7 +21,7 @@ from random import Random
 import click
 
 from ssb.generate import SIZE_QUANTILES
-from ssb.graph import Graph
+from ssb.graph import CONTACT, Graph
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.admission import Changes
@@ -79,7 +79,7 @@ class Source:
             feed = self._rng.randrange(len(self.writers))
             for _ in range(min(RUN, size - len(messages))):
                 length = max(self._rng.choice(SIZE_QUANTILES) - 385, 0)
-                kind = "post" if self._rng.random() < 0.9 else "contact"
+                kind = "post" if self._rng.random() < 0.9 else CONTACT
                 content = {"type": kind, "text": self._text[:length]}
                 message = Message.create(self.writers[feed], self._tips[feed], content, 1.5e12)
                 self._tips[feed] = message
@@ -178,7 +178,7 @@ def _measure_graph(rng: Random, feeds: int) -> Iterator[Row]:
 
     def state(number: int) -> None:
         source, target = rng.choices(refs, weights, k=2)
-        content = {"type": "contact", "contact": target, "following": rng.random() < 0.9}
+        content = {"type": CONTACT, "contact": target, "following": rng.random() < 0.9}
         with taking.running():
             graph.add_content(source, number, content)
 

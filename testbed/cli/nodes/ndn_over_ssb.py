@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ssb.graph import CONTACT
 from testbed.cli.nodes.ssb import Settings, commands_of
 from testbed.errors import UserError
 
@@ -42,7 +43,7 @@ def request_(
         raise UserError(f"--prefix: {error}") from None
     terms = Terms(rate=rate, prefixes=names, term_s=days * 86_400, transit=transit)
     with commands_of(settings) as commands:
-        commands.answer(["publish"], [{"type": "contact", "contact": provider, "following": True}])
+        commands.answer(["publish"], [{"type": CONTACT, "contact": provider, "following": True}])
         click.echo(commands.answer(["publish"], [clause("request", provider=provider, terms=terms)])["key"])
 
 

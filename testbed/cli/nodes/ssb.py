@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
 from testbed.cli.nodes.ssb_lines import label, message_line, numbers_text, reference_of
 from testbed.cli.usage import exclude
@@ -285,7 +286,7 @@ def publish(settings: Settings, text: str | None, content: str | None, to: tuple
 def follow(settings: Settings, feed: str, undo: bool, block: bool) -> None:
     """Follow FEED: say so in a message, and replicate it from now on."""
     feed = reference_of(feed)
-    content = {"type": "contact", "contact": feed, "following": not undo and not block}
+    content = {"type": CONTACT, "contact": feed, "following": not undo and not block}
     if block:
         content["blocking"] = not undo
     with commands_of(settings, begins=True) as commands:
@@ -442,7 +443,7 @@ def accept(settings: Settings, code: str) -> None:
             use_invite(given, state["id"])
         except GuestError as error:
             raise UserError(str(error)) from None
-        commands.answer(["publish"], [{"type": "contact", "contact": pub, "following": True}])
+        commands.answer(["publish"], [{"type": CONTACT, "contact": pub, "following": True}])
         commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
         commands.answer(["connect"], [str(given.address)])
     click.echo(f"followed by {pub}, and following it")

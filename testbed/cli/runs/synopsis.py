@@ -45,11 +45,11 @@ def role_lines(scenario: Scenario) -> Iterator[str]:
         yield f"{several}: {listed(nodes)}"
 
 
-def listed(names: Sequence[str], most: int = _MOST_NAMES) -> str:
+def listed(names: Sequence[str]) -> str:
     """List all of a few names, or the first and the last of many: "p1, p2, p3 ... p24"."""
-    if len(names) <= most:
+    if len(names) <= _MOST_NAMES:
         return ", ".join(names)
-    return f"{', '.join(names[: most - 1])} ... {names[-1]}"
+    return f"{', '.join(names[: _MOST_NAMES - 1])} ... {names[-1]}"
 
 
 def drawn(scenario: Scenario) -> tuple[Tree, list[str]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from base.endpoint import Program, StreamPort
 from base.key_log import Secret
-from ssb.graph import Graph
+from ssb.graph import CONTACT, Graph
 from ssb.peer.options import PORT, PeerOptions
 from ssb.peer.peer import Peer
 from ssb.store.clocks import MemoryClocks
@@ -19,7 +19,6 @@ from ssb.store.feeds import read_log
 from ssb.store.memory import MemoryFeeds
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.gateway.gateway import Gateway
-from ssb_over_ndn.gateway.interests import CONTACT
 from ssb_over_ndn.naming import log_name
 from ssb_over_ndn.serving.server import Announcer
 from testbed.layerings.kinds.ssb import SsbNode, SsbParameters, held_by

@@ -12,13 +12,14 @@ from forwarder.forwarder import Forwarder
 from forwarder.tables.face import Face
 from forwarder.wire.packet import parse_data
 from ssb.generate import FIRST_TIMESTAMP
+from ssb.graph import CONTACT
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb_over_ndn.following.subscriptions import Subscription
 from ssb_over_ndn.layerings.lli import LliSubscription
 from ssb_over_ndn.layerings.lookahead import Lookahead
 from ssb_over_ndn.naming import LOGS, log_name, message_packet
-from ssb_over_ndn.social.community import CONTACT, STATEMENT_BYTES
+from ssb_over_ndn.social.community import STATEMENT_BYTES
 from ssb_over_ndn.social.flood import SocialFlood
 from ssb_over_ndn.social.hello import HELLO
 from ssb_over_ndn.social.keeper import Home, Keeper

@@ -10,6 +10,7 @@ from pydantic import Field
 from base.endpoint import Address, Program, StreamAction, StreamEvent, StreamPort
 from base.key_log import Secret
 from base.passive import PassiveEndpoint
+from base.timers import earliest
 from base.units import MS
 from ssb.application import Event
 from ssb.message import Message
@@ -120,8 +121,7 @@ class SsbNode(PassiveEndpoint):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = self._peer.next_deadline(), self._role.next_deadline()
-        return min((due for due in deadlines if due is not None), default=None)
+        return earliest(self._peer.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
         """Join, publish, call and stop when due."""
@@ -223,8 +223,8 @@ class SsbNode(PassiveEndpoint):
                     Event(event.time, "error", feed, detail=event.detail) for feed in self._follows
                 ]
 
-    def _tell_all(self, now: int, event: str, detail: str = "") -> None:
-        self._events += [Event(now, event, key, detail=detail) for key in self._follows]
+    def _tell_all(self, now: int, event: str) -> None:
+        self._events += [Event(now, event, key) for key in self._follows]
 
 
 def _limits(parameters: Mapping[str, Any]) -> Limits:

@@ -334,9 +334,8 @@ class NdnNode:
         self._applications.append(application)
         return self.host.attach(application)
 
-    def _route(self, prefixes: Iterable[bytes], face: int, cost: int = 0) -> None:
-        for prefix in prefixes:
-            self.host.forwarder.fib.add(prefix, face, cost)
+    def _route(self, prefixes: Iterable[bytes], face: int) -> None:
+        self.host.forwarder.fib.add_many(prefixes, face)
 
     def _lead(self, prefixes: Iterable[bytes], peer: str, cost: int = 0) -> None:
         """Record a route to a neighbour; of several the cheapest counts."""

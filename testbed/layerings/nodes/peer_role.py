@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from base.timers import earliest
 from ssb.keys import Identity
 from ssb.message import Message
 from testbed.layerings.nodes.node import Context
@@ -76,8 +77,7 @@ class Role:
 
     def next_deadline(self) -> int | None:
         """Return when the node is to call, subscribe, publish or unsubscribe next, ns."""
-        times = (self.calls_at, self.joins_at, self.stops_at, self.due[0].time if self.due else None)
-        return min((time for time in times if time is not None), default=None)
+        return earliest(self.calls_at, self.joins_at, self.stops_at, self.due[0].time if self.due else None)
 
     def take_due(self, now: int) -> Iterator[Publication]:
         """Remove the publications whose time has come, one by one."""

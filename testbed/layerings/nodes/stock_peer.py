@@ -26,6 +26,7 @@ from base.endpoint import (
 )
 from base.key_log import Secret
 from base.passive import PassiveEndpoint
+from base.timers import earliest
 from ssb import key_file
 from ssb.application import Event
 from ssb.canonical import InvalidJson, parse
@@ -106,8 +107,7 @@ class StockNode(PassiveEndpoint):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = self._peer.next_deadline(), self._role.next_deadline()
-        return min((due for due in deadlines if due is not None), default=None)
+        return earliest(self._peer.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
         """Join, publish, call and stop when due."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field, field_validator
 
-from base.timers import Timers
+from base.timers import Timers, earliest
 from base.units import MS, SECOND
 from ssb.bipf import MalformedBipf, decode, encode
 from ssb.tiny.isp.client import Client
@@ -184,8 +184,7 @@ class ClientNode(BaseTinyNode):
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        due = (super().next_deadline(), self._again.next_deadline())
-        return min((time for time in due if time is not None), default=None)
+        return earliest(super().next_deadline(), self._again.next_deadline())
 
     def wake(self, now: int) -> None:
         """See BaseTinyNode; repeat refused subscriptions."""

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from base.endpoint import Address, GroupPort, Port, Program
 from base.key_log import Secret
+from base.timers import earliest
 from base.units import MS
 from ssb.application import Event
 from ssb.bipf import encode
@@ -123,8 +124,7 @@ class BaseTinyNode:
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        deadlines = self._node.next_deadline(), self._role.next_deadline()
-        return min((due for due in deadlines if due is not None), default=None)
+        return earliest(self._node.next_deadline(), self._role.next_deadline())
 
     def wake(self, now: int) -> None:
         """Join, publish and stop when due."""

@@ -160,7 +160,7 @@ class Classic(ExtraTraffic):
         if (node, application) in self._consumers or node not in self._applications:
             return
 
-        def report(now: int, text: str) -> None:
+        def report(now: int, request: Request, text: str) -> None:
             self._log.note(node, None, f"{label} {text}")
             self._log.count(f"asked: {text}")
 

@@ -9,6 +9,7 @@ from functools import cache
 from random import Random
 from typing import NamedTuple
 
+from base.timers import earliest
 from base.units import MS, US
 from forwarder.host import Application
 from forwarder.wire.lp import CONGESTION, NO_ROUTE, make_lp, open_interest, parse_lp
@@ -32,6 +33,7 @@ LONGEST_PAUSE = 1000 * MS
 _PATIENT = 4
 
 Report = Callable[[int, str], None]
+ReportEnd = Callable[[int, "Request", str], None]
 
 
 def name_of(prefix: str) -> bytes:
@@ -85,7 +87,13 @@ class Request(NamedTuple):
 
 
 def make_request(
-    prefix: Prefix, number: int, selectors: str, lifetime_ms: int, hop_limit: int, tries: int, again_ms: int
+    prefix: Prefix,
+    number: int | str,
+    selectors: str,
+    lifetime_ms: int,
+    hop_limit: int,
+    tries: int,
+    again_ms: int,
 ) -> Request:
     """Make the request of a story's step.
 
@@ -93,7 +101,7 @@ def make_request(
     or one that no Data have; h: a name that needs a forwarding hint. hop_limit 0: none.
     """
     above = hinted(prefix.name) if "h" in selectors else name_of(prefix.name)
-    name = above if "P" in selectors else above + component(GENERIC, b"%d" % number)
+    name = above if "P" in selectors else above + component(GENERIC, str(number).encode())
     if "d" in selectors:
         name += component(IMPLICIT_DIGEST, hashlib.sha256(answer(prefix, name)).digest())
     elif "x" in selectors:
@@ -134,10 +142,10 @@ class Consumer:
     Args:
         label: its name for reports.
         rng: source of nonces.
-        report: called with (now, text) for each ending.
+        report: called with (now, request, text) for each ending of an Interest.
     """
 
-    def __init__(self, label: str, rng: Random, report: Report) -> None:
+    def __init__(self, label: str, rng: Random, report: ReportEnd) -> None:
         self.label = label
         self._is_open = True
         self._rng = rng
@@ -177,7 +185,7 @@ class Consumer:
                 self._answered.add(answered.nonce)
                 if frame.wire != answer(answered.request.prefix, frame.name):
                     raise Violation("outcome", self.label, "is given Data that are not the producer's")
-                self._report(now, "is answered")
+                self._report(now, answered.request, "is answered")
         elif frame.kind == "nack":
             pending = self._pending.get(frame.key)
             if frame.nonce in self._answered:
@@ -204,14 +212,14 @@ class Consumer:
             if pending.next is not None and pending.next <= now:
                 self._express(pending, now)
             elif pending.expiry and pending.expiry <= now:
-                self._report(now, "times out")
+                self._report(now, pending.request, "times out")
                 if self._may_try(pending):
                     self._express(pending, now)
                 else:
                     del self._pending[pending.request.key]
 
     def _refused(self, pending: _Pending, reason: int, now: int) -> None:
-        self._report(now, f"is refused, reason {reason}")
+        self._report(now, pending.request, f"is refused, reason {reason}")
         pending.expiry = 0
         if not self._may_try(pending):
             del self._pending[pending.request.key]
@@ -336,8 +344,7 @@ class LogFollower:
             return self._start
         if not self._is_open:
             return None
-        due = (self._next_take, self._subscription.next_deadline())
-        return min((deadline for deadline in due if deadline is not None), default=None)
+        return earliest(self._next_take, self._subscription.next_deadline())
 
     def wake(self, now: int) -> None:
         """Begin, or act on a deadline."""

@@ -15,7 +15,8 @@ from typing import Any
 
 from ssb.daemon import views
 from ssb.daemon.account import STORE, Account
-from ssb.daemon.views import ABOUT, CONTACT, FILE, Views
+from ssb.daemon.views import ABOUT, FILE, Views
+from ssb.graph import CONTACT
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.mend import check_file

@@ -25,7 +25,8 @@ import click
 
 from ssb.canonical import stringify
 from ssb.daemon.account import STORE, Account
-from ssb.daemon.views import ABOUT, CONTACT, FILE
+from ssb.daemon.views import ABOUT, FILE
+from ssb.graph import CONTACT
 from ssb.keys import Identity
 from ssb.message import Message
 from ssb.store.feeds import StoreError, read_log

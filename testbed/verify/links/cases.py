@@ -78,8 +78,8 @@ def cases(frames: int) -> list[Case]:
     ]
 
 
-def _steady(count: int, gap_ns: int, size: int = 200) -> list[Send]:
-    return [(number * gap_ns, size) for number in range(count)]
+def _steady(count: int, gap_ns: int) -> list[Send]:
+    return [(number * gap_ns, 200) for number in range(count)]
 
 
 def _plain() -> Case:

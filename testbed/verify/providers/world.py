@@ -5,12 +5,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from base.token_bucket import TokenBucket
 from base.units import SECOND
 from forwarder.tables.face import Face
 from forwarder.wire.lp import NO_ROUTE
 from forwarder.wire.name import from_uri, to_uri
 from forwarder.wire.packet import make_data, parse_data
-from ndn_over_ssb.allowance import Allowance
 from ndn_over_ssb.contract import Terms
 from ndn_over_ssb.line import QUEUE
 from ndn_over_ssb.participant import Participant
@@ -47,7 +47,7 @@ class _Hostile(Participant):
 class _Flooder(_Hostile):
     def misbehave(self, line: Any, now: int) -> None:
         for link in self._links:
-            link.allowance = Allowance(1e9, 1e9, now)
+            link.allowance = TokenBucket(1, SECOND, now)
 
 
 class _Garbler(_Hostile):

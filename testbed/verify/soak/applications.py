@@ -1,35 +1,39 @@
-"""The ends of a soaked network: servers, clients, publishers, followers, visitors, an attacker."""
+"""The ends of a soaked network: servers, clients, publishers, followers, visitors, an attacker.
+
+Servers, clients and followers are those of simulated worlds, which are told here what to do at random.
+"""
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from random import Random
+from typing import NamedTuple
 
-from base.units import MS
+from base.timers import earliest
 from forwarder.forwarder import Forwarder
 from forwarder.host import Host
-from forwarder.lli.consumer import Consumer
 from forwarder.lli.producer import Producer
 from forwarder.wire.feed import feed_name, item_name, native_content, split_item
-from forwarder.wire.lp import CONGESTION, make_lp, open_data, open_interest, parse_lp
-from forwarder.wire.name import IMPLICIT_DIGEST, VERSION, component, components, from_uri
+from forwarder.wire.lp import make_lp, open_data, open_interest
+from forwarder.wire.name import from_uri
 from forwarder.wire.packet import Data, make_data, make_interest
-from forwarder.wire.tlv import nni
 from ssb.keys import Identity
+from testbed.verify.classic.clients import Consumer, Request, make_request
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.mutations import mutate
 from testbed.verify.push.stories.feeds import sign_item
+from testbed.verify.push.stories.story import Prefix, Subscriber
+from testbed.verify.push.world.actors import Device, Reader
+from testbed.verify.push.world.invariants import Delivery
 
-FRESHNESS_MS = 1000
 KEPT_ITEMS = 256
 """Items that a feed's publisher keeps."""
-_LATE = 400 * MS
 _LARGE = 3000
 """Content size that takes three frames, bytes."""
+_FRESHNESS_MS = 1000
+_LATE_US = 400_000
 _LIFETIME_MS = 2000
-_PATIENCE = 500 * MS
-"""Pause before a refused request is repeated."""
+_HOPS = 16
 _POPULAR = 12
 """Names with many requesters."""
 _LONGEST_MS = 60_000
@@ -41,331 +45,190 @@ def content_of(name: bytes) -> bytes:
     return seed * (_LARGE // 32) if seed[0] % 7 == 0 else seed
 
 
-class Server:
-    """Answers `<prefix>/<kind>/...` as `kind` says: data, prefix, late, nack, silent."""
+def prefixes_of(site: str) -> dict[str, Prefix]:
+    """Return the prefixes that a site serves, by how: data, large, late, nack, silent."""
 
-    def __init__(self, prefix: bytes) -> None:
-        self.prefix = prefix
-        self.answered = 0
-        self._depth = len(components(prefix))
-        self._outputs: list[bytes] = []
-        self._late: deque[tuple[int, bytes]] = deque()
+    def prefix(how: str, manner: str = "answers", delay: int = 0, size: int = 100) -> Prefix:
+        return Prefix(f"{site}-{how}", (site,), manner, delay, _FRESHNESS_MS, size)
 
-    def receive(self, packet: bytes, now: int) -> None:
-        """Process an Interest: answer it, or not."""
-        interest = open_interest(packet)
-        if interest is None:
-            return
-        parts = components(interest.name)
-        kind = parts[self._depth][1] if len(parts) > self._depth else b""
-        if kind in (b"data", b"late"):
-            self.answered += 1
-            name = b"".join(component(kind, value) for kind, value in parts if kind != IMPLICIT_DIGEST)
-            data = make_data(name, content_of(name), freshness_ms=FRESHNESS_MS)
-            if kind == b"data":
-                self._outputs.append(data)
-            else:
-                self._late.append((now + _LATE, data))
-        elif kind == b"prefix":
-            self.answered += 1
-            name = interest.name + component(VERSION, nni(now // MS))
-            self._outputs.append(make_data(name, content_of(name), freshness_ms=FRESHNESS_MS))
-        elif kind == b"nack":
-            self._outputs.append(make_lp(interest.wire, nack_reason=CONGESTION))
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns."""
-        return self._late[0][0] if self._late else None
-
-    def wake(self, now: int) -> None:
-        """Send late answers."""
-        while self._late and self._late[0][0] <= now:
-            self._outputs.append(self._late.popleft()[1])
+    return {
+        "data": prefix("data"),
+        "large": prefix("large", size=_LARGE),
+        "late": prefix("late", delay=_LATE_US),
+        "nack": prefix("nack", "nacks"),
+        "silent": prefix("silent", "never"),
+    }
 
 
-@dataclass(slots=True)
-class _Request:
-    kind: str
-    name: bytes
-    hint: bytes | None
-    tries: int
-    due: int
+_NOWHERE = Prefix("nowhere", ())
 
 
-KINDS = (
-    "data",
-    "popular",
-    "fresh",
-    "prefix",
-    "late",
-    "digest",
-    "hint",
-    "nack",
-    "silent",
-    "nowhere",
-    "not-it",
-)
-"""Kinds of requests; the last four have no answer."""
-_ANSWERED = KINDS[:-4]
+class _Kind(NamedTuple):
+    """A kind of request: the prefix's, selectors as of make_request(), whether it must be answered."""
+
+    prefix: str
+    selectors: str = ""
+    is_answered: bool = True
 
 
-class Client:
+KINDS = {
+    "data": _Kind("data"),
+    "large": _Kind("large"),
+    "popular": _Kind("data"),
+    "fresh": _Kind("data", "f"),
+    "prefix": _Kind("data", "pf"),
+    "late": _Kind("late"),
+    "digest": _Kind("data", "d"),
+    "hint": _Kind("data", "h"),
+    "nack": _Kind("nack", is_answered=False),
+    "silent": _Kind("silent", is_answered=False),
+    "nowhere": _Kind("nowhere", is_answered=False),
+    "not-it": _Kind("data", "x", is_answered=False),
+}
+
+
+class Client(Consumer):
     """Makes random requests, and repeats each until its due answer.
 
     Attributes:
-        counts: asked, got and refused, by kind of request.
+        counts: asked, and how Interests ended, by kind of request.
     """
 
-    def __init__(
-        self, where: str, servers: list[bytes], hidden: list[tuple[bytes, bytes]], rng: Random, pause: int
-    ) -> None:
-        self.where = where
+    def __init__(self, where: str, sites: Sequence[str], rng: Random, pause: int) -> None:
+        super().__init__(where, rng, self._count)
         self.counts: Counter[str] = Counter()
-        self._servers = servers
-        self._hidden = hidden  # (prefix, its forwarding hint)
-        self._rng = rng
+        self._served = [prefixes_of(site) for site in sites]
         self._pause = pause
         self._next: int | None = 0
-        self._requests: dict[bytes, _Request] = {}
-        self._outputs: list[bytes] = []
-        self._asked = 0
+        self._number = 0
+        self._kinds: dict[tuple[bytes, bool, bool], str] = {}  # of pending requests
 
-    def stop(self) -> None:
+    def finish(self) -> None:
         """Make no more requests; pending ones continue."""
         self._next = None
 
     @property
     def missing(self) -> list[str]:
-        """Requests without their due answer."""
-        return [request.kind for request in self._requests.values() if request.kind in _ANSWERED]
-
-    def receive(self, packet: bytes, now: int) -> None:
-        """Process an answer."""
-        header = parse_lp(packet)
-        if header.nack_reason is not None:
-            interest = open_interest(header.fragment)
-            request = None if interest is None else self._requests.get(interest.name)
-            if request is not None:
-                self.counts[f"{request.kind} refused"] += 1
-                request.due = now + _PATIENCE
-            return
-        opened = open_data(packet)
-        if opened is None:
-            raise Violation("answer", self.where, "neither Data nor Nack")
-        self._on_data(opened[0])
-
-    def _on_data(self, data: Data) -> None:
-        if data.content != content_of(data.name):
-            raise Violation("answer", self.where, f"{data.name.hex()} has somebody else's content")
-        candidates = [
-            request for name in self._names(data) if (request := self._requests.pop(name, None)) is not None
-        ]
-        for request in candidates:
-            if request.kind not in _ANSWERED:
-                raise Violation("answer", self.where, f"Data for {request.kind}")
-            self.counts[f"{request.kind} got"] += 1
-
-    @staticmethod
-    def _names(data: Data) -> list[bytes]:
-        parts = components(data.name)
-        shorter = data.name[: -len(component(*parts[-1]))]
-        return [data.name, shorter, data.name + component(IMPLICIT_DIGEST, data.digest())]
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
+        """The kinds of requests without their due answer."""
+        kinds = [self._kinds[request.key] for request in self.pending]
+        return [kind for kind in kinds if KINDS[kind].is_answered]
 
     def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns."""
-        due = [request.due for request in self._requests.values()]
-        return min([*due, *([] if self._next is None else [self._next])], default=None)
+        """See Consumer."""
+        return earliest(super().next_deadline(), self._next)
 
     def wake(self, now: int) -> None:
         """Request, and repeat requests."""
-        for request in [request for request in self._requests.values() if request.due <= now]:
-            self._retry_later(request, now)
+        super().wake(now)
         if self._next is not None and self._next <= now:
             self._next = now + round(self._rng.expovariate(1 / self._pause))
-            self._ask(now)
+            self._draw(now)
 
-    def _ask(self, now: int) -> None:
-        kind = self._rng.choice(KINDS)
-        server = self._rng.choice(self._servers)
-        self._asked += 1
-        word = {"popular": "data", "fresh": "data", "digest": "data", "hint": "data", "not-it": "data"}.get(
-            kind, kind
-        )
-        which = (
-            str(self._rng.randrange(_POPULAR))
-            if kind in ("popular", "fresh")
-            else f"{self.where}-{self._asked}"
-        )
-        hint = None
-        if kind == "hint":
-            server, hint = self._rng.choice(self._hidden)
-        elif kind == "nowhere":
-            server = from_uri("/nowhere")
-        name = server + from_uri(f"/{word}/{which}")
-        if kind in ("digest", "not-it"):
-            wire = make_data(name, content_of(name), freshness_ms=FRESHNESS_MS)
-            digest = hashlib.sha256(wire).digest() if kind == "digest" else bytes(32)
-            name += component(IMPLICIT_DIGEST, digest)
-        if name in self._requests:
-            return
-        self.counts[f"{kind} asked"] += 1
-        request = self._requests[name] = _Request(kind, name, hint, 0, 0)
-        self._send(request, now)
+    def _draw(self, now: int) -> None:
+        """Make a request of any kind, unless the same one is pending."""
+        name = self._rng.choice(list(KINDS))
+        kind = KINDS[name]
+        prefix = _NOWHERE if name == "nowhere" else self._rng.choice(self._served)[kind.prefix]
+        self._number += 1
+        is_popular = name in ("popular", "fresh")
+        which = str(self._rng.randrange(_POPULAR)) if is_popular else f"{self.label}-{self._number}"
+        tries = 0 if kind.is_answered else 1
+        request = make_request(prefix, which, kind.selectors, _LIFETIME_MS, _HOPS, tries, 0)
+        pending = {each.key for each in self.pending}
+        if request.key not in pending:
+            self.counts[f"{name} asked"] += 1
+            self._kinds = {key: self._kinds[key] for key in pending} | {request.key: name}
+            self.ask(request, now)
 
-    def _retry_later(self, request: _Request, now: int) -> None:
-        if request.kind in _ANSWERED:
-            self._send(request, now)
-        else:
-            self.counts[f"{request.kind} given up"] += 1
-            self._requests.pop(request.name, None)
-
-    def _send(self, request: _Request, now: int) -> None:
-        request.tries += 1
-        request.due = now + min(_LIFETIME_MS * request.tries, 10_000) * MS
-        self._outputs.append(
-            make_interest(
-                request.name,
-                nonce=self._rng.getrandbits(32),
-                can_be_prefix=request.kind == "prefix",
-                must_be_fresh=request.kind in ("fresh", "prefix"),
-                lifetime_ms=_LIFETIME_MS,
-                hop_limit=16,
-                forwarding_hint=() if request.hint is None else (request.hint,),
-            )
-        )
+    def _count(self, now: int, request: Request, text: str) -> None:
+        self.counts[f"{self._kinds[request.key]} {text}"] += 1
 
 
-class Publisher:
-    """Appends to a feed at random times; its log outlives its node."""
+class Publisher(Device):
+    """Appends to a feed at random times, and keeps its last items.
+
+    Attributes:
+        contents: those of all items.
+    """
 
     def __init__(self, prefix: bytes, rng: Random, pause: int) -> None:
-        self.tip = 0
         self._identity = Identity.from_seed(rng.randbytes(32))
-        self.feed = feed_name(prefix, self._identity.public_key)
+        self._kept: dict[int, Data] = {}
+        self.contents: list[bytes] = []
+        super().__init__(feed_name(prefix, self._identity.public_key), (), None)
         self._rng = rng
         self._pause = pause
         self._next: int | None = 0
-        self._items: dict[int, Data] = {}
-        self.restart()
 
     def restart(self) -> None:
         """Forget everything but the log."""
-        self._producer = Producer(self.feed, self._items.get, lambda: self.tip, oldest=lambda: self.oldest)
+        kept, oldest = self._kept.get, lambda: self.oldest
+        self._producer = Producer(self.feed, kept, lambda: self.published, oldest=oldest)
 
-    def stop(self) -> None:
+    def finish(self) -> None:
         """Append no more."""
         self._next = None
 
     @property
     def oldest(self) -> int:
         """The oldest item kept."""
-        return max(1, self.tip - KEPT_ITEMS + 1)
-
-    @property
-    def waiting(self) -> int:
-        """Grants and Interests that await items."""
-        return self._producer.waiting
-
-    def receive(self, packet: bytes, now: int) -> None:
-        """Answer an Interest."""
-        interest = open_interest(packet)
-        if interest is not None:
-            self._producer.receive(interest, now)
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        return self._producer.take_outputs()
+        return max(1, self.published - KEPT_ITEMS + 1)
 
     def next_deadline(self) -> int | None:
         """Return when wake() is due, ns."""
-        waiting = self._producer.next_deadline()
-        return min((due for due in (waiting, self._next) if due is not None), default=None)
+        return earliest(super().next_deadline(), self._next)
 
     def wake(self, now: int) -> None:
         """Append."""
-        self._producer.wake(now)
+        super().wake(now)
         if self._next is not None and self._next <= now:
             self._next = now + round(self._rng.expovariate(1 / self._pause))
-            self.tip += 1
-            last = self._items.get(self.tip - 1)
+            last = self._kept.get(self.published)
             size = _LARGE if self._rng.random() < 0.1 else 100
             content = native_content(b"" if last is None else last.digest(), self._rng.randbytes(size))
-            self._items[self.tip] = sign_item(self.feed, self.tip, content, self._identity)
-            self._items.pop(self.oldest - 1, None)
-            self._producer.appended(self.tip, now)
+            self.published += 1
+            self.contents.append(content)
+            self._kept[self.published] = sign_item(self.feed, self.published, content, self._identity)
+            self._kept.pop(self.oldest - 1, None)
+            self._producer.appended(self.published, now)
 
 
-class Follower:
+class _Whole(Delivery):
+    """The deliveries of a feed without forks, of which all that is published arrives."""
+
+    def failed(self, error: str) -> None:
+        """Refuse an error."""
+        raise Violation("delivered", self.where, f"is told {error}")
+
+
+class Follower(Reader):
     """Follows a feed, every item once and in order.
 
     `errors` counts transient ones: while links are down, a feed's past, or all of it, is unavailable.
     """
 
     def __init__(self, where: str, publisher: Publisher, rng: Random, now: int, errors: Counter[str]) -> None:
-        self.errors = errors
-        self.where = where
-        self.publisher = publisher
-        self.held = max(publisher.oldest - 1, publisher.tip - rng.choice((0, 0, 3, 30)))
-        self._rng = rng
-        self.restart(now)
+        credit, lifetime_ms = rng.choice((1, 4, 16)), rng.choice((2_000, 10_000, 30_000))
 
-    def restart(self, now: int) -> None:
-        """Subscribe from the item after the last one held."""
-        self._consumer = Consumer(
-            self.publisher.feed,
-            rng=self._rng,
-            after=self.held,
-            credit=self._rng.choice((1, 4, 16)),
-            lifetime_ms=self._rng.choice((2_000, 10_000, 30_000)),
+        def report(now: int, text: str) -> None:
+            if text.startswith("is told: "):
+                errors[text.removeprefix("is told: ")] += 1
+
+        super().__init__(
+            Subscriber(where, where, 0, credit, lifetime_ms),
+            publisher.feed,
+            lambda after: _Whole(where, [publisher.contents], None, after),
+            rng,
+            report,
         )
-        self._consumer.start(now)
-
-    def cancel(self, now: int) -> None:
-        """End the subscription."""
-        self._consumer.cancel(now)
+        self.publisher = publisher
+        self.held = max(publisher.oldest - 1, publisher.published - rng.choice((0, 0, 3, 30)))
+        self.subscribe(now)
 
     @property
     def is_done(self) -> bool:
         """Whether it has everything."""
-        return self.held >= self.publisher.tip
-
-    def receive(self, packet: bytes, now: int) -> None:
-        """Process a packet."""
-        self._consumer.receive(parse_lp(packet), now)
-        self._take(now)
-
-    def take_outputs(self) -> list[bytes]:
-        """Return the packets for the forwarder."""
-        return self._consumer.take_outputs()
-
-    def next_deadline(self) -> int | None:
-        """Return when wake() is due, ns."""
-        return self._consumer.next_deadline()
-
-    def wake(self, now: int) -> None:
-        """Act on a deadline."""
-        self._consumer.wake(now)
-        self._take(now)
-
-    def _take(self, now: int) -> None:
-        for item in self._consumer.take_items():
-            if item.seq != self.held + 1:
-                raise Violation("delivered", self.where, f"item {item.seq} after item {self.held}")
-            self.held = item.seq
-        self._consumer.wake(now)
-        self.errors.update(self._consumer.take_errors())
-        if self._consumer.error is not None:
-            raise Violation("delivered", self.where, f"is told {self._consumer.error}")
+        return self.held >= self.publisher.published
 
 
 class Node(Host):
@@ -411,12 +274,9 @@ class Visitor:
         """Send some requests, subscriptions and noise."""
         rng = self._rng
         for _ in range(rng.randint(1, 6)):
-            name = rng.choice(names) + from_uri(
-                f"/{rng.choice(('data', 'late', 'silent'))}/v{rng.getrandbits(20)}"
-            )
-            packet = make_interest(
-                name, nonce=rng.getrandbits(32), lifetime_ms=rng.choice((500, 4000, 60_000)), hop_limit=16
-            )
+            name = rng.choice(names) + from_uri(f"/v{rng.getrandbits(20)}")
+            lifetime_ms = rng.choice((500, 4000, _LONGEST_MS))
+            packet = make_interest(name, nonce=rng.getrandbits(32), lifetime_ms=lifetime_ms, hop_limit=_HOPS)
             if feeds and rng.random() < 0.4:
                 item = item_name(rng.choice(feeds), rng.randint(1, 500))
                 lifetime_ms = rng.choice((1000, 60_000))
@@ -424,7 +284,7 @@ class Visitor:
                     item,
                     nonce=rng.getrandbits(32),
                     lifetime_ms=lifetime_ms,
-                    hop_limit=16,
+                    hop_limit=_HOPS,
                     send_credit=rng.choice((1, 8, 100)),
                 )
             if rng.random() < 0.2:

@@ -371,7 +371,7 @@ class Traffic:
 
     def _follow(self, connection: Connection, rng: Random) -> None:
         """Subscribe to the feed, get an item, and leave or cancel."""
-        feed, first = self._publisher.feed, max(1, self._publisher.tip - 3)
+        feed, first = self._publisher.feed, max(1, self._publisher.published - 3)
         until = time.monotonic() + _ANSWER_S
         item = None
         while item is None and time.monotonic() < until:  # a datagram may be lost

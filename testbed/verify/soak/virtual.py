@@ -11,7 +11,7 @@ no state may be left.
 import gc
 import statistics
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -23,9 +23,18 @@ from forwarder.forwarder import Forwarder
 from forwarder.host import Application, Host
 from forwarder.strategies import STRATEGIES
 from forwarder.wire.name import from_uri
+from testbed.verify.classic.clients import Producer, hinted, name_of
 from testbed.verify.kit.outcome import Violation
 from testbed.verify.push.world.invariants import check_ended
-from testbed.verify.soak.applications import Attacker, Client, Follower, Node, Publisher, Server, Visitor
+from testbed.verify.soak.applications import (
+    Attacker,
+    Client,
+    Follower,
+    Node,
+    Publisher,
+    Visitor,
+    prefixes_of,
+)
 from testbed.verify.soak.measure import objects_of, strangers, tables_of
 from topologies.emulator.network import EmulatedNetwork
 from topologies.model import Link, Topology, on_links
@@ -33,6 +42,9 @@ from topologies.routing import next_hops
 
 HOUR = 3600 * SECOND
 SITES = ("a", "b", "r3")
+SERVED = {site: prefixes_of(site) for site in SITES}
+"""The prefixes that each site serves."""
+_VISITED = ("data", "late", "silent")
 LINKS = (("a", "r1"), ("b", "r2"), ("r1", "r2"), ("r2", "r3"), ("r1", "r3"), ("m", "r3"))
 TOPOLOGY = Topology(
     ("a", "b", "r1", "r2", "r3", "m"),
@@ -118,30 +130,25 @@ class Soak:
         self._heard: deque[bytes] = deque(maxlen=64)
         self._starts = 0
         self._ports: dict[str, list[int]] = {}
-        self._attached: dict[str, list[tuple[bytes | None, Application]]] = {
+        self._attached: dict[str, list[tuple[Sequence[bytes], Application]]] = {
             node: [] for node in TOPOLOGY.nodes
         }
         self._faces: dict[int, int] = {}  # of applications, by id()
-        self._servers: dict[str, Server] = {}
         self._publishers: dict[str, Publisher] = {}
         self._clients: list[Client] = []
         self._followers: list[tuple[str, Follower]] = []
         self._visitors: list[Visitor] = []
         self._cut: set[int] = set()
         self._choices: dict[bytes, str] = {}
-        prefixes = {site: from_uri(f"/site/{site}") for site in SITES}
-        hidden = [(from_uri(f"/hidden/{site}"), prefix) for site, prefix in prefixes.items()]
-        for site, prefix in prefixes.items():
-            self._servers[site] = Server(prefix)
+        for site in SITES:
             self._attached[site] += [
-                (prefix, self._servers[site]),
-                (from_uri(f"/hidden/{site}"), Server(from_uri(f"/hidden/{site}"))),
+                ((name_of(each.name), hinted(each.name)), Producer(each)) for each in SERVED[site].values()
             ]
             self._publishers[site] = self._make_publisher(site)
         for node in _WORKING:
-            client = Client(node, list(prefixes.values()), hidden, Random(f"{seed} {node}"), _ASKING)
+            client = Client(node, SITES, Random(f"{seed} {node}"), _ASKING)
             self._clients.append(client)
-            self._attached[node].append((None, client))
+            self._attached[node].append(((), client))
         self.hosts: dict[str, Node] = {node: self._make(node, 0) for node in TOPOLOGY.nodes}
         self.network = EmulatedNetwork(TOPOLOGY, self._programs(), seed=seed, capture=None)
         self._repeat(_BREAKING, self._break)
@@ -188,21 +195,23 @@ class Soak:
             if interface.link in self._cut:
                 host.set_link(self._face_of(name, interface.name), up=False, now=now)
         for site in SITES:
+            names = [name_of(each.name) for each in SERVED[site].values()]
             if site == name:
-                forwarder.regions.add(from_uri(f"/site/{site}"))
+                forwarder.regions.update(names)
             for way, cost in next_hops(TOPOLOGY, site).get(name, ()):
                 if way.peer != _ATTACKER:
-                    forwarder.fib.add(from_uri(f"/site/{site}"), self._face_of(name, way.name), cost)
+                    for served in (*names, from_uri(f"/feeds/{site}")):
+                        forwarder.fib.add(served, self._face_of(name, way.name), cost)
         for prefix, strategy in self._choices.items():
             forwarder.choose_strategy(prefix, STRATEGIES[strategy])
-        for served, application in self._attached[name]:
-            self._attach(host, served, application)
+        for own, application in self._attached[name]:
+            self._attach(host, own, application)
         return host
 
-    def _attach(self, host: Host, prefix: bytes | None, application: Application) -> None:
+    def _attach(self, host: Host, names: Sequence[bytes], application: Application) -> None:
         face = self._faces[id(application)] = host.attach(application)
-        if prefix is not None:
-            host.forwarder.fib.add(prefix, face)
+        for name in names:
+            host.forwarder.fib.add(name, face)
 
     def _detach(self, node: str, application: Application) -> None:
         self._attached[node] = [pair for pair in self._attached[node] if pair[1] is not application]
@@ -258,17 +267,19 @@ class Soak:
         self._wake_network(node)
 
     def _change_strategy(self) -> None:
-        site = self._rng.choice(SITES)
+        """Change it for all prefixes of a site."""
+        served = SERVED[self._rng.choice(SITES)]
         strategy = self._rng.choice(sorted(set(STRATEGIES) - {"self-learning"}))
         self.events["strategy changed"] += 1
-        prefix = from_uri(f"/site/{site}")
-        self._choices[prefix] = strategy
+        names = [name_of(each.name) for each in served.values()]
+        self._choices |= dict.fromkeys(names, strategy)
         for node in _WORKING:
-            self.hosts[node].forwarder.choose_strategy(prefix, STRATEGIES[strategy])
+            for name in names:
+                self.hosts[node].forwarder.choose_strategy(name, STRATEGIES[strategy])
 
     def _make_publisher(self, site: str) -> Publisher:
-        publisher = Publisher(from_uri(f"/site/{site}"), self._rng, _PUBLISHING)
-        self._attached[site].append((publisher.feed, publisher))
+        publisher = Publisher(from_uri(f"/feeds/{site}"), self._rng, _PUBLISHING)
+        self._attached[site].append(([publisher.feed], publisher))
         return publisher
 
     def _next_season(self) -> None:
@@ -280,7 +291,7 @@ class Soak:
             self._leave(node, follower)
         self._detach(site, old)
         publisher = self._publishers[site] = self._make_publisher(site)
-        self._attach(self.hosts[site], publisher.feed, publisher)
+        self._attach(self.hosts[site], [publisher.feed], publisher)
         self._wake_network(site)
 
     def _follow(self) -> None:
@@ -293,8 +304,8 @@ class Soak:
         self.events["follower came"] += 1
         follower = Follower(node, publisher, self._rng, self.network.now, self.errors)
         self._followers.append((node, follower))
-        self._attached[node].append((None, follower))
-        self._attach(self.hosts[node], None, follower)
+        self._attached[node].append(((), follower))
+        self._attach(self.hosts[node], (), follower)
         self._wake_network(node)
 
     def _leave(self, node: str, follower: Follower) -> None:
@@ -319,8 +330,8 @@ class Soak:
             self.events["visitor came"] += 1
             visitor = Visitor(node, rng, reliable=rng.random() < 0.5, local=rng.random() < 0.3)
             self._visitors.append(visitor)
-            servers = [from_uri(f"/site/{site}") for site in SITES]
-            visitor.speak(servers, [each.feed for each in self._publishers.values()], now)
+            names = [name_of(served[how].name) for served in SERVED.values() for how in _VISITED]
+            visitor.speak(names, [each.feed for each in self._publishers.values()], now)
         self._wake_network(next(name for name, host in self.hosts.items() if host is visitor.node))
 
     # Measurements.
@@ -347,7 +358,7 @@ class Soak:
             count
             for client in self._clients
             for what, count in client.counts.items()
-            if what.endswith(" got")
+            if what.endswith(" is answered")
         )
         gc.collect()
         self.rows.append(
@@ -391,9 +402,9 @@ class Soak:
 
     def _end_traffic(self) -> None:
         for client in self._clients:
-            client.stop()
+            client.finish()
         for publisher in self._publishers.values():
-            publisher.stop()
+            publisher.finish()
         attacker = self.hosts[_ATTACKER]
         if isinstance(attacker, Attacker):
             attacker.stop()
@@ -405,10 +416,10 @@ class Soak:
     def _check_delivered(self) -> None:
         for client in self._clients:
             if client.missing:
-                raise Violation("answer", client.where, f"still waits for {client.missing}")
+                raise Violation("answer", client.label, f"still waits for {client.missing}")
         for node, follower in self._followers:
             if not follower.is_done:
-                tip = follower.publisher.tip
+                tip = follower.publisher.published
                 raise Violation("catch-up", node, f"a follower has item {follower.held} of {tip}")
 
     def _check_ended(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 from base.units import MS, SECOND
 from ssb.generate import FIRST_TIMESTAMP, generate_feed
+from ssb.graph import CONTACT
 from ssb.keys import Identity
 from ssb.message import Message
 from testbed.verify.kit.draw import Link, draw_links
@@ -167,4 +168,4 @@ def _log(
 
 def _statement(rng: Random, seed: int, other: str) -> dict[str, Any]:
     said = rng.choice([{"following": True}] * 5 + [{"blocking": True}, {"following": False}])
-    return {"type": "contact", "contact": identity_of(seed, other).ref, **said}
+    return {"type": CONTACT, "contact": identity_of(seed, other).ref, **said}

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from random import Random
 from typing import Final
 
+from base.timers import earliest
 from base.units import SECOND
 from ssb.bipf import Value
 from ssb.keys import Identity
@@ -119,8 +120,7 @@ class Provider(Switch):
 
     def next_deadline(self) -> int | None:
         """See Program."""
-        due = [super().next_deadline(), self._update_at, self.gate.next_deadline()]
-        return min((time for time in due if time is not None), default=None)
+        return earliest(super().next_deadline(), self._update_at, self.gate.next_deadline())
 
     def wake(self, now: int) -> None:
         """See Program."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
+from base.timers import earliest
 from base.units import US
 from forwarder.feedcache.items import Item
 from forwarder.lli.consumer import STATES, Consumer
@@ -185,8 +186,7 @@ class Reader:
         """Return when wake() is due, ns."""
         consumer = self._consumer.next_deadline() if self._consumer is not None else None
         take = None if self._stalled else self._next_take
-        due = (take, consumer)
-        return min((deadline for deadline in due if deadline is not None), default=None)
+        return earliest(take, consumer)
 
     def wake(self, now: int) -> None:
         """Act on a deadline."""

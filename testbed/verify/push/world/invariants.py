@@ -13,7 +13,7 @@ Observers know frames, items and a host's public interface, but not the forwarde
 
 import hashlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -179,7 +179,7 @@ class Delivery:
         after: the last item already held.
     """
 
-    def __init__(self, where: str, branches: list[tuple[bytes, ...]], fork: int | None, after: int) -> None:
+    def __init__(self, where: str, branches: Sequence[Sequence[bytes]], fork: int | None, after: int) -> None:
         self.where = where
         self.held = after
         self.fork = fork
