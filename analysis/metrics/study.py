@@ -13,7 +13,7 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from analysis.metrics.registry import METRICS, Metric, is_time, shown, why_unranked
+from analysis.metrics.catalogue import METRICS, Metric, is_time, shown, why_unranked
 from analysis.run.keys import LOSS, NET, Words, value_words, words
 
 EXTRA = "extra_frames"
@@ -35,7 +35,7 @@ _KEYS = (
     "state_bytes_mean",
     "pit_entries_mean",
     "pit_bytes_mean",
-    "interests_per_item",
+    "interests_network",
     "bytes_per_item",
     "repeated_share",
     "wire_ratio",

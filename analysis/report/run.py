@@ -13,7 +13,7 @@ from analysis.columns.values import ALL, OUTCOMES
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
-from analysis.metrics.registry import METRICS, Metric, is_time, shown
+from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
 from analysis.report.figures import delay, logs, replication, state, tiny, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure

@@ -9,7 +9,7 @@ from handmade import FEED_URI, TIMES, manifest
 
 from analysis.columns.values import OUTCOMES
 from analysis.export.text import headlines
-from analysis.metrics.registry import METRICS
+from analysis.metrics.catalogue import METRICS
 from analysis.report.figures.plot import COLOURS, DASHES, places
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import resource, unpacked
@@ -264,7 +264,7 @@ def test_findings_say_what_did_not_arrive_and_what_was_not_seen():
 
 def test_findings_leave_out_what_is_unknown_and_what_another_seed_would_change():
     assert not any("edian" in lead for lead in sentences(told_of(made_comparison(latency_p50=(None, 30.0)))))
-    close = told_of(made_comparison(1.0, 1.0, latency_p50=(10.0, 10.4), interests_per_item=(1.0, 1.0007)))
+    close = told_of(made_comparison(1.0, 1.0, latency_p50=(10.0, 10.4), interests_network=(1.0, 1.0007)))
     assert list(sentences(close)) == ["Nothing is missing."]
     assert close.headline == "poll is first on the one axis."
     assert told_of(made_comparison(1.0, 1.0)).headline == "No layering is ahead of another."
@@ -326,7 +326,7 @@ def test_a_terminal_is_told_five_figures_of_each_layering():
     rows = made_comparison(
         delivered_share=(94.0, 100.0),
         latency_p50=(11234.5, 75.25),
-        interests_per_item=(3.5, 0.02),
+        interests_network=(3.5, 0.02),
         pit_entries_mean=(3.9, 0.98),
         bytes_per_item=(None, 812.0),
         fell_behind=(1.0, 0.0),
@@ -485,7 +485,7 @@ def test_layerings_that_did_not_deliver_all_in_time_are_compared_with_none():
         fell_behind=(1.0, 0.0, 0.0, 0.0),
         delivered_share=(50.0, 100.0, 100.0, 90.0),
         latency_p50=(5.0, 30.0, 20.0, 20.1),
-        interests_per_item=(0.01, 1.0, 0.1, 0.1),
+        interests_network=(0.01, 1.0, 0.1, 0.1),
         pit_bytes_mean=(0.1, 4.0, 2.0, 1.0),
     )
     told = told_of(comparison, wide_manifest(layerings))
@@ -503,7 +503,7 @@ def test_findings_are_told_of_every_layering():
     comparison = wide_comparison(
         layerings,
         latency_p50=(40.0, 30.0, 20.0, 20.1),
-        interests_per_item=(2.0, 1.0, 0.1, 0.1),
+        interests_network=(2.0, 1.0, 0.1, 0.1),
         pit_bytes_mean=(3.0, 4.0, 2.0, 1.0),
     )
     told = told_of(comparison, wide_manifest(layerings))

@@ -12,7 +12,8 @@ from short_runs import emulate
 
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import keeping_up_totals
-from analysis.metrics.registry import METRICS, compare, measure, why_unranked
+from analysis.metrics.catalogue import METRICS, why_unranked
+from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run.saturation import keeping_up
 from analysis.report.words.ranks import rank
 from analysis.run.context import RUNS, Case, setting

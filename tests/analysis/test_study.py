@@ -385,7 +385,7 @@ def many(points=(0, 5), seeds=3, **changes):
                 "latency_p50": 100 + 5 * place + point + seed,
                 "latency_p99": 300.0 - place,
                 "bytes_per_item": 1000 - 10 * place + seed,
-                "interests_per_item": 1 + place / 10,
+                "interests_network": 1 + place / 10,
                 "pit_bytes_mean": 50 + place + (point if name == "pull" else 0),
                 "pit_entries_mean": 2.0,
                 "first_item_p50": 7 + place / 2,

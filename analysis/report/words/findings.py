@@ -11,7 +11,7 @@ from statistics import median
 from typing import NamedTuple
 
 from analysis.files import Rows
-from analysis.metrics.registry import why_unranked
+from analysis.metrics.catalogue import why_unranked
 from analysis.report.words.numbers import compared, duration, excess, pretty, with_unit
 from analysis.report.words.ranks import Axis, alike
 from analysis.run.manifest import Manifest
@@ -58,7 +58,7 @@ PHRASES = (
     Phrase("latency_p50", "Median latency", "lowest", "lower", "higher"),
     Phrase("recovery_max", "Longest gap after a failure", "shortest", "shorter", "longer"),
     Phrase("fairness", "Fairness between flows", "highest", "lower", "higher"),
-    Phrase("interests_per_item", "Interests for each item delivered", "fewest", "fewer", "more"),
+    Phrase("interests_network", "Interests for each item delivered", "fewest", "fewer", "more"),
     Phrase("pit_entries_mean", "PIT entries at a node", "fewest", "fewer", "more"),
     Phrase("state_entries_mean", "State entries at a node", "fewest", "fewer", "more"),
     Phrase("bytes_per_item", "Bytes on the wire for each item delivered", "fewest", "fewer", "more"),
@@ -81,7 +81,7 @@ def findings(
     losses: Rows,
     subscribers: Rows,
 ) -> Findings:
-    """Return the findings of a comparison: rows of analysis.metrics.registry.compare, with their ranks.
+    """Return the findings of a comparison: rows of analysis.metrics.comparison.compare, with their ranks.
 
     `losses` has the rows of analysis.tables.link_transits.losses, `subscribers` those of
     analysis.metrics.run.saturation.KEEPING_UP.

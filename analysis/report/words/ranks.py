@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from analysis.files import Rows
-from analysis.metrics.registry import METRICS, Metric, is_time, shown, why_unranked
+from analysis.metrics.catalogue import METRICS, Metric, is_time, shown, why_unranked
 
 ALIKE = 1.01
 """Values within this factor of the best share its rank: a smaller difference is chance."""
@@ -34,7 +34,7 @@ def rank(comparison: Rows, layerings: list[str]) -> list[Axis]:
     """Rank layerings on every axis with values.
 
     Similar values (ALIKE) share the better rank; the next one's rank counts all before it. Layerings that did
-    not finish have no ranks among times: see analysis.metrics.registry.why_unranked.
+    not finish have no ranks among times: see analysis.metrics.catalogue.why_unranked.
     """
     values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
     keys = {metric for metric, _ in values}

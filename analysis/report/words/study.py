@@ -5,7 +5,7 @@ statistical significance.
 from collections.abc import Iterator
 from statistics import fmean
 
-from analysis.metrics.registry import METRICS, WHOLE, Metric
+from analysis.metrics.catalogue import METRICS, WHOLE, Metric
 from analysis.metrics.study import Estimate, Point, Study, studied, unranked
 from analysis.report.words.findings import Finding
 from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
@@ -19,7 +19,7 @@ _ADVANTAGES = {
     "latency_p50": "the lowest median latency",
     "latency_p99": "the lowest 99th percentile of latency",
     "bytes_per_item": "the fewest bytes on the wire",
-    "interests_per_item": "the fewest Interests",
+    "interests_network": "the fewest Interests",
     "pit_bytes_mean": "the fewest PIT bytes",
     "state_bytes_mean": "the fewest bytes of state",
     "recovery_max": "the shortest recovery",
