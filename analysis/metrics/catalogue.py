@@ -18,7 +18,7 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-_DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
+DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
     "State",
@@ -34,16 +34,16 @@ OVER_NDN = (_PIT, _UPSTREAM)
 """Groups of metrics only for layerings over NDN: others have no PIT."""
 
 METRICS = (
-    Metric(_DELIVERY, "published", "Items published", "items", ""),
-    Metric(_DELIVERY, "delivered", "Items delivered, to all subscribers", "items", "higher"),
-    Metric(_DELIVERY, "delivered_share", "Share delivered of what was expected", "%", "higher", "delivered"),
-    Metric(_DELIVERY, "fell_behind", "Subscribers that fell behind", "subscribers", "lower"),
-    Metric(_DELIVERY, "cut_off", "Subscribers cut off by the end of the run", "subscribers", "lower"),
-    Metric(_DELIVERY, "twice", "Items delivered twice", "items", "lower"),
-    Metric(_DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
-    Metric(_DELIVERY, "beyond_fork", "Items accepted after a feed’s fork", "items", "lower"),
-    Metric(_DELIVERY, "forked", "Subscriptions ended by the proof of a fork", "subscriptions", ""),
-    Metric(_DELIVERY, "errors", "Errors reported to applications", "errors", "lower"),
+    Metric(DELIVERY, "published", "Items published", "items", ""),
+    Metric(DELIVERY, "delivered", "Items delivered, to all subscribers", "items", "higher"),
+    Metric(DELIVERY, "delivered_share", "Share delivered of what was expected", "%", "higher", "delivered"),
+    Metric(DELIVERY, "fell_behind", "Subscribers that fell behind", "subscribers", "lower"),
+    Metric(DELIVERY, "cut_off", "Subscribers cut off by the end of the run", "subscribers", "lower"),
+    Metric(DELIVERY, "twice", "Items delivered twice", "items", "lower"),
+    Metric(DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
+    Metric(DELIVERY, "beyond_fork", "Items accepted after a feed’s fork", "items", "lower"),
+    Metric(DELIVERY, "forked", "Subscriptions ended by the proof of a fork", "subscriptions", ""),
+    Metric(DELIVERY, "errors", "Errors reported to applications", "errors", "lower"),
     Metric(_LATENCY, "latency_p50", "Latency, publish to delivery, median", "ms", "lower", "median latency"),
     Metric(_LATENCY, "latency_p95", "Latency, 95th percentile", "ms", "lower"),
     Metric(_LATENCY, "latency_p99", "Latency, 99th percentile", "ms", "lower", "99th percentile"),
@@ -222,7 +222,7 @@ def shown(
 
 
 MATTERS = 0.05
-"""Usual relative difference that matters: values within it count as equal."""
+"""Relative difference that matters: values within it count as equal, but for counts of what went wrong."""
 
 WHOLE = 99.5
 """Minimum share of expected deliveries, in %, for a complete run."""
@@ -236,13 +236,20 @@ def why_unranked(values: Mapping[str, float | None]) -> str:
     """
     said = []
     if values.get("fell_behind"):
-        said.append("did not keep up")
+        said.append("fell behind")
     if values.get("cut_off"):
-        said.append("still delivering when the run ended")
+        said.append("cut off by the end of the run")
     share = values.get("delivered_share")
     if not said and share is not None and share < WHOLE:
         said.append(f"delivered {share:.3g} %")
     return ", ".join(said)
+
+
+def matters(metric: Metric) -> float:
+    """Return the relative difference that usually matters: of deliveries and faults, each one does."""
+    if metric.key == "delivered_share":
+        return 1 - WHOLE / 100
+    return 0.0 if metric.group == DELIVERY else MATTERS
 
 
 def is_time(metric: Metric) -> bool:

@@ -414,6 +414,9 @@ def _service(given: RunInputs) -> None:
     given.keep("first_items", waits, "layering", "node", "feed", "joined")
     given.keep("recovery", gaps, "layering", "time", "place", "node")
     given.keep("faults", delivery.faults(given.events), "layering", "node")
+    told = given.application_events
+    is_one = pc.is_in(told["event"], pa.array(delivery.INCIDENTS))
+    given.write("incidents", told.filter(is_one).drop_columns(["bytes", "line"]))
 
 
 def _needs(given: RunInputs) -> None:
