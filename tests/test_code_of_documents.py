@@ -79,6 +79,7 @@ ISLANDS = {
     "media": [{"name": "north", "members": ["s1", "courier"]}],
 }
 PARTS: dict[Block, tuple[str, Mapping[str, Any]]] = {
+    ("scenarios.md", "[question]"): ("fork", FEW | {"layerings": ["lli"], "workload": {"items": 100}}),
     ("scenarios.md", "[topology.radio]"): (
         "lora-village",
         {"layerings": ["tiny"], "workload": {"items": 19}, "warmup_ms": 0, "settle_ms": 0},

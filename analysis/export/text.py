@@ -2,7 +2,7 @@
 
 from analysis.files import Rows
 from analysis.metrics.agreement import agreement, difference_text
-from analysis.metrics.registry import METRICS, shown, why_unranked
+from analysis.metrics.catalogue import METRICS, shown, why_unranked
 from analysis.metrics.study import Estimate, Point, Study, has_star, studied
 
 _DECIMALS = 9
@@ -22,7 +22,7 @@ def number(value: float | None, digits: int = 4) -> str:
 HEADLINES = {
     "delivered_share": ("delivered", "%"),
     "latency_p50": ("median latency", "ms"),
-    "interests_per_item": ("Interests", "per item"),
+    "interests_network": ("Interests", "per item"),
     "pit_entries_mean": ("PIT entries", "mean of a node"),
     "state_entries_mean": ("state entries", "mean of a node"),
     "bytes_per_item": ("bytes", "per item"),
@@ -31,7 +31,7 @@ HEADLINES = {
 
 
 def headlines(comparison: Rows) -> str:
-    """Format five metrics per layering, one line each, from the rows of analysis.metrics.registry.compare.
+    """Format five metrics per layering, one line each, from the rows of analysis.metrics.comparison.compare.
 
     A star marks latencies that cannot be compared; the last line explains why.
     """

@@ -8,7 +8,7 @@ retransmissions at other moments and, over TCP, by acknowledgements that Linux t
 from collections.abc import Callable
 from typing import NamedTuple
 
-from analysis.metrics.registry import METRICS, Metric
+from analysis.metrics.catalogue import METRICS, Metric
 from analysis.metrics.study import Point, Study
 from analysis.run.keys import NET
 

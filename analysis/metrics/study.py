@@ -13,8 +13,9 @@ from math import sqrt
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from analysis.metrics.registry import METRICS, Metric, is_time, shown, why_unranked
+from analysis.metrics.catalogue import METRICS, Metric, is_time, shown, why_unranked
 from analysis.run.keys import LOSS, NET, Words, value_words, words
+from analysis.run.manifest import Question
 
 EXTRA = "extra_frames"
 """Frames per delivered item beyond those of the same layering and seed on lossless links: the cost of all
@@ -35,7 +36,7 @@ _KEYS = (
     "state_bytes_mean",
     "pit_entries_mean",
     "pit_bytes_mean",
-    "interests_per_item",
+    "interests_network",
     "bytes_per_item",
     "repeated_share",
     "wire_ratio",
@@ -118,7 +119,7 @@ class Study(NamedTuple):
     `samples` has the values of each estimate: layerings with the same seed had the same workload, so their
     difference is computed seed by seed. `key` is the study's subject, "" if only seeds differ; `points` are
     ordered by group, and by value in it. `shared` are the settings common to all runs. `runs` and `seeds` are
-    counts.
+    counts. `question` is the scenario's.
     """
 
     scenario: str
@@ -132,6 +133,7 @@ class Study(NamedTuple):
     origins: list[Origin]
     runs: int
     seeds: int
+    question: Question | None = None
 
     @property
     def words(self) -> Words:
@@ -183,7 +185,13 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n)
 
 
-def study(scenario: str, title: str, records: Iterable[Record], origins: Iterable[Origin] = ()) -> Study:
+def study(
+    scenario: str,
+    title: str,
+    records: Iterable[Record],
+    origins: Iterable[Origin] = (),
+    question: Question | None = None,
+) -> Study:
     """Combine the runs of one scenario into a study. Repeated runs count once."""
     every = list(records)
     places = _Subject(every)
@@ -220,6 +228,7 @@ def study(scenario: str, title: str, records: Iterable[Record], origins: Iterabl
         list({json.dumps(origin): origin for origin in origins}.values()),
         len(runs),
         len({record.seed for record in every}),
+        question,
     )
 
 

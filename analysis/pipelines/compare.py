@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from analysis.errors import AnalysisError
 from analysis.files import read_rows
-from analysis.metrics.registry import METRICS
+from analysis.metrics.catalogue import METRICS
 from analysis.metrics.study import Origin, Record, Study, study
 from analysis.pipelines.run import analyze
 from analysis.report.study import render_study

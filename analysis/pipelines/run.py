@@ -32,7 +32,7 @@ from analysis.decode.reader import Reading, strictly
 from analysis.errors import AnalysisError, one_line_errors
 from analysis.files import Rows, whole_directory
 from analysis.metrics import aggregates
-from analysis.metrics.registry import compare, measure
+from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import bottleneck, delivery, held_state, logs, moves, replication, state, tiny
 from analysis.metrics.run.duplicates import copies
 from analysis.metrics.run.in_flight import in_flight
@@ -126,7 +126,7 @@ def analyze(
 
 
 def read_comparison(run_dir: Path | str) -> Rows:
-    """Return the comparison rows (analysis.metrics.registry.COMPARISON) of an analysed run."""
+    """Return the comparison rows (analysis.metrics.comparison.COMPARISON) of an analysed run."""
     rows: Rows = pq.read_table(Run(Path(run_dir)).comparison).to_pylist()
     return rows
 
@@ -134,7 +134,7 @@ def read_comparison(run_dir: Path | str) -> Rows:
 def measure_cases(cases: Cases, tables: Path, master: str | None = None, engine: str = "auto") -> pa.Table:
     """Measure layerings of one or several runs, with their tables under `tables`.
 
-    Returns the rows of analysis.metrics.registry.measure, signed by the engine. Raises AnalysisError.
+    Returns the rows of analysis.metrics.comparison.measure, signed by the engine. Raises AnalysisError.
     """
     with one_line_errors(), _prepare_inputs(cases, tables, master, engine, lambda _: None) as prepared:
         return _measure(prepared)
@@ -414,6 +414,9 @@ def _service(given: RunInputs) -> None:
     given.keep("first_items", waits, "layering", "node", "feed", "joined")
     given.keep("recovery", gaps, "layering", "time", "place", "node")
     given.keep("faults", delivery.faults(given.events), "layering", "node")
+    told = given.application_events
+    is_one = pc.is_in(told["event"], pa.array(delivery.INCIDENTS))
+    given.write("incidents", told.filter(is_one).drop_columns(["bytes", "line"]))
 
 
 def _needs(given: RunInputs) -> None:

@@ -4,6 +4,7 @@ rows make equal pages.
 
 import gzip
 import json
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import cache
@@ -97,7 +98,13 @@ def environment() -> Environment:
     made.filters["exponent"] = exponent
     made.filters["explained"] = explained
     made.filters["occurring"] = occurring
+    made.filters["headings"] = headings
     return made
+
+
+def headings(body: str) -> list[tuple[str, str]]:
+    """Return the id and title of each folded part of a page."""
+    return re.findall(r'<details class="part" id="([^"]+)">\s*<summary><h2>(.*?)</h2>', body)
 
 
 def resource(name: str) -> str:

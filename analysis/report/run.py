@@ -13,15 +13,15 @@ from analysis.columns.values import ALL, OUTCOMES
 from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
-from analysis.metrics.registry import METRICS, Metric, is_time, shown
-from analysis.report.figures import delay, logs, replication, state, tiny, wire
+from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
+from analysis.report.figures import delay, logs, replication, state, tiny, verdict, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import page
-from analysis.report.words.findings import findings, unranked
+from analysis.report.words.claims import ALIKE, Evidence
+from analysis.report.words.findings import Witness, findings
 from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
-from analysis.report.words.ranks import alike, rank
 from analysis.run.keys import value_words, words
 from analysis.run.manifest import Manifest, Run
 from base.files import write_whole
@@ -54,6 +54,8 @@ class Tables:
         """Return a table too large for rows."""
         return self._collected[name]
 
+
+_PACKETS = {"interest": "Interests", "data": "Data"}
 
 MOST_RATIOS = 3
 """Maximum number of layerings with ratios in the table."""
@@ -90,6 +92,7 @@ class _ReportInputs:
 
     def __init__(self, manifest: Manifest, tables: Tables) -> None:
         self.manifest, self.tables = manifest, tables
+        self.evidence = Evidence.of_run(tables["comparison"], manifest.layerings, manifest.question)
         self.values = {(row["metric"], row["layering"]): row["value"] for row in tables["comparison"]}
         self.carried = _carried(tables["overhead"], self.values, manifest)
         self.with_pits = manifest.model_copy(update={"layerings": manifest.over_ndn})
@@ -100,7 +103,6 @@ class _ReportInputs:
 def render(manifest: Manifest, tables: Tables) -> str:
     """Return the page."""
     given = _ReportInputs(manifest, tables)
-    axes = rank(tables["comparison"], manifest.layerings)
     drawing = draw(manifest)
     plots, hidden = _plots(given)
     data = {
@@ -119,11 +121,9 @@ def render(manifest: Manifest, tables: Tables) -> str:
         name=manifest.scenario,
         title=manifest.title or manifest.scenario,
         layerings=manifest.layerings,
-        findings=findings(tables["comparison"], axes, manifest, tables["losses"], tables["keeping_up"]),
-        axes=axes,
-        rows=list(_compared_rows(tables["comparison"], manifest)),
+        findings=findings(given.evidence, manifest, _witness(tables)),
+        rows=list(_compared_rows(tables["comparison"], given.evidence, manifest)),
         has_ratios=len(manifest.layerings) <= MOST_RATIOS,
-        unranked=unranked(given.values, manifest.layerings),
         times=_times(manifest),
         titles=manifest.titles,
         strategy=_strategy(manifest),
@@ -145,8 +145,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         held=given.held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
-        misbehaviour=tables["tiny_misbehaviour"],
-        crossings=tables["crossings"],
+        misbehaviour=[row | {"accused": ", ".join(row["accused"])} for row in tables["tiny_misbehaviour"]],
+        crossings=[row | {"kind": _PACKETS[row["kind"]]} for row in tables["crossings"]],
         sampled_every=duration(next(iter(manifest.runs.values())).sample_interval_ns),
         versions=_versions(manifest, tables.engine),
         engine=tables.engine,
@@ -157,7 +157,10 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
     """Return the figures by section, and the number of nodes omitted from those of state."""
     manifest, tables = given.manifest, given.tables
     of_state, hidden = _state_plots(given)
+    standings = [given.evidence.standing(metric) for metric in given.evidence.measures]
     sections: dict[str, list[Figure | None]] = {
+        "answer": [*verdict.answers(given.evidence, standings)],
+        "trade": [verdict.trade(given.evidence)],
         "state": of_state,
         "latency": [
             delay.latency_cdf(tables["latency_quantiles"], manifest),
@@ -262,14 +265,20 @@ def _link_row(row: dict[str, Any]) -> LinkRow:
     return LinkRow(row["layering"], way, row["frames"], [lost, in_a_row, *others])
 
 
-def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow]:
+def _witness(tables: Tables) -> Witness:
+    keeping_up, latency, incidents = (
+        tables[name] for name in ("keeping_up", "latency_quantiles", "incidents")
+    )
+    return Witness(keeping_up, latency, incidents, tables.table("deliveries"))
+
+
+def _compared_rows(comparison: Rows, evidence: Evidence, manifest: Manifest) -> Iterator[ComparedRow]:
     cells = {(row["metric"], row["layering"]): row for row in comparison}
     values = {place: cell["value"] for place, cell in cells.items()}
-    left_out = unranked(values, manifest.layerings)
     there = {place for place, value in values.items() if value is not None}
     for metric in shown(METRICS, there, manifest.layerings):
         row = [cells[metric.key, layering] for layering in manifest.layerings]
-        whys = [_why(metric, cell["layering"], values, left_out) for cell in row]
+        whys = [_why(metric, cell["layering"], values, evidence.whys) for cell in row]
         if all(cell["value"] is None for cell in row) and not any(whys):
             continue
         known = [
@@ -278,7 +287,7 @@ def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow
             if cell["value"] is not None and not why
         ]
         best = None
-        if metric.better and known and not alike(min(known), max(known)):
+        if metric.better and known and not _alike(min(known), max(known)):
             best = min(known) if metric.better == "lower" else max(known)
         ratios = [cell["ratio"] for cell in row[1:]]
         yield ComparedRow(
@@ -288,13 +297,18 @@ def _compared_rows(comparison: Rows, manifest: Manifest) -> Iterator[ComparedRow
             [
                 Cell(
                     pretty(cell["value"]) if cell["value"] is not None or not why else "too few",
-                    alike(cell["value"], best) and not why,
+                    _alike(cell["value"], best) and not why,
                     why,
                 )
                 for cell, why in zip(row, whys, strict=True)
             ],
             [f"\N{MULTIPLICATION SIGN}{NARROW_SPACE}{pretty(ratio)}" if ratio else "" for ratio in ratios],
         )
+
+
+def _alike(value: float | None, best: float | None) -> bool:
+    """Return whether a value shares the mark of the best."""
+    return value is not None and best is not None and abs(value - best) <= ALIKE * max(abs(value), abs(best))
 
 
 def _carried(
@@ -323,13 +337,13 @@ def _why(
 
 
 class MessagesRow(NamedTuple):
-    """Messages of a kind that a layering sent over links: their number, whether they are control messages,
+    """Messages of a kind that a layering sent over links: "yes" if they are control messages, their number,
     and the number per delivered item.
     """
 
     layering: str
     kind: str
-    is_control: bool
+    control: str
     sent: int
     per_item: float | None
 
@@ -340,7 +354,13 @@ def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list
     for row in rows:
         sent[row["layering"], row["protocol"], row["kind"]] += row["messages"]
     return [
-        MessagesRow(layering, title, kind in protocol.control, count, ratio(count, carried.get(layering)))
+        MessagesRow(
+            layering,
+            title,
+            "yes" if kind in protocol.control else "no",
+            count,
+            ratio(count, carried.get(layering)),
+        )
         for layering in manifest.layerings
         for protocol in framed()
         for kind, title in protocol.kinds.items()

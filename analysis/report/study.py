@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from analysis.metrics.agreement import agreement, difference_text
-from analysis.metrics.registry import METRICS, Metric
+from analysis.metrics.catalogue import METRICS, Metric
 from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, studied
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.page import page as render_page

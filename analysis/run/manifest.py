@@ -27,6 +27,17 @@ FORMAT = 2
 _OF_A_LAYERING = ("capture.pcapng", "events.jsonl", "counters.jsonl")
 
 
+class Question(BaseModel):
+    """What the scenario asks: the metrics that answer it, which of their values are better ("lower",
+    "higher") if the metric itself does not say so, and the relative difference that matters, by metric.
+    """
+
+    text: str
+    metrics: list[str]
+    direction: dict[str, str] = {}
+    difference: dict[str, float] = {}
+
+
 class Node(BaseModel):
     """A node of the topology; role is "publisher", "subscriber", "peer" for both, "archive", "gateway" or
     "forwarder".
@@ -222,10 +233,10 @@ class _Head(BaseModel):
 class Manifest(BaseModel):
     """manifest.json, as far as the analysis reads it.
 
-    `command` repeats the run; `about` is a hint for readers; `titles` describe layerings, `protocols` are
-    theirs; `strategies` are by name prefix, if not the default; `forwarders` are third-party ones, by node;
-    `files` are by path in the run's directory. `scripted`: a script changed the network; `held`: the run's
-    end was decided interactively.
+    `command` repeats the run; `about` is a hint for readers, `question` what the report answers; `titles`
+    describe layerings, `protocols` are theirs; `strategies` are by name prefix, if not the default;
+    `forwarders` are third-party ones, by node; `files` are by path in the run's directory. `scripted`: a
+    script changed the network; `held`: the run's end was decided interactively.
     """
 
     feednet: str
@@ -236,6 +247,7 @@ class Manifest(BaseModel):
     scenario: str
     title: str = ""
     about: str = ""
+    question: Question | None = None
     seed: int
     net: str
     net_reason: str = ""

@@ -37,7 +37,7 @@ def settings_of(run: Run) -> dict[str, Any]:
         return settings | {LOSS: loss_of(run)} | parameters
     except (OSError, ValueError) as error:
         raise AnalysisError(f"{run.directory / 'scenario.json'}: {error}") from None
-    elsewhere = ("name", "title", "group", "about", "seed", "layerings", "parameters")
+    elsewhere = ("name", "title", "group", "about", "question", "seed", "layerings", "parameters")
     return settings | flattened({k: v for k, v in scenario.items() if k not in elsewhere}) | parameters
 
 

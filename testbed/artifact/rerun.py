@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import NamedTuple, cast
 
-from analysis.metrics.registry import METRICS, Metric
+from analysis.metrics.catalogue import METRICS, Metric
 from testbed.api.results import Results
 from testbed.errors import UserError
 from testbed.experiment import code

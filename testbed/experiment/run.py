@@ -163,6 +163,7 @@ def _manifest(scenario: Scenario, load: Workload, platform: Platform) -> dict[st
         "scenario": scenario.name,
         "title": scenario.title,
         "about": scenario.about,
+        "question": scenario.question.written() if scenario.question else None,
         "seed": scenario.seed,
         "net": platform.net,
         "net_reason": platform.reason,

@@ -18,6 +18,7 @@ from testbed.layerings.nodes.ndn_node import choose_strategies
 from testbed.layerings.nodes.node import Parameters
 from testbed.layerings.nodes.stock_peer import SSB_SERVER
 from testbed.layerings.registry import LAYERINGS
+from testbed.scenario.question import QuestionSpec
 from testbed.scenario.sections import (
     DAY_MS,
     Archive,
@@ -61,6 +62,8 @@ class Scenario(Section):
     """The heading under which `feednet list` has it."""
     about: str = ""
     """What it asks, and what to look at. Left out: the comment at the beginning of the file."""
+    question: QuestionSpec | None = None
+    """What it asks, and which metrics answer it."""
     layerings: tuple[str, ...]
     """The layerings that are compared, in this order: `feednet list` has their names."""
     seed: int = Field(default=1, ge=0, le=MOST_SEED)

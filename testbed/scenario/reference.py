@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel
 
+from analysis.metrics.catalogue import METRICS
 from analysis.run.keys import words
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.model import Scenario
@@ -239,6 +240,11 @@ def _markdown() -> Iterator[str]:
     yield "| generator | numbers | network |\n|---|---|---|"
     for name, numbers, says in generator_rows():
         yield f"| `{name}` | {numbers} | {_cell(says)} |"
+    yield "\n## Metrics\n"
+    yield "The comparison of a run has these, and `[question]` names some of them.\n"
+    yield "| metric | what | unit | better |\n|---|---|---|---|"
+    for metric in METRICS:
+        yield f"| `{metric.key}` | {_cell(metric.title)} | {metric.unit} | {metric.better} |"
     yield "\n## Layerings\n"
     for name, layering in LAYERINGS.items():
         yield f"### `{name}`\n\n{layering.title}.\n"

@@ -324,6 +324,7 @@ class Model:
         by_link = per(len(asked), len(crossed))
         return {
             "interests_per_item": per(int(of_subscribers.sum()), len(carried)),
+            "interests_network": per(len(asked), len(carried)),
             "interests_per_link": by_link,
             "interests_per_window": by_link * credit if credit and by_link is not None else None,
             "frames_per_item": per(len(out), len(carried)),

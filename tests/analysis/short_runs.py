@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from handmade import seal
 
 from analysis.export.text import aligned, number
-from analysis.metrics.registry import METRICS, shown
+from analysis.metrics.catalogue import METRICS, shown
 from analysis.pipelines.run import measure_cases
 from analysis.run.context import Case
 from analysis.run.manifest import Run
@@ -161,7 +161,7 @@ HARD = ("rough", "steady", "today")
 
 
 class Measured(NamedTuple):
-    """Runs by name, and the rows of analysis.metrics.registry.measure; a case is called "<name>
+    """Runs by name, and the rows of analysis.metrics.comparison.measure; a case is called "<name>
     <layering>"."""
 
     runs: dict[str, Run]
@@ -246,7 +246,7 @@ def measured(directory: Path) -> Measured:
 
 
 def comparison_text(measures: list[dict[str, Any]], layerings: list[str]) -> str:
-    """Write the rows of analysis.metrics.registry.measure: a line a metric that some layering has a value
+    """Write the rows of analysis.metrics.comparison.measure: a line a metric that some layering has a value
     of."""
     by_layering = {row["layering"]: row for row in measures}
     lines = [["", "", *layerings]]

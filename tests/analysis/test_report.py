@@ -9,15 +9,13 @@ from handmade import FEED_URI, TIMES, manifest
 
 from analysis.columns.values import OUTCOMES
 from analysis.export.text import headlines
-from analysis.metrics.registry import METRICS
+from analysis.metrics.catalogue import METRICS
 from analysis.report.figures.plot import COLOURS, DASHES, places
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import resource, unpacked
 from analysis.report.run import Tables, render
-from analysis.report.words.findings import findings
 from analysis.report.words.glossary import TERMS, explained
-from analysis.report.words.numbers import NARROW_SPACE, compared, excess, pretty, with_unit
-from analysis.report.words.ranks import rank
+from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.run.manifest import Manifest
 from analysis.tables.link_transits import TRANSITS
 from base.units import MS
@@ -33,7 +31,7 @@ def made_comparison(poll=2.0, lli=1.0, **values):
     rows = []
     for place, metric in enumerate(METRICS):
         usual = {"delivered": (3.0, 3.0), "delivered_share": (100.0, 100.0), "bytes_per_item": (114.0, 114.0)}
-        faults = ("capture_drops", "twice", "out_of_order", "fell_behind", "cut_off")
+        faults = ("capture_drops", "twice", "out_of_order", "fell_behind", "cut_off", "errors")
         usual |= dict.fromkeys(faults, (0.0, 0.0))
         pair = values.get(metric.key, usual.get(metric.key, (poll, lli)))
         for position, (layering, value) in enumerate(zip(("poll", "lli"), pair, strict=True)):
@@ -128,6 +126,7 @@ def usual_tables():
         "recovery": [],
         "first_items": [],
         "faults": [],
+        "incidents": [],
         "flows": [],
         "queue": [],
         "keeping_up": [],
@@ -180,11 +179,6 @@ def crossed(*rows):
     )
 
 
-def told_of(comparison, made=None, losses=(), behind=()):
-    made = made or made_manifest()
-    return findings(comparison, rank(comparison, made.layerings), made, list(losses), list(behind))
-
-
 def held(page):
     """Return what a page's scripts draw."""
     return json.loads(unpacked(re.search(r'<script type="text/plain" id="data">(.*?)</script>', page)[1]))
@@ -229,104 +223,19 @@ def test_comparisons(value, base, said):
     assert compared(value, base, "fewer", "more") == said
 
 
-def sentences(told):
-    """Return the findings by lead, with plain spaces."""
-    return {t.lead.replace(NARROW_SPACE, " "): t.text.replace(NARROW_SPACE, " ") for t in told.sentences}
-
-
-def test_findings_name_both_figures_whichever_way_they_fall():
-    for poll, lli, best, worst in ((8.0, 2.0, "lli", "poll"), (2.0, 8.0, "poll", "lli")):
-        told = sentences(told_of(made_comparison(poll, lli)))
-        lead = f"Interests for each item delivered: fewest under {best}, 4 times fewer than under {worst}."
-        assert told[lead] == f"2 Interests under {best} and 8 under {worst}."
-    slower = sentences(told_of(made_comparison(latency_p50=(10.0, 30.0))))
-    assert "Median latency: lowest under poll, 3 times lower than under lli." in slower
-
-
-def test_findings_say_what_did_not_arrive_and_what_was_not_seen():
-    whole = told_of(made_comparison())
-    assert whole.sentences[0].text == "Both layerings delivered all 3 items to the subscriber."
-    comparison = made_comparison(
-        delivered=(3.0, 2.0), delivered_share=(100.0, 66.7), capture_drops=(0.0, 7.0)
-    )
-    told = told_of(comparison)
-    assert told.sentences[0] == (
-        "Not all arrived.",
-        "Of 3 deliveries expected, 2 under lli and all under poll took place.",
-    )
-    # What is missing makes nothing faster: lli has no place where times are compared.
-    assert any(note.startswith("lli delivered 66.7 % of what was expected") for note in told.notes)
-    assert not any("atency" in t.lead for t in told.sentences)
-    assert told.headline == "lli lacks items. Only poll delivered what was expected."
-    assert not any("fewest" in t.lead for t in told.sentences), "to deliver less costs less"
-    assert any(note.startswith(f"The capture of lli lost 7{NARROW_SPACE}frames") for note in told.notes)
-
-
-def test_findings_leave_out_what_is_unknown_and_what_another_seed_would_change():
-    assert not any("edian" in lead for lead in sentences(told_of(made_comparison(latency_p50=(None, 30.0)))))
-    close = told_of(made_comparison(1.0, 1.0, latency_p50=(10.0, 10.4), interests_per_item=(1.0, 1.0007)))
-    assert list(sentences(close)) == ["Nothing is missing."]
-    assert close.headline == "poll is first on the one axis."
-    assert told_of(made_comparison(1.0, 1.0)).headline == "No layering is ahead of another."
-
-
-def test_there_is_a_headline_and_at_most_seven_findings():
-    told = told_of(made_comparison(), losses=[LOSS, LOSS | {"layering": "poll", "recovery_ns": 400 * MS}])
-    assert len(told.sentences) == 7
-    assert all(t.lead for t in told.sentences)
-    assert re.fullmatch(r"lli is first on \d+ of \d+ axes; poll on \d+\.", told.headline)
-    page = render(made_manifest(), made_tables())
-    assert f'<p class="headline">{told_of(made_comparison()).headline}</p>' in page
-
-
-BEHIND = {
-    "layering": "poll",
-    "node": "s",
-    "expected": 150,
-    "delivered": 141,
-    "waiting": 120,
-    "at_last": 3,
-    "quarters_ms": [2240.0, 8000.0, 14600.0, 19200.0],
-    "correlation": 0.99,
-    "fell_behind": True,
-    "cut_off": True,
-}
-
-
-def test_a_layering_that_did_not_keep_up_is_said_to_and_not_ranked_by_latency():
-    late = made_comparison(fell_behind=(1.0, 0.0), cut_off=(1.0, 0.0), latency_p50=(9000.0, 75.0))
-    told = told_of(
-        late, behind=[BEHIND, BEHIND | {"layering": "lli", "fell_behind": False, "cut_off": False}]
-    )
-    assert told.headline == "poll did not keep up. Only lli delivered what was expected."
-    said = sentences(told)
-    assert said["poll did not keep up, so no latency is ranked there."].endswith(
-        "from the first quarter of items to the last: 120 of 150 under poll (at s, from 2.24 s to 19.2 s)."
-    )
-    assert said["poll was still delivering when the run ended."].endswith("lacked items: 3 under poll.")
-    assert not any("atency" in lead for lead in list(said)[3:])
-    page = render(made_manifest(), made_tables(comparison=late))
-    why = "did not keep up, still delivering when the run ended"
-    assert f"poll ({why})." in page
-    assert f'<td class="number unsure" title="{why}">9\N{NARROW NO-BREAK SPACE}000</td>' in page
-    assert "the best value" not in page
-
-
 def test_too_few_samples_are_said_to_be_too_few():
     few = made_comparison(latency_p95=(None, None), latency_p99=(None, 7.0), fairness=(None, None))
     page = render(made_manifest(), made_tables(comparison=few))
     assert page.count('title="too few samples for a 95th percentile">too few</td>') == 2
     assert page.count('title="too few samples for a 99th percentile">too few</td>') == 1
     assert "Fairness between flows, Jain" not in page
-    none = told_of(made_comparison(latency_p99=(None, None)))
-    assert any("too few for a 99th percentile; it takes 299" in note for note in none.notes)
 
 
 def test_a_terminal_is_told_five_figures_of_each_layering():
     rows = made_comparison(
         delivered_share=(94.0, 100.0),
         latency_p50=(11234.5, 75.25),
-        interests_per_item=(3.5, 0.02),
+        interests_network=(3.5, 0.02),
         pit_entries_mean=(3.9, 0.98),
         bytes_per_item=(None, 812.0),
         fell_behind=(1.0, 0.0),
@@ -336,11 +245,11 @@ def test_a_terminal_is_told_five_figures_of_each_layering():
         "              %              ms   per item  mean of a node  per item\n"
         "poll         94          11234*        3.5             3.9         -\n"
         "lli         100           75.25       0.02            0.98       812\n"
-        "* poll: did not keep up\n"
+        "* poll: fell behind\n"
     )
 
 
-def test_state_is_told_of_where_a_layering_has_no_pit():
+def test_state_is_named_where_a_layering_has_no_pit():
     over_tcp = {metric.key: (None, 3.0) for metric in METRICS if metric.key.startswith("pit_")}
     mixed = made_comparison(**over_tcp)
     kinds = [
@@ -360,10 +269,6 @@ def test_state_is_told_of_where_a_layering_has_no_pit():
         for what in ("entries, mean of a node", "bytes, peak of the whole network"):
             assert f"{title} {what}" in re.sub("<.*?>", "", text)
             assert f"{hidden} {what}" not in re.sub("<.*?>", "", text)
-        assert {axis.metric.key for axis in rank(rows, ["poll", "lli"])} & {
-            "pit_bytes_mean",
-            "state_bytes_mean",
-        } == {f"{word.lower()}_bytes_mean"}
     assert {"pit", "pit-heat"} <= held(every)["figures"].keys()
     assert {"state", "state-heat", "pit-lifetimes"} <= held(page)["figures"].keys()
     assert not {"state", "state-heat"} & held(every)["figures"].keys()
@@ -394,7 +299,7 @@ def test_the_page_says_what_was_run():
         titles={"poll": "asking", "lli": "telling (RDR)"},
     )
     page = render(made, made_tables())
-    facts = page[page.index('<dl class="facts">') : page.index("</header>")]
+    facts = page[page.index('<dl class="facts">') : page.index("How this was measured</h2>")]
     for said in (
         f"<code>{command}</code>",
         "asf for /",
@@ -405,7 +310,7 @@ def test_the_page_says_what_was_run():
         f"150{NARROW_SPACE}ms to settle, 50{NARROW_SPACE}ms to drain",
     ):
         assert said in facts, said
-    assert f"To run it with ten seeds: <code>{command} --repeat 10</code>" in page
+    assert f"Ten seeds: <code>{command} --repeat 10</code>" in page
     assert "window 1" in page
     assert "--repeat" not in render(made_manifest(), made_tables())
     assert "best-route, as NFD has it" in render(made_manifest(), made_tables())
@@ -430,36 +335,9 @@ def test_terms_are_explained_where_they_stand():
 
 def test_words_of_the_table_are_defined():
     page = render(made_manifest(), made_tables())
-    method = page[page.index("How this was measured") :]
+    method = page[page.index("How this was measured</h2>") :]
     assert "<dt>Interests over a link, per credit window</dt>" in method
     assert "FeedState and the acknowledgements of links are not among them; frames and bytes count" in method
-
-
-def test_excess_over_a_bound():
-    said = [excess(ratio) for ratio in (1.002, 1.048, 0.99, 3.2)]
-    assert said == [
-        f"0.2{NARROW_SPACE}% over",
-        f"4.8{NARROW_SPACE}% over",
-        f"0{NARROW_SPACE}% over",
-        "3.2 times",
-    ]
-
-
-def test_findings_tell_how_near_the_bounds_are():
-    near = sentences(told_of(made_comparison(latency_ratio_p50=(9.0, 1.03), wire_ratio=(9.0, 1.08))))
-    late = next(text for lead, text in near.items() if lead.startswith("Median latency"))
-    assert late.endswith(" With nothing in the way an item takes 1 ms: the median of lli is that.")
-    even = made_comparison(wire_ratio=(9.0, 1.08), bytes_per_item=(9.0, 3.0))
-    wire = next(text for lead, text in sentences(told_of(even)).items() if lead.startswith("Bytes"))
-    assert wire.endswith(" Each item once over each link takes 1 bytes: those of lli are 8 % over that.")
-    far = sentences(told_of(made_comparison(latency_ratio_p50=(9.0, 4.0))))
-    assert any(text.endswith("the median of lli is 4 times that.") for text in far.values())
-
-
-def test_findings_name_what_must_not_happen():
-    told = told_of(made_comparison(twice=(0.0, 2.0), out_of_order=(1.0, 0.0))).sentences
-    assert ("A defect:", f"2{NARROW_SPACE}items under lli delivered twice.") in told
-    assert ("A defect:", f"1{NARROW_SPACE}items under poll delivered out of order.") in told
 
 
 def wide_comparison(layerings, **values):
@@ -478,57 +356,17 @@ def wide_manifest(layerings):
     return made
 
 
-def test_layerings_that_did_not_deliver_all_in_time_are_compared_with_none():
-    layerings = ["pull", "poll", "lli", "sync"]
-    comparison = wide_comparison(
-        layerings,
-        fell_behind=(1.0, 0.0, 0.0, 0.0),
-        delivered_share=(50.0, 100.0, 100.0, 90.0),
-        latency_p50=(5.0, 30.0, 20.0, 20.1),
-        interests_per_item=(0.01, 1.0, 0.1, 0.1),
-        pit_bytes_mean=(0.1, 4.0, 2.0, 1.0),
-    )
-    told = told_of(comparison, wide_manifest(layerings))
-    assert told.headline == (
-        "pull did not keep up. sync lacks items. Of the others, lli is first on 3 of 3 axes."
-    )
-    assert (
-        "Interests for each item delivered: fewest under lli, 10 times fewer than under poll."
-        in sentences(told)
-    )
-
-
-def test_findings_are_told_of_every_layering():
-    layerings = ["pull", "poll", "lli", "sync"]
-    comparison = wide_comparison(
-        layerings,
-        latency_p50=(40.0, 30.0, 20.0, 20.1),
-        interests_per_item=(2.0, 1.0, 0.1, 0.1),
-        pit_bytes_mean=(3.0, 4.0, 2.0, 1.0),
-    )
-    told = told_of(comparison, wide_manifest(layerings))
-    assert told.headline == "sync is first on 3 of 3 axes; lli on 2."
-    said = sentences(told)
-    assert said["Median latency: lowest under lli and sync, 2 times lower than under pull."].startswith(
-        "20 ms under lli, 20.1 under sync, 30 under poll and 40 under pull"
-    )
-    assert said[
-        "Interests for each item delivered: fewest under lli and sync, 20 times fewer than under pull."
+def test_the_losses_of_links_are_drawn_with_their_n():
+    losses = [
+        LOSS,
+        LOSS | {"seq": 3, "recovery_ns": 60 * MS},
+        LOSS | {"layering": "poll", "recovery_ns": 400 * MS},
+        LOSS | {"layering": "poll", "seq": 3, "recovery_ns": None},
     ]
-
-
-def test_ranks_are_shared_by_values_that_are_alike():
-    layerings = ["a", "b", "c", "d", "e"]
-    comparison = wide_comparison(
-        layerings, latency_p50=(10.0, 10.05, 10.2, 30.0, None), fairness=(0.5, 1, 0.9, 0, 0.7)
-    )
-    axes = {axis.metric.key: axis for axis in rank(comparison, layerings)}
-    late = axes["latency_p50"].standings
-    assert [standing.rank for standing in late] == [1, 1, 3, 4, None]
-    assert [standing.shade for standing in late] == [1, 1, pytest.approx(1 / 3), 0, 0]
-    assert [standing.rank for standing in axes["fairness"].standings] == [4, 1, 2, 5, 3]
-    assert not axes["latency_p99"].decides
-    assert "published" not in axes
+    page = render(made_manifest(), made_tables(losses=losses))
+    assert "n: poll 1, lli 2; not there by the end: poll 1." in page
+    assert figures(page)["loss-cdf"]["data"][1]["x"][::200] == [40, 60]
+    assert "loss-cdf" not in figures(render(made_manifest(), made_tables()))
 
 
 def test_metrics_that_nobody_has_are_left_out():
@@ -591,7 +429,7 @@ def test_a_run_in_which_nothing_special_happened_has_no_section_for_it():
             ],
         ),
     )
-    section = page[page.index("What happened on the way") : page.index("<h2>Network and its load</h2>")]
+    section = page[page.index("<h2>What happened on the way") : page.index("<h2>Network and its load</h2>")]
     assert section.count('<tr><th scope="row">') == 2
     assert "0.3 s" in section
     assert '<td class="number">–</td><td class="number">9</td>' in re.sub(r"\s*\n\s*", "", section)
@@ -737,8 +575,6 @@ def test_three_layerings_stand_side_by_side():
     three.runs["third"] = three.runs["lli"]
     page = render(three, made_tables(comparison=made_comparison() + third))
     assert "third / poll" in page
-    assert "2 times fewer than under poll." in page
-    assert "Every layering delivered all 3 items" in page
     assert [trace["name"] for trace in figures(page)["interests"]["data"]] == ["poll", "lli", "third"]
 
 
@@ -839,28 +675,6 @@ LOSS = {
     "lost": 210 * MS,
     "recovery_ns": 40 * MS,
 }
-
-
-def test_recovery_after_a_loss_is_told_with_its_n():
-    losses = [
-        LOSS,
-        LOSS | {"seq": 3, "recovery_ns": 60 * MS},
-        LOSS | {"layering": "poll", "recovery_ns": 400 * MS},
-        LOSS | {"layering": "poll", "seq": 3, "recovery_ns": None},
-    ]
-    said = sentences(told_of(made_comparison(), losses=losses))["lli mends a link’s loss soonest."]
-    assert said == (
-        "Half of the items that a link lost were there after 50 ms under lli (n = 2) and 400 ms under poll "
-        "(n = 1), counted from when they were due. Never there: 1 under poll."
-    )
-    page = render(made_manifest(), made_tables(losses=losses))
-    assert "n: poll 1, lli 2; not there by the end: poll 1." in page
-    assert figures(page)["loss-cdf"]["data"][1]["x"][::200] == [40, 60]
-    assert "loss-cdf" not in figures(render(made_manifest(), made_tables()))
-
-
-def test_one_run_is_not_sold_for_more():
-    assert "one run with seed 1, so it has no confidence intervals" in told_of(made_comparison()).notes[0]
 
 
 def test_a_page_is_not_large():

@@ -12,9 +12,10 @@ from short_runs import emulate
 
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import keeping_up_totals
-from analysis.metrics.registry import METRICS, compare, measure, why_unranked
+from analysis.metrics.catalogue import METRICS, why_unranked
+from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run.saturation import keeping_up
-from analysis.report.words.ranks import rank
+from analysis.report.words.claims import Evidence
 from analysis.run.context import RUNS, Case, setting
 from analysis.run.manifest import Manifest, Run
 from base.units import MS
@@ -137,22 +138,18 @@ def test_a_layering_that_did_not_finish_is_not_ranked_by_its_times():
     measures = measure(runs, [totals])
     whys = {row["layering"]: why_unranked(row) for row in measures.to_pylist()}
     assert whys == {
-        "a": "did not keep up",
+        "a": "fell behind",
         "b": "",
-        "c": "still delivering when the run ended",
+        "c": "cut off by the end of the run",
         "d": "delivered 60 %",
     }
     comparison = compare(measures).to_pylist()
-    axes = {axis.metric.key: axis for axis in rank(comparison, list(names))}
-    late = axes["latency_p50"].standings
-    assert [(one.rank, one.why) for one in late] == [
-        (None, whys["a"]),
-        (1, ""),
-        (None, whys["c"]),
-        (None, whys["d"]),
-    ]
-    assert not axes["latency_p50"].decides
-    assert [one.rank for one in axes["pit_entries_mean"].standings] == [2, 2, 2, 1]
+    evidence = Evidence.of_run(comparison, names)
+    of = {metric.key: evidence.standing(metric) for metric in METRICS}
+    late, held = of["latency_p50"], of["pit_entries_mean"]
+    assert (late.values, late.left) == ({"b": 5.0}, {x: why for x, why in whys.items() if why})
+    assert (held.leaders, list(held.left)) == (["b"], ["a", "c", "d"])
+    assert of["delivered_share"].leaders == ["a", "b"]
     ratios = {(row["metric"], row["layering"]): row["ratio"] for row in comparison}
     assert {ratios["latency_p50", x] for x in names} == {None}
     assert ratios["pit_entries_mean", "d"] == pytest.approx(1 / 9)

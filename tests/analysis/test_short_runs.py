@@ -21,7 +21,7 @@ import pandas_model
 import pytest
 from short_runs import HARD, Measured, comparison_text, measured
 
-from analysis.metrics.registry import METRICS
+from analysis.metrics.catalogue import METRICS
 from analysis.run.manifest import Run
 from testbed.layerings.registry import LAYERINGS
 from testbed.scenario.reader import available, load

@@ -1,6 +1,7 @@
 """Several runs beside each other: the study's numbers, its text and its page."""
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +17,10 @@ from analysis.pipelines.compare import compare_runs, read_sweep, records_of, wri
 from analysis.report.figures.plot import places
 from analysis.report.study import render_study
 from analysis.report.words.numbers import NARROW_SPACE
+from analysis.report.words.sentences import plain as without_markup
 from analysis.report.words.study import estimate_text, findings
 from analysis.run.keys import LOSS
-from analysis.run.manifest import Run
+from analysis.run.manifest import Question, Run
 from analysis.run.settings import flattened, loss_of
 from base.units import MS
 from testbed.layerings.kinds.ndn import NDN_LAYERINGS as LAYERINGS
@@ -172,13 +174,11 @@ def test_layerings_are_compared_seed_by_seed():
     a, b = got.values["latency_p50", "lli", at], got.values["latency_p50", "poll", at]
     assert a.high > b.low
     assert got.difference("latency_p50", "lli", "poll", at).high < 0
-    page = plain(render_study(got))
-    assert "<strong>lli has the lowest median latency.</strong> 19.3 ± 26" in page
-    # 1, 1 and 1.1: mean 1.0333, deviation 0.0577, t(0.975, 2) = 4.3027: 1.0333 +- 0.1434.
-    assert "run by run 1.03 ± 0.14 apart, which is more than chance" in page
-    assert "which may be chance" in render_study(
-        study("s", "S", poll + records({4: (9.0, 21.0, 29.9)}, layering="lli"))
-    )
+    # 1, 1 and 1.1: mean 1.0333, deviation 0.0577, t(0.975, 2) = 4.3027: 1.0333 +- 0.1434, of 19.3.
+    told = "Lowest under lli: 19.3 ms. Next: poll, 20.3 (5.4 % more; 4.6 % to 6.1 % by seed, n = 3)."
+    assert told in plain(without_markup(render_study(got)))
+    chance = study("s", "S", poll + records({4: (9.0, 21.0, 29.9)}, layering="lli"))
+    assert "differs cannot be told." in without_markup(render_study(chance))
 
 
 def test_runs_of_different_scenarios_and_a_run_alone_are_refused(analyzed, tmp_path):
@@ -385,7 +385,7 @@ def many(points=(0, 5), seeds=3, **changes):
                 "latency_p50": 100 + 5 * place + point + seed,
                 "latency_p99": 300.0 - place,
                 "bytes_per_item": 1000 - 10 * place + seed,
-                "interests_per_item": 1 + place / 10,
+                "interests_network": 1 + place / 10,
                 "pit_bytes_mean": 50 + place + (point if name == "pull" else 0),
                 "pit_entries_mean": 2.0,
                 "first_item_p50": 7 + place / 2,
@@ -416,24 +416,34 @@ def test_of_many_layerings_each_has_its_band_in_a_plot_of_its_own():
     assert not [name for name in few if name.startswith("panel-")]
 
 
-def test_findings_have_headlines_and_are_seven_at_most():
-    told = findings(study("s", "S", many()))
-    assert len(told) == 7
-    assert all(finding.lead and finding.text for finding in told)
-    leads = [finding.lead for finding in told]
-    assert leads[:2] == ["Everything arrived.", "pull has the lowest median latency throughout."]
-    assert "lli-selective has the fewest bytes on the wire throughout." in leads
-    assert any("which is more than chance" in finding.text for finding in told)
+def said(told):
+    """Return findings as plain text."""
+    return [plain(without_markup(f"{finding.lead} {finding.text}")) for finding in told]
 
 
-def test_a_difference_of_less_than_a_hundredth_is_no_finding():
-    same = records({4: (100.0, 100.0)}) + records({4: (100.07, 100.07)}, layering="lli")
-    assert findings(study("s", "S", same)) == []
-    more = records({4: (100.0, 100.0)}) + records({4: (103.0, 103.0)}, layering="lli")
-    assert [told.lead for told in findings(study("s", "S", more))] == ["poll has the lowest median latency."]
+def test_findings_answer_the_question_at_each_point():
+    asked = Question(text="Which?", metrics=["bytes_per_item", "latency_p50"])
+    records_of_few = [record for record in many() if record.layering in ("pull", "poll", "lli-selective")]
+    told = said(findings(study("s", "S", records_of_few, question=asked)))
+    assert told[0].startswith("Everything arrived.")
+    assert told[1].startswith("Bytes on the wire, per delivered item: At 0 and 5 % (figures: 5 %): ")
+    assert re.search(r"\d % (more|less); [\d.]+ % to [\d.]+ % by seed, n = 3", told[1])
+    assert told[2].startswith("Latency, publish to delivery, median: ")
+    assert len(findings(study("s", "S", many()))) <= 7
 
 
-def test_what_did_not_deliver_is_first_on_nothing():
+def test_a_difference_of_less_than_what_matters_is_none():
+    same = records({4: (100.0, 100.0)}) + records({4: (101.0, 101.0)}, layering="lli")
+    [only] = said(findings(study("s", "S", same)))
+    assert only == "Latency, publish to delivery, median: Equal under poll and lli: 100 to 101 ms."
+    more = records({4: (100.0, 100.0)}) + records({4: (110.0, 110.0)}, layering="lli")
+    [only] = said(findings(study("s", "S", more)))
+    assert "Lowest under poll: 100 ms. Next: lli, 110 (10 % more; 10 % to 10 % by seed, n = 2)." in only
+    unclear = records({4: (100.0, 140.0)}) + records({4: (150.0, 100.0)}, layering="lli")
+    assert "Whether lli (125) differs cannot be told." in said(findings(study("s", "S", unclear)))[0]
+
+
+def test_what_did_not_deliver_is_compared_with_nothing():
     poll = [
         Record({"workload.items": 5}, seed, "poll", {"latency_p50": 1.0, "delivered_share": 60.0})
         for seed in (1, 2)
@@ -443,11 +453,9 @@ def test_what_did_not_deliver_is_first_on_nothing():
         for record in poll
         for name, value in (("lli", 20.0), ("sync", 30.0))
     ]
-    told = findings(study("s", "S", poll + others))
-    assert [finding.lead for finding in told] == [
-        "Only lli and sync delivered everything.",
-        "lli has the lowest median latency.",
-    ]
+    told = said(findings(study("s", "S", poll + others)))
+    assert told[0].startswith("Only lli and sync delivered everything.")
+    assert "Lowest under lli: 20 ms. Next: sync, 30 " in told[1]
 
 
 def test_the_emulator_and_mininet_are_compared_over_the_seeds_that_both_ran_with():
@@ -480,5 +488,5 @@ def test_what_did_not_keep_up_is_starred_and_named():
     )
     page = render_study(got)
     assert page.count('<td class="number starred">10</td>') == 1
-    assert "poll at 5 % (did not keep up)." in plain(page)
+    assert "poll at 5 % (fell behind)." in plain(page)
     assert "  poll                                     10  10*\n" in study_text(got)

@@ -11,7 +11,8 @@ from analysis.decode.messages import STREAM_LAYERS
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics import aggregates
 from analysis.metrics.captures import aggregates as capture_aggregates
-from analysis.metrics.registry import METRICS, compare, measure
+from analysis.metrics.catalogue import METRICS
+from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run import bottleneck, delivery, moves
 from analysis.metrics.run.duplicates import copies
 from analysis.metrics.run.in_flight import in_flight
@@ -1022,6 +1023,7 @@ def test_measure_and_compare():
         "delivered_share": 100,
         "pit_renewals_per_item": 0,
         "interests_per_item": 2,
+        "interests_network": 4,
         "interests_per_link": 2,
         "frames_per_item": 4,
         "bytes_per_item": 500,

@@ -10,6 +10,9 @@ from analysis.tables.latency import CROSS, SUBSCRIBED
 BREAKS = ("link-down", "restart", "stop")
 """Timeline events after which delivery has to recover."""
 
+INCIDENTS = ("error", "forked")
+"""Events of applications that something went wrong: an error, the proof of a fork."""
+
 _PAIR = ("layering", "node", "feed")
 
 

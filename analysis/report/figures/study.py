@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from analysis.metrics.registry import Metric
+from analysis.metrics.catalogue import Metric
 from analysis.metrics.study import EXTRA, Estimate, Point, Study
 from analysis.report.figures.plot import (
     DASHES,

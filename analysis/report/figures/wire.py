@@ -238,9 +238,10 @@ def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: 
 
 
 def interests(comparison: Rows, manifest: Manifest) -> Figure:
-    """Return the Interests per item, at the subscribers and on the links."""
+    """Return the Interests per item: over all links, at the subscribers, and over one link."""
     values = {(row["layering"], row["metric"]): row["value"] for row in comparison}
     groups = {
+        "interests_network": "over all links,<br>per delivered item",
         "interests_per_item": "sent by subscribers’ nodes,<br>per delivered item",
         "interests_per_link": "over a link,<br>per item over it",
     }

@@ -236,7 +236,7 @@ async function openPage() {
     menus: [...document.querySelectorAll(`select[data-plot~="${element.id}"]`)],
   }));
   for (const plot of page.plots) {
-    for (const menu of plot.menus) menu.addEventListener("change", () => draw(plot));
+    for (const menu of plot.menus) menu.addEventListener("change", () => isSeen(plot.element) && draw(plot));
   }
   document.querySelectorAll("button[data-save]").forEach((button) => {
     button.addEventListener("click", () => save(button));
@@ -256,6 +256,11 @@ function offerShown() {
   }
 }
 
+/* Whether an element is in no folded part of the page. */
+function isSeen(element) {
+  return element.closest("details.part:not([open])") === null;
+}
+
 function drawAll() {
-  page.plots.forEach((plot) => draw(plot));
+  page.plots.filter((plot) => isSeen(plot.element)).forEach((plot) => draw(plot));
 }

@@ -1,298 +1,436 @@
-"""Findings: sentences computed from the comparison, whichever way the numbers fall.
+"""Findings of a run: the answer to its question, what went wrong, and what the answer costs.
 
-Every layering is treated alike: on each axis the first, and the position of all others. A difference below
-the variation between seeds is no finding. Partial work costs less than complete work, so layerings that
-delivered less than all, or too late, are compared with none.
+All are claims of analysis.report.words.claims in sentences of analysis.report.words.sentences.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+from markupsafe import Markup
+
+from analysis.columns.values import ALL
 from analysis.files import Rows
-from analysis.metrics.registry import why_unranked
-from analysis.report.words.numbers import compared, duration, excess, pretty, with_unit
-from analysis.report.words.ranks import Axis, alike
+from analysis.metrics.catalogue import METRICS, Metric, shown
+from analysis.report.words.claims import COSTS, FRONTS, Claim, Evidence, Standing, Verdict
+from analysis.report.words.numbers import duration, pretty, two_digits
+from analysis.report.words.sentences import amount, capital, figure, joined, name, say, share
 from analysis.run.manifest import Manifest
 
 MOST = 7
-"""Maximum number of findings of a run; the rest is in the tables."""
+"""Maximum number of findings beside the answer; the rest is in the tables."""
 
-NOTABLE = 1.05
-"""Minimum ratio of the worst to the best for a finding."""
-
-NEAR = 1.05
-"""Maximum ratio to a bound that counts as reaching it."""
-
-Values = Mapping[tuple[str, str], float | None]
-"""Values of the comparison, by metric and layering."""
+_BY_KEY = {metric.key: metric for metric in METRICS}
+_TAIL = 299
+"""Fewest samples of a 99th percentile: analysis.columns.samples."""
 
 
 class Finding(NamedTuple):
-    """A finding of a run: its lead, empty for a plain remark, and its sentence."""
+    """A finding: its lead, its text, and the address on the page of what it is about."""
 
-    lead: str
-    text: str
+    lead: Markup | str
+    text: Markup | str
+    address: str = ""
 
 
 class Findings(NamedTuple):
-    """The page's summary: a headline, at most MOST findings, and their caveats."""
-
-    headline: str
-    sentences: list[Finding]
-    notes: list[str]
-
-
-class Phrase(NamedTuple):
-    """Wording of an axis: its subject, the word for the best, and those for less and more than another."""
-
-    metric: str
-    what: str
-    best: str
-    less: str
-    more: str
-
-
-PHRASES = (
-    Phrase("latency_p50", "Median latency", "lowest", "lower", "higher"),
-    Phrase("recovery_max", "Longest gap after a failure", "shortest", "shorter", "longer"),
-    Phrase("fairness", "Fairness between flows", "highest", "lower", "higher"),
-    Phrase("interests_per_item", "Interests for each item delivered", "fewest", "fewer", "more"),
-    Phrase("pit_entries_mean", "PIT entries at a node", "fewest", "fewer", "more"),
-    Phrase("state_entries_mean", "State entries at a node", "fewest", "fewer", "more"),
-    Phrase("bytes_per_item", "Bytes on the wire for each item delivered", "fewest", "fewer", "more"),
-    Phrase("signalling_per_move", "Signalling for each move", "least", "less", "more"),
-    Phrase("fib_entries_mean", "Routes at a node", "fewest", "fewer", "more"),
-    Phrase("airtime_per_item", "Time on air for each item delivered", "shortest", "shorter", "longer"),
-    Phrase("asking_per_item", "Vectors and claims for each item delivered", "fewest", "fewer", "more"),
-    Phrase("replicas", "Messages held for others at a node", "fewest", "fewer", "more"),
-    Phrase("queue_p99", "Queue at the busiest link", "shortest", "shorter", "longer"),
-    Phrase("latency_p99", "99th percentile of latency", "lowest", "lower", "higher"),
-    Phrase("first_item_p50", "First item after joining", "soonest", "sooner", "later"),
-)
-"""The axes with findings, the most informative first; at most MOST are used."""
-
-
-def findings(
-    comparison: Rows,
-    axes: list[Axis],
-    manifest: Manifest,
-    losses: Rows,
-    subscribers: Rows,
-) -> Findings:
-    """Return the findings of a comparison: rows of analysis.metrics.registry.compare, with their ranks.
-
-    `losses` has the rows of analysis.tables.link_transits.losses, `subscribers` those of
-    analysis.metrics.run.saturation.KEEPING_UP.
+    """The page's summary: the answer as a headline and by measure, the layerings `left` out of it, at most
+    MOST findings, and caveats.
     """
-    values = {(row["metric"], row["layering"]): row["value"] for row in comparison}
-    by_key = {axis.metric.key: axis for axis in axes}
-    sentences = [
-        _delivery(values, manifest),
-        *_behind(subscribers, manifest),
-        *_defects(values, manifest),
-        *_recoveries(losses, manifest),
+
+    headline: Markup
+    measures: list[Finding]
+    left: Markup
+    sentences: list[Finding]
+    notes: list[Markup]
+
+
+class Witness(NamedTuple):
+    """Tables of what happened, as rows: analysis.metrics.run.saturation.KEEPING_UP, latency quantiles by
+    subscriber, errors and proofs of forks (layering, node, event, time, detail); and the deliveries
+    (layering, node, feed, seq).
+    """
+
+    keeping_up: Rows
+    latency: Rows
+    incidents: Rows
+    deliveries: pa.Table
+
+
+def findings(evidence: Evidence, manifest: Manifest, witness: Witness) -> Findings:
+    """Return the findings of a run."""
+    standings = [evidence.standing(metric) for metric in evidence.measures]
+    winners = best_in_all(standings)
+    sentences = [*_wrong(evidence, manifest, witness)][: MOST - 2]
+    sentences += costs(evidence, winners)
+    return Findings(
+        headline(evidence, standings, winners),
+        [measure(evidence, standing) for standing in standings],
+        left_out(evidence),
+        sentences[:MOST],
+        [*_notes(evidence, manifest)],
+    )
+
+
+def short(metric: Metric) -> Markup:
+    """Return the name of a metric within a sentence."""
+    first, rest = metric.title[0], metric.title[1:]
+    is_term = metric.title.startswith(("Interest", "Jain")) or metric.title[1:2].isupper()
+    return name(metric.axis or (first if is_term else first.lower()) + rest)
+
+
+def best_in_all(standings: Sequence[Standing]) -> list[str]:
+    """Return the layerings that are best, or equal to the best, in all decided measures."""
+    told = [standing for standing in standings if standing.values]
+    if not told or any(standing.unclear for standing in told):
+        return []
+    return [x for x in told[0].leaders if all(x in standing.leaders for standing in told)]
+
+
+def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[str]) -> Markup:
+    """Return the answer in a sentence."""
+    told = [standing for standing in standings if standing.values]
+    if len(evidence.names) == 1:
+        [who] = evidence.names
+        parts = [
+            say("answer.alone.part", metric=short(metric), value=_value(metric, who, evidence, unit=True))
+            for metric in evidence.measures
+        ]
+        return say("answer.alone", who=name(who), parts=joined(parts) if parts else name("–"))
+    complete = [x for x in evidence.names if x not in evidence.whys]
+    if len(complete) == 1 and evidence.whys:
+        return say("answer.only", who=name(complete[0]))
+    unequal = [standing for standing in told if len(standing.leaders) < len(standing.values)]
+    if not complete and not unequal:
+        return say("answer.none")
+    if not unequal:
+        return say("answer.equal", metrics=joined([short(standing.metric) for standing in told]))
+    if winners:
+        verb = "is" if len(winners) == 1 else "are"
+        if len(told) == 1:
+            return say("answer.one", who=joined(winners), **{"is": verb})
+        n = figure(len(told), str(len(told)), "measures")
+        return say("answer.all", who=joined(winners), n=n, **{"is": verb})
+    clear = [standing for standing in unequal if not standing.unclear]
+    parts = [
+        say("answer.part", who=joined(each.leaders + each.unclear), metric=short(each.metric))
+        for each in clear or unequal
     ]
-    for phrase in PHRASES:
-        axis = by_key.get(phrase.metric)
-        if axis is not None:
-            sentences += _axis(axis, phrase, values, manifest)
-    return Findings(_headline(axes, values, manifest), sentences[:MOST], list(_notes(values, manifest)))
+    return say("answer.split" if clear else "answer.unclear", parts=joined(parts, "; ", "; "))
 
 
-def unranked(values: Values, layerings: Sequence[str]) -> dict[str, str]:
-    """Return the layerings with unranked times, and why."""
-    keys = ("fell_behind", "cut_off", "delivered_share")
-    whys = {x: why_unranked({key: values.get((key, x)) for key in keys}) for x in layerings}
-    return {layering: why for layering, why in whys.items() if why}
-
-
-def joined(names: Sequence[str]) -> str:
-    """Join names: "a, b and c"."""
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
-
-
-def _headline(axes: list[Axis], values: Values, manifest: Manifest) -> str:
-    layerings = manifest.layerings
-    unfair = unranked(values, layerings)
-    left = [x for x in unfair if values.get(("fell_behind", x)) or values.get(("cut_off", x))]
-    lacking = [x for x in unfair if x not in left]
-    said = f"{joined(left)} did not keep up." if left else ""
-    if lacking:
-        said = f"{said} {joined(lacking)} {'lacks' if len(lacking) == 1 else 'lack'} items.".strip()
-    if len(layerings) == 1:
-        late = values["latency_p50", layerings[0]]
-        if left or late is None:
-            return said or "Nothing was delivered."
-        return f"Half of what {layerings[0]} delivered took at most {with_unit(late, 'ms')}."
-    rivals = [x for x in layerings if x not in unfair]
-    if unfair and len(rivals) < 2:
-        return f"{said} Only {rivals[0]} delivered what was expected." if rivals else said
-    wins: Counter[str] = Counter()
-    decided = 0
-    for axis in axes:
-        ranks = {one.layering: one.rank for one in axis.standings if one.rank and one.layering in rivals}
-        if len(set(ranks.values())) > 1:
-            decided += 1
-            wins.update(x for x, place in ranks.items() if place == min(ranks.values()))
-    if not wins:
-        return f"{said} {'None of the others' if unfair else 'No layering'} is ahead of another.".strip()
-    among = "Of the others, " if unfair else ""
-    order = sorted(wins, key=lambda x: (-wins[x], layerings.index(x)))
-    counts = [f"{x} on {wins[x]}" for x in order[1:4]]
-    rest = f"; {joined(counts)}" if counts else ""
-    on = "the one axis" if decided == 1 else f"{wins[order[0]]} of {decided} axes"
-    return f"{said} {among}{order[0]} is first on {on}{rest}.".strip()
-
-
-def _delivery(values: Values, manifest: Manifest) -> Finding:
-    subscribers = manifest.workload.subscribers
-    expected = manifest.expected_deliveries
-    shares = {x: values["delivered", x] for x in manifest.layerings}
-    if all(delivered == expected for delivered in shares.values()):
-        every = {1: manifest.layerings[0], 2: "Both layerings"}.get(len(shares), "Every layering")
-        if expected == manifest.workload.items * subscribers:
-            items = pretty(manifest.workload.items)
-            whom = f"all {subscribers} subscribers" if subscribers != 1 else "the subscriber"
-            return Finding("Nothing is missing.", f"{every} delivered all {items} items to {whom}.")
-        return Finding(
-            "Nothing is missing.", f"{every} made all {pretty(expected)} deliveries that were expected."
-        )
-    whole = [layering for layering, delivered in shares.items() if delivered == expected]
-    counts = [f"{pretty(n)} under {layering}" for layering, n in shares.items() if n != expected]
-    if whole:
-        counts.append(f"all under {joined(whole)}")
-    return Finding(
-        "Not all arrived.", f"Of {pretty(expected)} deliveries expected, {joined(counts)} took place."
-    )
-
-
-def _behind(subscribers: Rows, manifest: Manifest) -> Iterator[Finding]:
-    """Return the layerings that did not keep up, or were cut off, with their worst subscriber."""
-    behind, cut_off = [], []
-    for layering in manifest.layerings:
-        rows = [row for row in subscribers if row["layering"] == layering]
-        late = [row for row in rows if row["fell_behind"]]
-        if late:
-            worst = max(late, key=lambda row: row["quarters_ms"][3])
-            first, *_, last = (duration(quarter * 1e6) for quarter in worst["quarters_ms"])
-            of = f"{pretty(worst['waiting'])} of {pretty(worst['expected'])}"
-            behind.append((layering, f"{of} under {layering} (at {worst['node']}, from {first} to {last})"))
-        at_last = [row["at_last"] for row in rows if row["cut_off"]]
-        if at_last:
-            cut_off.append((layering, f"{pretty(sum(at_last))} under {layering}"))
-    if behind:
-        yield Finding(
-            f"{joined([layering for layering, _ in behind])} did not keep up, so no latency is ranked there.",
-            "It tells how long the run was. So many items were still to come when the last was published, "
-            "and so much the median latency grew from the first quarter of items to the last: "
-            f"{joined([text for _, text in behind])}.",
-        )
-    if cut_off:
-        were = "was" if len(cut_off) == 1 else "were"
-        yield Finding(
-            f"{joined([layering for layering, _ in cut_off])} {were} still delivering when the run ended.",
-            "Deliveries in the last moments before subscriptions ended, to subscribers that lacked items: "
-            f"{joined([text for _, text in cut_off])}.",
-        )
-
-
-def _defects(values: Values, manifest: Manifest) -> Iterator[Finding]:
-    for metric, what in (("twice", "twice"), ("out_of_order", "out of order")):
-        faulty = {x: count for x in manifest.layerings if (count := values[metric, x])}
-        if faulty:
-            counts = [f"{with_unit(count, 'items')} under {layering}" for layering, count in faulty.items()]
-            yield Finding("A defect:", f"{joined(counts)} delivered {what}.")
-
-
-def _recoveries(losses: Rows, manifest: Manifest) -> Iterator[Finding]:
-    """Return the recovery times of items that a link lost."""
-    times: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}
-    never: Counter[str] = Counter()
-    for row in losses:
-        if row["recovery_ns"] is None:
-            never[row["layering"]] += 1
+def measure(evidence: Evidence, standing: Standing) -> Finding:
+    """Return the layerings on a metric of the question."""
+    metric, key = standing.metric, standing.metric.key
+    lead = Markup("{}:").format(name(metric.title))
+    words = ("lowest", "Highest") if standing.better == "lower" else ("highest", "Lowest")
+    text = Markup()
+    if standing.values:
+        parts = {"who": joined(standing.leaders), "value": _range(standing, evidence)}
+        if standing.next is None:
+            text = say("measure.only" if len(standing.values) == 1 else "measure.equal", **parts)
+        elif standing.unclear:
+            others = joined(standing.unclear)
+            other = _value(metric, standing.unclear[0], evidence)
+            text = say("measure.unclear", lowest=words[0], next=others, other=other, **parts)
         else:
-            times[row["layering"]].append(row["recovery_ns"] / 1e6)
-    medians = {layering: median(known) for layering, known in times.items() if known}
-    if not medians or (len(medians) > 1 and max(medians.values()) < NOTABLE * min(medians.values())):
-        return
-    order = sorted(medians, key=medians.__getitem__)
-    said = [f"{with_unit(medians[x], 'ms')} under {x} (n = {len(times[x])})" for x in order]
-    gone = [f"{count} under {layering}" for layering, count in never.items()]
-    yield Finding(
-        f"{order[0]} mends a link’s loss soonest." if len(order) > 1 else "Recovery after a loss:",
-        f"Half of the items that a link lost were there after {joined(said)}, counted from when they were "
-        "due." + (f" Never there: {joined(gone)}." if gone else ""),
+            level = [x for x, value in standing.values.items() if value == standing.next.base]
+            told = {"next": joined(level), "other": _value(metric, level[0], evidence)}
+            how = effect(evidence, standing.next, standing)
+            text = say("measure.best", lowest=words[0], effect=how, **told, **parts)
+        text += _others(evidence, standing, words[1])
+    return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}")
+
+
+def left_out(evidence: Evidence) -> Markup:
+    """Return the layerings that are compared on deliveries alone, by reason; "" if there are none."""
+    by_why: dict[str, list[str]] = {}
+    for x, why in evidence.whys.items():
+        by_why.setdefault(why, []).append(x)
+    parts = [say("left.part", who=joined(those), why=name(why)) for why, those in by_why.items()]
+    return say("left", parts=joined(parts, "; ", "; ")) if parts else Markup()
+
+
+def _others(evidence: Evidence, standing: Standing, highest: str) -> Markup:
+    """Return the baseline and the worst, if they are not named yet."""
+    text, named = Markup(), {*standing.leaders, *standing.unclear}
+    if standing.next:
+        named |= {x for x, value in standing.values.items() if value == standing.next.base}
+    claim, worst = standing.baseline, list(standing.values)[-1]
+    if claim and claim.other not in named:
+        named.add(claim.other)
+        value = _value(standing.metric, claim.other, evidence)
+        text += say(
+            "measure.baseline", who=name(claim.other), value=value, effect=effect(evidence, claim, standing)
+        )
+    if worst not in named:
+        level = [x for x, value in standing.values.items() if value == standing.values[worst]]
+        value = _value(standing.metric, worst, evidence)
+        text += say("measure.worst", highest=highest, who=joined(level), value=value)
+    return text
+
+
+def _value(metric: Metric, layering: str, evidence: Evidence, *, unit: bool = False) -> Markup:
+    value = evidence.value(metric.key, layering)
+    if value is None:
+        return name("–")
+    return amount(value, metric.unit if unit else "", "value", metric.key, layering, *evidence.place)
+
+
+def _range(standing: Standing, evidence: Evidence) -> Markup:
+    """Return the values of the leaders: one with its unit, or the first and the last."""
+    first, last = standing.leaders[0], standing.leaders[-1]
+    if pretty(standing.values[first]) == pretty(standing.values[last]):
+        return _value(standing.metric, first, evidence, unit=True)
+    low, high = _value(standing.metric, first, evidence), _value(standing.metric, last, evidence, unit=True)
+    return low + " to " + high
+
+
+def effect(evidence: Evidence, claim: Claim, standing: Standing) -> Markup:
+    """Return how much more, or less, the other one is: "26 % more", "12 times as much"; over seeds with its
+    interval.
+    """
+    of = ("effect", standing.metric.key, claim.best, claim.other, *evidence.place)
+    more = "more" if standing.better == "lower" else "less"
+    if claim.worse == inf:
+        return Markup("{} than none").format(more)
+    if more == "more" and claim.worse >= 1:
+        factor = 1 + claim.worse
+        text = figure(claim.worse, f"{two_digits(factor)} times as much", *of)
+    else:
+        text = share(claim.worse, *of) + f" {more}"
+    if claim.n < 2 or inf in (abs(claim.low), abs(claim.high)):
+        return text
+    ends = (
+        share(end, f"effect-{which}", *of[1:]) for which, end in (("low", claim.low), ("high", claim.high))
+    )
+    low, high = ends
+    return say("interval", effect=text, low=low, high=high, n=figure(claim.n, str(claim.n), "n", *of[1:]))
+
+
+def costs(evidence: Evidence, winners: list[str]) -> Iterator[Finding]:
+    """Yield what the answer costs: against the baseline, on the other axes, and the trade-offs."""
+    if (
+        winners
+        and evidence.baseline not in winners
+        and not {winners[0], evidence.baseline} & {*evidence.whys}
+    ):
+        yield _against_baseline(evidence, winners[0])
+    asked = {metric.key for metric in evidence.measures}
+    if winners and len(evidence.names) > 1:
+        parts = [
+            part
+            for key in COSTS
+            if key not in asked and (part := _cost(evidence, evidence.standing(_BY_KEY[key]), winners[0]))
+        ]
+        if parts:
+            yield Finding(say("cost", who=name(winners[0])), capital(joined(parts, "; ", "; ") + Markup(".")))
+    fronts = {pair: evidence.front(pair) for pair in FRONTS}
+    parts = [
+        say(
+            "front.part",
+            x=short(_BY_KEY[x]),
+            y=short(_BY_KEY[y]),
+            who=_told(joined(front), "front", x, y, *front),
+        )
+        for (x, y), front in fronts.items()
+        if front
+    ]
+    if parts and len(evidence.names) - len(evidence.whys) > 1:
+        yield Finding(say("front"), capital(joined(parts, "; ", "; ") + Markup(".")), "#trade")
+
+
+def _told(names: Markup, *of: str) -> Markup:
+    """Return names as a figure: which layerings they are can be computed again."""
+    return Markup('<data data-of="{}">{}</data>').format(" ".join(of), names)
+
+
+def _cost(evidence: Evidence, standing: Standing, who: str) -> Markup | None:
+    metric = standing.metric
+    if who not in standing.values or len(standing.values) < 2:
+        return None
+    parts = {"metric": short(metric), "value": _value(metric, who, evidence, unit=metric.unit in ("ms", "%"))}
+    best = next(iter(standing.values))
+    if who not in standing.leaders:
+        return say("cost.best", best=name(best), other=_value(metric, best, evidence), **parts)
+    if standing.next is None or len(standing.leaders) > 1 or standing.unclear:
+        return say("cost.equal", **parts)
+    return say(
+        "cost.part", next=name(standing.next.other), effect=effect(evidence, standing.next, standing), **parts
     )
 
 
-def _axis(axis: Axis, phrase: Phrase, values: Values, manifest: Manifest) -> Iterator[Finding]:
-    """Return the first layering on an axis and the position of all others, if notable."""
-    unfair = unranked(values, manifest.layerings)
-    ranked = [(one.layering, one.value) for one in axis.standings if one.rank and one.layering not in unfair]
-    ranked.sort(key=lambda pair: pair[1] or 0.0, reverse=axis.metric.better == "higher")
-    if not ranked:
+def _against_baseline(evidence: Evidence, who: str) -> Finding:
+    """Return in how many measures a layering is better than the baseline, and where it is worse."""
+    better: list[Metric] = []
+    worse: list[Metric] = []
+    equal: list[Metric] = []
+    for metric in shown(METRICS, {*evidence.samples}, evidence.layerings):
+        standing = evidence.standing(metric)
+        if metric.axis and who in standing.values and evidence.baseline in standing.values:
+            for one, other, found in ((who, evidence.baseline, better), (evidence.baseline, who, worse)):
+                claim = evidence.claim(metric, one, other, standing.better)
+                if claim.verdict is Verdict.BETTER:
+                    found.append(metric)
+            if metric not in better + worse:
+                equal.append(metric)
+    counts = {
+        what: figure(len(those), str(len(those)), "against", what, who, evidence.baseline)
+        for what, those in (("better", better), ("equal", equal), ("worse", worse))
+    }
+    n = len(better) + len(equal) + len(worse)
+    where = Markup(" ({})").format(joined([short(metric) for metric in worse])) if worse else ""
+    told = say(
+        "cost.baseline.text",
+        n=figure(n, str(n), "against", "all", who, evidence.baseline),
+        where=where,
+        **counts,
+    )
+    return Finding(say("cost.baseline", who=name(who), first=name(evidence.baseline)), told)
+
+
+def _wrong(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+    """Yield what went wrong, the worst first; if nothing did, that."""
+    found = [
+        *_behind(evidence, witness),
+        *_missing(evidence, manifest, witness),
+        *_forked(evidence, manifest, witness),
+        *_counts("twice", evidence),
+        *_counts("out_of_order", evidence),
+        *_errors(evidence, manifest, witness),
+    ]
+    if not found:
+        n = manifest.expected_deliveries
+        found = [Finding(say("wrong.nothing"), say("wrong.nothing.text", n=amount(n, "", "expected")))]
+    yield from found
+
+
+def _behind(evidence: Evidence, witness: Witness) -> Iterator[Finding]:
+    rows = {x: [row for row in witness.keeping_up if row["layering"] == x] for x in evidence.names}
+    late = {x: [row for row in rows[x] if row["fell_behind"]] for x in rows}
+    late = {x: those for x, those in late.items() if those}
+    if late:
+        who, worst = max(
+            ((x, row) for x, those in late.items() for row in those),
+            key=lambda pair: pair[1]["quarters_ms"][3],
+        )
+        first, *_, last = (
+            figure(ms, duration(ms * 1e6), "quarter", who, worst["node"], k)
+            for k, ms in enumerate(worst["quarters_ms"])
+        )
+        parts = {"node": name(worst["node"]), "who": name(who), "first": first, "last": last}
+        yield Finding(say("wrong.behind", who=joined(list(late))), say("wrong.behind.text", **parts))
+    at_last = {x: sum(row["at_last"] for row in rows[x] if row["cut_off"]) for x in rows}
+    cut = [x for x in rows if any(row["cut_off"] for row in rows[x])]
+    if cut:
+        said = [say("part", value=amount(at_last[x], "", "at-last", x), who=name(x)) for x in cut]
+        was = "was" if len(cut) == 1 else "were"
+        yield Finding(say("wrong.cut", who=joined(cut), was=was), say("wrong.cut.text", parts=joined(said)))
+
+
+def _missing(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+    """Yield the number of missing deliveries, where most are missing, and the first missing item there."""
+    got = {(row["layering"], row["node"]): row["deliveries"] for row in witness.latency if row["node"] != ALL}
+    lacking = {
+        (x, node): lacks
+        for x in evidence.names
+        for node, expected in manifest.workload.expected.items()
+        if (lacks := expected - got.get((x, node), 0)) > 0
+    }
+    if not lacking:
         return
-    (first, best), (last, worst) = ranked[0], ranked[-1]
-    assert best is not None  # a rank implies a value
-    assert worst is not None
-    low, high = sorted((best, worst))
-    if len(manifest.layerings) > 1 and (len(ranked) < 2 or high < NOTABLE * low):
+    sums = {x: sum(n for (y, _), n in lacking.items() if y == x) for x in evidence.names}
+    parts = [say("part", value=amount(n, "", "missing", x), who=name(x)) for x, n in sums.items() if n]
+    expected = amount(manifest.expected_deliveries, "", "expected")
+    text = say("wrong.missing.text", expected=expected, parts=joined(parts))
+    who, node = max(lacking, key=lambda place: lacking[place])
+    address = ""
+    if len(manifest.workload.expected) > 1:
+        text += say(
+            "wrong.missing.most",
+            node=name(node),
+            who=name(who),
+            n=amount(lacking[who, node], "", "missing", who, node),
+            expected=amount(manifest.workload.expected[node], "", "expected", node),
+        )
+    if who in manifest.over_ndn and (place := _first_missing(manifest, witness, who, node)):
+        address = "#journey={}/{}/{}/{}".format(who, *place, node)
+    yield Finding(say("wrong.missing"), text, address)
+
+
+def _first_missing(manifest: Manifest, witness: Witness, layering: str, node: str) -> tuple[int, int] | None:
+    """Return the index of a feed, and the first of its items that a subscriber lacks; None if unknown."""
+    table = witness.deliveries
+    own = table.filter(pc.and_(pc.equal(table["layering"], layering), pc.equal(table["node"], node)))
+    there: dict[str, set[int]] = {}
+    for row in own.select(["feed", "seq"]).to_pylist():
+        there.setdefault(row["feed"], set()).add(row["seq"])
+    for place, feed in enumerate(manifest.workload.feeds):
+        last = manifest.fork.after if manifest.fork and manifest.fork.feed == feed.feed else feed.items
+        lacking = [seq for seq in range(1, last + 1) if seq not in there.get(feed.feed, {*()})]
+        if lacking and (feed.feed in there or len(manifest.workload.feeds) == 1):
+            return place, lacking[0]
+    return None
+
+
+def _forked(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+    if manifest.fork is None:
         return
-    leaders = [layering for layering, value in ranked if layering == first or alike(value, best)]
-    figures = [f"{pretty(value)} under {layering}" for layering, value in ranked]
-    figures[0] = f"{with_unit(best, axis.metric.unit)} under {first}"
-    lead = f"{phrase.what}:"
-    if len(ranked) > 1:
-        than = compared(best, worst, phrase.less, phrase.more)
-        lead = f"{phrase.what}: {phrase.best} under {joined(leaders)}, {than} than under {last}."
-    text = f"{joined(figures)}{_enough(phrase.metric, [x for x, _ in ranked], values)}."
-    text = f"{text[0].upper()}{text[1:]}"
-    yield Finding(lead, f"{text}{''.join(_bound(phrase.metric, first, values))}")
+    asked = {metric.key for metric in evidence.measures}
+    if "beyond_fork" not in asked:
+        yield from _counts("beyond_fork", evidence, "wrong.beyond", "wrong.beyond.text")
+    proved = {(row["layering"], row["node"]) for row in witness.incidents if row["event"] == "forked"}
+    without = {x: [n for n in manifest.workload.expected if (x, n) not in proved] for x in evidence.names}
+    by_nodes: dict[tuple[str, ...], list[str]] = {}
+    for x, nodes in without.items():
+        if nodes:
+            by_nodes.setdefault(tuple(nodes), []).append(x)
+    parts = [say("part.who", node=joined(list(nodes)), who=joined(xs)) for nodes, xs in by_nodes.items()]
+    if parts:
+        yield Finding(
+            say("wrong.unproved"), say("wrong.unproved.text", parts=joined(parts, "; ", "; ")), "#trouble"
+        )
 
 
-def _enough(metric: str, layerings: Sequence[str], values: Values) -> str:
-    """Return the number of deliveries behind latencies."""
-    if not metric.startswith("latency"):
-        return ""
-    counts = {x: pretty(values["delivered", x]) for x in layerings}
-    if len({*counts.values()}) == 1:
-        return f" (n = {next(iter(counts.values()))})"
-    return f" (n = {', '.join(f'{count} under {x}' for x, count in counts.items())})"
+def _counts(key: str, evidence: Evidence, lead: str = "", text: str = "wrong.counts") -> Iterator[Finding]:
+    """Yield the counts of a fault by layering, if there are any."""
+    counts = {x: value for x in evidence.names if (value := evidence.value(key, x))}
+    parts = [say("part", value=_value(_BY_KEY[key], x, evidence, unit=True), who=name(x)) for x in counts]
+    if parts:
+        yield Finding(say(lead or f"wrong.{key}"), capital(say(text, parts=joined(parts))), "#trouble")
 
 
-def _bound(metric: str, layering: str, values: Values) -> Iterator[str]:
-    """Return a layering's distance from its lower bound."""
-    if metric == "latency_p50" and (late := values["latency_ratio_p50", layering]) is not None:
-        how_far = "is that" if late <= NEAR else f"is {excess(late)} that"
-        bound = with_unit(values["bound_p50", layering], "ms")
-        yield f" With nothing in the way an item takes {bound}: the median of {layering} {how_far}."
-    if metric == "bytes_per_item" and (wire := values["wire_ratio", layering]) is not None:
-        bound = with_unit(values["bound_bytes_per_item", layering], "bytes")
-        how_far = "are those" if wire <= NEAR else f"are {excess(wire)} that"
-        yield f" Each item once over each link takes {bound}: those of {layering} {how_far}."
-
-
-def _notes(values: Values, manifest: Manifest) -> Iterator[str]:
-    yield f"All of this is one run with seed {manifest.seed}, so it has no confidence intervals."
-    for layering, why in unranked(values, manifest.layerings).items():
-        if why.startswith("delivered"):
-            yield (
-                f"{layering} {why} of what was expected: what never arrived has no latency, so its own is "
-                "not ranked."
+def _errors(evidence: Evidence, manifest: Manifest, witness: Witness) -> Iterator[Finding]:
+    errors = [
+        row for row in witness.incidents if row["event"] == "error" and row["layering"] in evidence.names
+    ]
+    for found in _counts("errors", evidence):
+        text = found.text
+        if errors:
+            row = min(errors, key=lambda row: row["time"] - manifest.runs[row["layering"]].start_ns)
+            since = row["time"] - manifest.runs[row["layering"]].start_ns
+            parts = {
+                "who": name(row["layering"]),
+                "node": name(row["node"]),
+                "detail": name(row["detail"] or "error"),
+            }
+            text += say(
+                "wrong.first", time=figure(since, duration(since), "first-error", row["layering"]), **parts
             )
-    if manifest.layerings and all(values["latency_p99", x] is None for x in manifest.layerings):
-        counts = [values["delivered", x] or 0 for x in manifest.layerings]
-        if any(counts):
-            yield (
-                f"Of {pretty(max(counts))} deliveries the slowest hundredth are too few for a 99th "
-                "percentile; it takes 299."
-            )
-    for layering in manifest.layerings:
-        if dropped := values["capture_drops", layering]:
-            yield (
-                f"The capture of {layering} lost {with_unit(dropped, 'frames')}: what is told from packets "
-                "is too low there."
-            )
+        yield found._replace(text=text)
+
+
+def _notes(evidence: Evidence, manifest: Manifest) -> Iterator[Markup]:
+    yield say("note.run", seed=figure(manifest.seed, str(manifest.seed), "seed"))
+    for alias, those in evidence.names.items():
+        if len(those) > 1:
+            yield say("note.names", who=joined(those), name=name(alias))
+    counts = [evidence.value("delivered", x) or 0 for x in manifest.layerings]
+    if any(counts) and all(evidence.value("latency_p99", x) is None for x in manifest.layerings):
+        most = figure(max(counts), pretty(max(counts)), "most-delivered")
+        yield say("note.tails", n=most, least=figure(_TAIL, str(_TAIL), "tail"))
+    for x in manifest.layerings:
+        if dropped := evidence.value("capture_drops", x):
+            yield say("note.drops", who=name(x), n=amount(dropped, "frames", "value", "capture_drops", x))

@@ -39,7 +39,9 @@ def exponent(slope: float) -> str:
 
 
 def with_unit(value: float | None, unit: str) -> str:
-    """Format a number with its unit, "33.9 ms"."""
+    """Format a number with its unit, "33.9 ms", "1 item"."""
+    if value == 1 and len(unit) > 3 and unit.endswith("s"):
+        unit = unit[:-3] + "y" if unit.endswith("ies") else unit[:-1]
     return f"{pretty(value)}{NARROW_SPACE}{unit}" if unit else pretty(value)
 
 
@@ -62,8 +64,8 @@ def volume(size: float) -> str:
 def excess(ratio: float) -> str:
     """Format a ratio to a bound, to precede the bound: "4.8 % over", or from 2 on "3.2 times"."""
     if ratio >= 2:
-        return f"{_two_digits(ratio)} times"
-    return f"{_two_digits(max(ratio - 1, 0) * 100)}{NARROW_SPACE}% over"
+        return f"{two_digits(ratio)} times"
+    return f"{two_digits(max(ratio - 1, 0) * 100)}{NARROW_SPACE}% over"
 
 
 def compared(value: float, base: float, less: str, more: str) -> str:
@@ -75,9 +77,10 @@ def compared(value: float, base: float, less: str, more: str) -> str:
         return word
     factor = max(value, base) / min(value, base)
     if factor >= 2:
-        return f"{_two_digits(factor)} times {word}"
-    return f"{_two_digits(abs(value - base) / base * 100)}{NARROW_SPACE}% {word}"
+        return f"{two_digits(factor)} times {word}"
+    return f"{two_digits(abs(value - base) / base * 100)}{NARROW_SPACE}% {word}"
 
 
-def _two_digits(value: float) -> str:
+def two_digits(value: float) -> str:
+    """Format a factor or a share with two significant digits."""
     return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}".replace(",", NARROW_SPACE)

@@ -1,32 +1,19 @@
-"""A study in words: formatted figures, and findings about the first layering by metric and point, with
-statistical significance.
-"""
+"""A study in words: formatted figures, and the answer to its question, point by point."""
 
 from collections.abc import Iterator
 from statistics import fmean
 
-from analysis.metrics.registry import METRICS, WHOLE, Metric
-from analysis.metrics.study import Estimate, Point, Study, studied, unranked
-from analysis.report.words.findings import Finding
+from markupsafe import Markup, escape
+
+from analysis.metrics.catalogue import METRICS, WHOLE
+from analysis.metrics.study import Estimate, Point, Study, unranked
+from analysis.report.words.claims import ALIKE, Evidence
+from analysis.report.words.findings import Finding, measure
 from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
-from analysis.report.words.ranks import alike
 from analysis.run.keys import NET
 
 MOST = 7
 """Maximum number of findings of a page."""
-
-_ADVANTAGES = {
-    "latency_p50": "the lowest median latency",
-    "latency_p99": "the lowest 99th percentile of latency",
-    "bytes_per_item": "the fewest bytes on the wire",
-    "interests_per_item": "the fewest Interests",
-    "pit_bytes_mean": "the fewest PIT bytes",
-    "state_bytes_mean": "the fewest bytes of state",
-    "recovery_max": "the shortest recovery",
-    "first_item_p50": "the shortest wait for a first item",
-    "fairness": "the highest fairness",
-}
-"""Metrics of findings, the most informative first, and the advantage of the first layering."""
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 
@@ -58,11 +45,7 @@ def point_words(study: Study, point: Point) -> str:
 
 def findings(study: Study) -> list[Finding]:
     """Return at most MOST findings, whichever way the figures fall."""
-    keys = {metric.key for metric in studied(study, METRICS)}
-    metrics = [_METRICS[key] for key in _ADVANTAGES if key in keys]
-    firsts = [finding for metric in metrics if (finding := _first(study, metric)) is not None]
-    every = [*_delivery(study), *_networks(study), *firsts[:2], *_growth(study), *firsts[2:]]
-    return every[:MOST]
+    return [*_delivery(study), *_networks(study), *_measures(study), *_growth(study)][:MOST]
 
 
 def caveats(study: Study) -> Iterator[str]:
@@ -136,80 +119,42 @@ def _networks(study: Study) -> Iterator[Finding]:
             both = {seed for seed, _ in a} & {seed for seed, _ in b}
             if both:
                 was, became = (fmean(v for (seed, _), v in x.items() if seed in both) for x in (a, b))
-                how = "about the same" if alike(became, was) else compared(became, was, "less", "more")
+                how = (
+                    "about the same"
+                    if abs(became - was) <= ALIKE * max(became, was)
+                    else compared(became, was, "less", "more")
+                )
                 figures = f"{with_unit(became, metric.unit)}, not {with_unit(was, metric.unit)}"
                 said.append(f"{layering} {how} ({figures})")
         if said:
             yield Finding(f"{_upper(metric.axis)}, {other.x} against {one.x}:", f"{'; '.join(said)}.")
 
 
-def _first(study: Study, metric: Metric) -> Finding | None:
-    """Return the first layering on a metric, and where."""
-    first = {point: leaders for point in study.points if (leaders := _leaders(study, metric, point))}
-    if not first:
-        return None
-    # The layering that is first at most points, with others first exactly there.
-    places = {x: [point for point, leaders in first.items() if x in leaders] for x in study.layerings}
-    best = max(places, key=lambda x: len(places[x]))
-    at = places[best]
-    together = [x for x in study.layerings if places[x] == at]
-    where = " throughout" if len(at) == len(study.points) > 1 else _at_points(study, at)
-    lead = f"{_and(together)} {'has' if len(together) == 1 else 'have'}"
-    if len(together) > _NAMED:
-        lead = f"{len(together)} of {len(study.layerings)} layerings share"
-    lead = f"{lead} {_ADVANTAGES[metric.key]}{where}."
-    return Finding(
-        lead, _leader_values(study, metric, at[-1], together) + _other_leaders(study, first, together)
-    )
-
-
-def _ranked(study: Study, metric: Metric, point: Point) -> dict[str, Estimate]:
-    """Return the values of the layerings ranked at a point, the best first."""
-    values = {
-        x: value
-        for x in study.layerings
-        if (value := study.values.get((metric.key, x, point))) is not None and not unranked(study, x, point)
-    }
-    order = sorted(values, key=lambda x: values[x].mean, reverse=metric.better == "higher")
-    return {x: values[x] for x in order}
-
-
-def _leaders(study: Study, metric: Metric, point: Point) -> list[str]:
-    """Return the layerings that share the best value at a point; none if all do."""
-    values = _ranked(study, metric, point)
-    best = next(iter(values), "")
-    leaders = [x for x in values if x == best or alike(values[x].mean, values[best].mean)]
-    return leaders if len(leaders) < len(values) else []
-
-
-def _leader_values(study: Study, metric: Metric, point: Point, leaders: list[str]) -> str:
-    """Format the values of the first layerings at a point, and of the next."""
-    values = _ranked(study, metric, point)
-    every = _leaders(study, metric, point)
-    said = f"{estimate_text(values[leaders[0]])}{NARROW_SPACE}{metric.unit} under {leaders[0]}"
-    said += f", and alike under {_and(leaders[1:])}" if leaders[1:] else ""
-    text = f"{_upper(_at_points(study, [point]).strip())}: {said}" if study.key else said
-    following = next(x for x in values if x not in every)
-    text += f", then {estimate_text(values[following])} under {following}"
-    difference = study.difference(metric.key, following, leaders[0], point)
-    if difference is None or difference.low is None or difference.high is None:
-        return f"{text}."
-    size = difference if difference.mean >= 0 else difference.opposite
-    chance = "may be" if difference.low <= 0 <= difference.high else "is more than"
-    return f"{text}; run by run {estimate_text(size)} apart, which {chance} chance."
-
-
-def _other_leaders(study: Study, first: dict[Point, list[str]], named: list[str]) -> str:
-    """Return the first layerings elsewhere, and where."""
-    said: dict[tuple[str, str], list[Point]] = {}
-    for point, leaders in first.items():
-        others = [x for x in leaders if x not in named]
-        is_shared = len(others) < len(leaders)
-        if others:
-            whom = _and(others) if len(others) <= _NAMED else f"{len(others)} others"
-            how = ("Shared", f" with {whom}") if is_shared else ("First", f": {whom}")
-            said.setdefault(how, []).append(point)
-    return "".join(f" {how}{_at_points(study, points)}{whom}." for (how, whom), points in said.items())
+def _measures(study: Study) -> Iterator[Finding]:
+    """Yield the answer by each measure of the question: at all points at which the same layerings are best,
+    with the figures of the last of them.
+    """
+    if len(study.layerings) < 2:
+        return
+    evidence = {point: Evidence.of_study(study, point) for point in study.points}
+    asked = {metric.key: metric for each in evidence.values() for metric in each.measures}
+    for metric in asked.values():
+        places: dict[tuple[str, ...], list[Point]] = {}
+        for point, each in evidence.items():
+            standing = each.standing(metric)
+            if standing.values:
+                places.setdefault((*standing.leaders, "", *standing.unclear), []).append(point)
+        texts: list[Markup] = []
+        lead: Markup | str = ""
+        for points in sorted(places.values(), key=len, reverse=True)[:_NAMED]:
+            each = evidence[points[-1]]
+            lead, text, _ = measure(each, each.standing(metric))
+            where = escape(_upper(_at_points(study, points).strip()))
+            if len(points) > 1:
+                where += escape(f" (figures: {point_words(study, points[-1])})")
+            texts.append(Markup("{}: {}").format(where, text) if study.key else Markup(text))
+        if texts:
+            yield Finding(lead, Markup(" ").join(texts))
 
 
 def _growth(study: Study) -> Iterator[Finding]:
@@ -233,7 +178,7 @@ def _growth(study: Study) -> Iterator[Finding]:
         f"From {point_words(study, low)} to {point_words(study, high)}, the median latency of {least} "
         f"becomes {ratios[least]:.2g} times what it was"
     )
-    if not alike(ratios[least], ratios[most]):
+    if ratios[most] > (1 + ALIKE) * ratios[least] or ratios[least] > (1 + ALIKE) * ratios[most]:
         greatest = f"{text}, that of {most} {ratios[most]:.2g} times."
         yield Finding(f"{least} depends least on the {study.words.what}.", greatest)
     elif study.key.startswith("parameters."):

@@ -4,7 +4,7 @@ import json
 import shutil
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from analysis.metrics.catalogue import METRICS, Metric
 from analysis.run.keys import words
 from forwarder.strategies import STRATEGIES
 from forwarder.toml_file import read_toml
@@ -78,25 +79,29 @@ def _print_rows(heading: str, rows: Mapping[str, str]) -> None:
 @click.command()
 @click.argument("what", metavar="WHAT", shell_complete=completion.anything)
 def describe(what: str) -> None:
-    """Explain WHAT: a scenario (or a .toml file), a layering, a key of scenario files, or a table of them.
+    """Explain WHAT: a scenario (or a .toml file), a layering, a key of scenario files, a table of them, or a
+    metric; `metrics` lists all metrics.
 
-    A scenario is drawn, and what will happen is told in order. Of a layering and of a key there are type,
-    unit, default, bounds and meaning. docs/reference.md has all keys.
+    A scenario is drawn, and its events are listed in order. Of a layering and of a key there are type, unit,
+    default, bounds and meaning. docs/reference.md has all keys.
     """
     parts: list[Callable[[], None]] = []
     if what in scenarios.available() or what.endswith(".toml"):
         parts.append(lambda: describe_scenario(what))
     if what in LAYERINGS:
         parts.append(lambda: _describe_layering(what))
+    if metrics := [metric for metric in METRICS if what in ("metrics", metric.key)]:
+        parts.append(lambda: _describe_metrics(metrics))
     found = reference.looked_up(what)
     if what in _table_names() or (found and not parts):
         parts.append(lambda: _describe_keys(what, found))
     if not parts:
         known = [*scenarios.available(), *LAYERINGS, *_table_names(), *reference.entries()]
         known += [key.rpartition(".")[2] for key in reference.entries()]
+        known += ["metrics", *(metric.key for metric in METRICS)]
         near = get_close_matches(what, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "`feednet list` has scenarios and layerings"
-        raise click.UsageError(f"{shown(what)}: neither a scenario, nor a layering, nor a key; {hint}")
+        raise click.UsageError(f"{shown(what)}: no scenario, layering, key or metric has this name; {hint}")
     for number, part in enumerate(parts):
         if number:
             console.print()
@@ -114,6 +119,9 @@ def describe_scenario(name: str) -> None:
     console.print(Text.assemble((scenario.name, "bold"), f"  {scenario.title}"))
     if scenario.about:
         _print_text(scenario.about)
+    if scenario.question is not None:
+        console.print(Text.assemble(("\nthe question", "bold"), f"    {scenario.question.text}"))
+        _describe_metrics([metric for metric in METRICS if metric.key in scenario.question.metrics])
     print_synopsis(scenario, load)
     path = Path(name) if name.endswith(".toml") else name
     console.print(Text.assemble(("\nrun it", "bold"), f"    feednet run {path}"))
@@ -174,6 +182,14 @@ def _describe_keys(what: str, found: list[reference.Entry]) -> None:
         names = reference.users().get(entry.key, [])
         if len(found) == 1:
             console.print(f"  in scenarios: {', '.join(names) or 'none'}")
+
+
+def _describe_metrics(metrics: Sequence[Metric]) -> None:
+    """Print metrics: key, title, unit, and which values are better."""
+    width = max(len(metric.key) for metric in metrics)
+    for metric in metrics:
+        better = f"; {metric.better} is better" if metric.better else ""
+        console.print(f"  {metric.key:{width}}  {metric.title}, {metric.unit}{better}")
 
 
 def _print_text(text: str) -> None:

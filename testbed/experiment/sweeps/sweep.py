@@ -188,7 +188,7 @@ def measure(
 
     `command` is the runs' command, for the page. Raises analysis.errors.AnalysisError.
     """
-    from analysis.metrics.registry import METRICS
+    from analysis.metrics.catalogue import METRICS
     from analysis.metrics.study import Record, study
     from analysis.pipelines.compare import origin_of, record_of, write_sweep
     from analysis.pipelines.run import measure_cases

@@ -1,19 +1,13 @@
-"""The registry of metrics (title, unit, direction of each), and the comparison of layerings by them."""
+"""The catalogue of metrics: title, unit and direction of each, and which values are not comparable."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import pyarrow as pa
-
-from analysis.decode.protocols.protocol import NDN
-from analysis.metrics.aggregates import Totals, ratio
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 
 class Metric(NamedTuple):
     """A row of the comparison.
 
-    `better` is "lower", "higher", or "" for neither; `axis` is a short name if layerings are ranked on it.
+    `better` is "lower", "higher", or "" for neither; `axis` is a short name if layerings are compared on it.
     """
 
     group: str
@@ -24,7 +18,7 @@ class Metric(NamedTuple):
     axis: str = ""
 
 
-_DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
+DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARING = (
     "Delivery",
     "Latency",
     "State",
@@ -36,32 +30,20 @@ _DELIVERY, _LATENCY, _STATE, _PIT, _FINDING, _STANDING, _UPSTREAM, _WIRE, _SHARI
     "Sharing a link",
 )
 
-_OVER_NDN = (_PIT, _UPSTREAM)
+OVER_NDN = (_PIT, _UPSTREAM)
 """Groups of metrics only for layerings over NDN: others have no PIT."""
 
 METRICS = (
-    Metric(_DELIVERY, "published", "Items published", "items", ""),
-    Metric(_DELIVERY, "delivered", "Items delivered, to all subscribers", "items", "higher"),
-    Metric(_DELIVERY, "delivered_share", "Share delivered of what was expected", "%", "higher", "delivered"),
-    Metric(
-        _DELIVERY,
-        "fell_behind",
-        "Subscribers at which latency grew all the time",
-        "subscribers",
-        "lower",
-    ),
-    Metric(
-        _DELIVERY,
-        "cut_off",
-        "Subscribers that lacked items and were still getting some when subscriptions ended",
-        "subscribers",
-        "lower",
-    ),
-    Metric(_DELIVERY, "twice", "Items delivered twice", "items", "lower"),
-    Metric(_DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
-    Metric(_DELIVERY, "beyond_fork", "Items delivered after a feed’s fork", "items", "lower"),
-    Metric(_DELIVERY, "forked", "Subscriptions ended by the proof of a fork", "subscriptions", ""),
-    Metric(_DELIVERY, "errors", "Errors told to applications", "errors", "lower"),
+    Metric(DELIVERY, "published", "Items published", "items", ""),
+    Metric(DELIVERY, "delivered", "Items delivered, to all subscribers", "items", "higher"),
+    Metric(DELIVERY, "delivered_share", "Share delivered of what was expected", "%", "higher", "delivered"),
+    Metric(DELIVERY, "fell_behind", "Subscribers that fell behind", "subscribers", "lower"),
+    Metric(DELIVERY, "cut_off", "Subscribers cut off by the end of the run", "subscribers", "lower"),
+    Metric(DELIVERY, "twice", "Items delivered twice", "items", "lower"),
+    Metric(DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
+    Metric(DELIVERY, "beyond_fork", "Items accepted after a feed’s fork", "items", "lower"),
+    Metric(DELIVERY, "forked", "Subscriptions ended by the proof of a fork", "subscriptions", ""),
+    Metric(DELIVERY, "errors", "Errors reported to applications", "errors", "lower"),
     Metric(_LATENCY, "latency_p50", "Latency, publish to delivery, median", "ms", "lower", "median latency"),
     Metric(_LATENCY, "latency_p95", "Latency, 95th percentile", "ms", "lower"),
     Metric(_LATENCY, "latency_p99", "Latency, 99th percentile", "ms", "lower", "99th percentile"),
@@ -168,6 +150,13 @@ METRICS = (
         "Interests sent by subscribers’ nodes, per delivered item",
         "Interests",
         "lower",
+    ),
+    Metric(
+        _UPSTREAM,
+        "interests_network",
+        "Interests over links, all nodes, per delivered item",
+        "Interests",
+        "lower",
         "Interests",
     ),
     Metric(_UPSTREAM, "interests_per_link", "Interests over a link, per item over it", "Interests", "lower"),
@@ -232,42 +221,8 @@ def shown(
     return [metric for metric in metrics if metric.key not in hidden]
 
 
-_COUNTS = (
-    "published",
-    "deliveries",
-    "carried",
-    "interests",
-    "asked",
-    "wire_frames",
-    "wire_bytes",
-    "renewals",
-    "control",
-)
-"""Metrics that are 0, not unknown, without counts."""
-
-MEASURES = pa.schema(
-    [
-        ("layering", pa.string()),
-        ("position", pa.int64()),
-        *((metric.key, pa.float64()) for metric in METRICS),
-    ]
-)
-"""A row per layering: its position in the run, and each of METRICS; null where undefined."""
-
-COMPARISON = pa.schema(
-    [
-        ("row", pa.int64()),
-        *((name, pa.string()) for name in ("metric", "group", "title", "unit", "better", "axis", "layering")),
-        ("position", pa.int64()),
-        ("value", pa.float64()),
-        ("ratio", pa.float64()),
-    ]
-)
-"""A row per metric and layering. row: index in METRICS; position: the layering's; ratio: value / the first
-layering's value, null for the first layering, for an unknown or zero base, and for times that why_unranked()
-excludes.
-"""
-
+MATTERS = 0.05
+"""Relative difference that matters: values within it count as equal, but for counts of what went wrong."""
 
 WHOLE = 99.5
 """Minimum share of expected deliveries, in %, for a complete run."""
@@ -281,100 +236,22 @@ def why_unranked(values: Mapping[str, float | None]) -> str:
     """
     said = []
     if values.get("fell_behind"):
-        said.append("did not keep up")
+        said.append("fell behind")
     if values.get("cut_off"):
-        said.append("still delivering when the run ended")
+        said.append("cut off by the end of the run")
     share = values.get("delivered_share")
     if not said and share is not None and share < WHOLE:
         said.append(f"delivered {share:.3g} %")
     return ", ".join(said)
 
 
+def matters(metric: Metric) -> float:
+    """Return the relative difference that usually matters: of deliveries and faults, each one does."""
+    if metric.key == "delivered_share":
+        return 1 - WHOLE / 100
+    return 0.0 if metric.group == DELIVERY else MATTERS
+
+
 def is_time(metric: Metric) -> bool:
     """Return whether why_unranked() applies to a metric."""
     return metric.group == _LATENCY and metric.better != ""
-
-
-def measure(runs: pa.Table, totals: Sequence[Totals]) -> pa.Table:
-    """Return MEASURES from each layering's row of analysis.run.context.RUNS and totals of
-    analysis.metrics.aggregates, merged.
-    """
-    rows = []
-    for run in runs.to_pylist():
-        known: defaultdict[str, Any] = defaultdict(lambda: None, dict.fromkeys(_COUNTS, 0))
-        for each in (run, *(total.get(run["layering"], {}) for total in totals)):
-            known.update((name, value) for name, value in each.items() if value is not None)
-        known |= _derived(known)
-        if known["protocol"] != NDN:
-            known |= dict.fromkeys((metric.key for metric in METRICS if metric.group in _OVER_NDN), None)
-        rows.append({name: known[name] for name in MEASURES.names})
-    return pa.Table.from_pylist(rows, MEASURES).sort_by("position")
-
-
-def _derived(known: defaultdict[str, Any]) -> dict[str, Any]:
-    """Return the metrics that are ratios of counts."""
-    per_link = ratio(known["interests"], known["crossings"])
-    return {
-        "delivered": known["deliveries"],
-        "delivered_share": ratio(known["deliveries"], known["expected"], 100),
-        "interests_per_item": ratio(known["asked"], known["carried"]),
-        "interests_per_link": per_link,
-        "interests_per_window": None
-        if per_link is None or known["credit"] is None
-        else per_link * known["credit"],
-        "pit_renewals_per_item": ratio(known["renewals"], known["carried"]),
-        "frames_per_item": ratio(known["wire_frames"], known["carried"]),
-        "bytes_per_item": ratio(known["wire_bytes"], known["carried"]),
-        "bound_bytes_per_item": ratio(known["bound_bytes"], known["carried"]),
-        "wire_ratio": ratio(known["wire_bytes"], known["bound_bytes"]),
-        # Usefulness is unknown where other packets carry the items.
-        "useful_share": None
-        if known["bound_bytes"] is None
-        else ratio(known["useful_bytes"], known["wire_bytes"], 100),
-        "repeated_share": ratio(known["repeated"], known["sent"], 100),
-        "duplicate_share": ratio(known["duplicates"], known["arrived"], 100),
-        "control_per_item": ratio(known["control"], known["carried"]),
-        "overhead_ratio": ratio(known["wire_bytes"], known["carried_bytes"]),
-        "asking_per_item": ratio(known["asking_bytes"], known["carried"]),
-        "airtime_per_item": ratio(known["airtime_ns"], 1e6 * known["carried"]),
-        "cpu_per_item": ratio(known["cpu_ns"], 1e6 * known["carried"]),
-        "capture_drops": known["dropped"],
-        "signalling_per_move": ratio(
-            _sum(known["route_changes"], known["signalling_messages"]), known["moves"]
-        ),
-    }
-
-
-def _sum(*counts: int | None) -> int | None:
-    """Sum the known values; None if there are none."""
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
-
-
-def compare(measures: pa.Table) -> pa.Table:
-    """Return the COMPARISON of MEASURES."""
-    layerings = measures.sort_by("position").to_pylist()
-    unranked = {layering["layering"] for layering in layerings if why_unranked(layering)}
-
-    def compared(metric: Metric, layering: dict[str, Any]) -> float | None:
-        first = layerings[0]
-        if not layering["position"] or (
-            is_time(metric) and unranked & {first["layering"], layering["layering"]}
-        ):
-            return None
-        return ratio(layering[metric.key], first[metric.key])
-
-    rows = [
-        metric._asdict()
-        | {
-            "row": row,
-            "metric": metric.key,
-            "layering": layering["layering"],
-            "position": layering["position"],
-            "value": layering[metric.key],
-            "ratio": compared(metric, layering),
-        }
-        for row, metric in enumerate(METRICS)
-        for layering in layerings
-    ]
-    return pa.Table.from_pylist(rows, COMPARISON)

@@ -1,0 +1,243 @@
+"""Claims about layerings, each with a test, whichever way the numbers fall.
+
+On a metric the best is compared with the next best and with the baseline, the first layering. A difference
+counts from the share that matters on: over seeds, better takes an interval of differences by seed that
+excludes 0, equal one that lies within the share that matters; the rest cannot be told. Layerings that fell
+behind, were cut off or lack items are compared on deliveries alone: what is missing makes nothing faster, and
+less work costs less.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import cached_property
+from math import inf
+from statistics import fmean
+from typing import NamedTuple
+
+from analysis.files import Rows
+from analysis.metrics.catalogue import DELIVERY, METRICS, Metric, matters, why_unranked
+from analysis.metrics.study import Point as StudyPoint
+from analysis.metrics.study import Sample, Study, estimate
+from analysis.run.manifest import Question
+
+ALIKE = 0.01
+"""Relative difference below which layerings of one protocol do the same, and marks of the best are shared."""
+
+_BY_KEY = {metric.key: metric for metric in METRICS}
+
+USUAL = Question(text="", metrics=["latency_p50", "bytes_per_item", "state_bytes_mean"])
+"""What is asked where a scenario asks nothing."""
+
+COSTS = (
+    "delivered_share",
+    "latency_p50",
+    "bytes_per_item",
+    "state_bytes_mean",
+    "interests_network",
+    "cpu_per_item",
+)
+"""The axes on which an answer has its price."""
+
+FRONTS = (("latency_p50", "bytes_per_item"), ("latency_p50", "state_bytes_mean"))
+"""Pairs of axes of trade-offs."""
+
+_UNFINISHED = ("fell_behind", "cut_off", "delivered_share")
+
+
+class Verdict(StrEnum):
+    """What a comparison says."""
+
+    BETTER = "better"
+    EQUAL = "equal"
+    UNKNOWN = "cannot be told"
+
+
+class Claim(NamedTuple):
+    """Layering `best` against `other` on a metric: their means, how much worse the other is as a share of
+    the best's value (inf of 0), that difference's interval over `n` seeds, and the verdict.
+    """
+
+    best: str
+    other: str
+    value: float
+    base: float
+    worse: float
+    low: float
+    high: float
+    n: int
+    verdict: Verdict
+
+
+class Standing(NamedTuple):
+    """The layerings on a metric: names of layerings that do the same stand for all of them.
+
+    `values`: means of the comparable ones, the best first. `leaders`: the best and those equal to it.
+    `unclear`: those that may be as good. `next`: the best against the first of the others, if there is one.
+    `baseline`: against the first layering, if it is not among the leaders. `left`: those that are not
+    compared, and why.
+    """
+
+    metric: Metric
+    better: str
+    values: dict[str, float]
+    leaders: list[str]
+    unclear: list[str]
+    next: Claim | None
+    baseline: Claim | None
+    left: dict[str, str]
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether some are better than others."""
+        return bool(self.leaders) and self.next is not None and not self.unclear
+
+
+class Evidence:
+    """The values of all layerings at one point: of a run, or of runs that differ only in their seeds.
+
+    Args:
+        layerings: the compared ones, the baseline first.
+        samples: {(metric's key, layering): {run: value}}; unknown values are absent.
+        asked: the question.
+        place: the number of the point in a study; empty of a run.
+    """
+
+    def __init__(
+        self,
+        layerings: Sequence[str],
+        samples: Mapping[tuple[str, str], Mapping[Sample, float]],
+        asked: Question | None = None,
+        place: Sequence[int] = (),
+    ) -> None:
+        self.layerings, self.samples, self.asked = list(layerings), samples, asked or USUAL
+        self.place = tuple(place)
+
+    @classmethod
+    def of_run(cls, comparison: Rows, layerings: Sequence[str], asked: Question | None = None) -> "Evidence":
+        """Return the evidence of one run: rows of analysis.metrics.comparison.compare."""
+        known = [row for row in comparison if row["value"] is not None]
+        return cls(
+            layerings, {(row["metric"], row["layering"]): {(0, 0): row["value"]} for row in known}, asked
+        )
+
+    @classmethod
+    def of_study(cls, study: Study, point: StudyPoint) -> "Evidence":
+        """Return the evidence of a study's point."""
+        return cls(
+            study.layerings,
+            {(key, x): values for (key, x, at), values in study.samples.items() if at == point},
+            study.question,
+            (study.points.index(point),),
+        )
+
+    def value(self, key: str, layering: str) -> float | None:
+        """Return the mean of a metric; None if it is unknown."""
+        values = self.samples.get((key, layering))
+        return fmean(values.values()) if values else None
+
+    @cached_property
+    def whys(self) -> dict[str, str]:
+        """Why layerings are compared on deliveries alone, by layering."""
+        whys = {x: why_unranked({key: self.value(key, x) for key in _UNFINISHED}) for x in self.layerings}
+        return {x: why for x, why in whys.items() if why}
+
+    @cached_property
+    def names(self) -> dict[str, list[str]]:
+        """The layerings by a name for each group that does the same: variants of one protocol."""
+        names: dict[str, list[str]] = {}
+        for x in self.layerings:
+            alike = (name for name in names if _family(name) == _family(x) and self._do_the_same(name, x))
+            names.setdefault(next(alike, x), []).append(x)
+        return names
+
+    def _do_the_same(self, a: str, b: str) -> bool:
+        pairs = ((self.value(m.key, a), self.value(m.key, b)) for m in METRICS if m.better)
+        return all(
+            one == other
+            or (
+                one is not None
+                and other is not None
+                and abs(one - other) <= ALIKE * max(abs(one), abs(other))
+            )
+            for one, other in pairs
+        )
+
+    @cached_property
+    def measures(self) -> list[Metric]:
+        """The metrics that answer the question, as far as a layering has a value."""
+        return [
+            _BY_KEY[key]
+            for key in self.asked.metrics
+            if key in _BY_KEY and any((key, x) in self.samples for x in self.layerings)
+        ]
+
+    @cached_property
+    def baseline(self) -> str:
+        """The name of the first layering."""
+        return next(iter(self.names))
+
+    def standing(self, metric: Metric) -> Standing:
+        """Return the layerings on a metric."""
+        better = metric.better or self.asked.direction.get(metric.key, "lower")
+        known = {x: value for x in self.names if (value := self.value(metric.key, x)) is not None}
+        left = {x: why for x, why in self.whys.items() if x in known and metric.group != DELIVERY}
+        order = sorted((x for x in known if x not in left), key=known.__getitem__, reverse=better == "higher")
+        claims = {x: self.claim(metric, order[0], x, better) for x in order[1:]}
+        verdicts = {x: claim.verdict for x, claim in claims.items()}
+        return Standing(
+            metric,
+            better,
+            {x: known[x] for x in order},
+            [x for x in order if verdicts.get(x, Verdict.EQUAL) is Verdict.EQUAL],
+            [x for x in order if verdicts.get(x) is Verdict.UNKNOWN],
+            next((claim for claim in claims.values() if claim.verdict is not Verdict.EQUAL), None),
+            claims.get(self.baseline) if verdicts.get(self.baseline) is not Verdict.EQUAL else None,
+            left,
+        )
+
+    def claim(self, metric: Metric, best: str, other: str, better: str) -> Claim:
+        """Return the comparison of two layerings with values of a metric."""
+        mine, its = self.samples[metric.key, best], self.samples[metric.key, other]
+        value, base = fmean(mine.values()), fmean(its.values())
+        sign = -1 if better == "higher" else 1
+        both = [sign * (its[run] - mine[run]) for run in mine if run in its]
+        worse = _share(sign * (base - value), value)
+        low = high = worse
+        if len(both) > 1:
+            found = estimate(both)
+            low, high = (_share(end, value) for end in (found.low or 0.0, found.high or 0.0))
+        least = self.asked.difference.get(metric.key, matters(metric))
+        if max(abs(low), abs(high)) <= least:
+            verdict = Verdict.EQUAL
+        else:
+            verdict = Verdict.BETTER if low > 0 and worse > least else Verdict.UNKNOWN
+        return Claim(best, other, value, base, worse, low, high, len(both), verdict)
+
+    def front(self, keys: tuple[str, str]) -> list[str]:
+        """Return the Pareto front of two metrics, of which lower values are better: the layerings that no
+        other beats in one without being worse in the other, by the first metric.
+        """
+        points = {
+            x: (a, b)
+            for x in self.names
+            if x not in self.whys
+            for a, b in [(self.value(keys[0], x), self.value(keys[1], x))]
+            if a is not None and b is not None
+        }
+        front = [
+            x
+            for x, (a, b) in points.items()
+            if not any(c <= a and d <= b and (c < a or d < b) for c, d in points.values())
+        ]
+        return sorted(front, key=points.__getitem__)
+
+
+def _family(layering: str) -> str:
+    """Return the protocol of which a layering is a variant: that of lli-selective is lli."""
+    return layering.partition("-")[0]
+
+
+def _share(difference: float, of: float) -> float:
+    if not difference:
+        return 0.0
+    return difference / abs(of) if of else inf if difference > 0 else -inf
