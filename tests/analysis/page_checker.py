@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests:tests/analysis:. python tests/analysis/page_checker.py RUN...
 
-It shares no code with what writes findings. A figure in a page is a <data> element that says in `data-of` what it
-is; any digit outside of one, and outside of names (<bdi>, <code>), is a figure that nobody can check.
+It shares no code with what writes findings. A figure in a page is a <data> element that says in `data-of`
+what it is; any digit outside of one, and outside of names (<bdi>, <code>), is one that nobody can check.
 """
 
 import re

@@ -75,7 +75,8 @@ def page(folded):
 
 FOLDED = """
 const drawn = () => [...document.querySelectorAll(".plot.js-plotly-plot")].map((element) => element.id);
-const first = [drawn(), document.documentElement.scrollHeight, document.getElementById("answer-latency_p50").offsetTop];
+const answer = document.getElementById("answer-latency_p50");
+const first = [drawn(), document.documentElement.scrollHeight, answer.getBoundingClientRect().top];
 location.hash = "#wire";
 await until(() => document.getElementById("wire").open && drawn().includes("wire-bytes"));
 const second = drawn();
