@@ -39,7 +39,7 @@ def packet(sender, receiver, sent, received, kind, **said):
 
 
 @pytest.fixture(scope="module")
-def page():
+def folded():
     """A page in which item 2 is lost between r and s under lli, and repaired."""
     packets = crossed(
         packet("s", "r", 0, 10, "lli", seq=1, send_credit=3),
@@ -63,7 +63,40 @@ def page():
         deliveries=pa.Table.from_pylist(deliveries, DELIVERIES),
         losses=[LOSS],
     )
-    return render(made_manifest(), tables)
+    question = {"text": "Which is sooner?", "metrics": ["latency_p50", "delivered_share"]}
+    return render(made_manifest(question=question), tables)
+
+
+@pytest.fixture(scope="module")
+def page(folded):
+    """The same with all its parts open."""
+    return folded.replace('<details class="part"', '<details class="part" open')
+
+
+FOLDED = """
+const drawn = () => [...document.querySelectorAll(".plot.js-plotly-plot")].map((element) => element.id);
+const answer = document.getElementById("answer-latency_p50");
+const first = [drawn(), document.documentElement.scrollHeight, answer.getBoundingClientRect().top];
+location.hash = "#wire";
+await until(() => document.getElementById("wire").open && drawn().includes("wire-bytes"));
+const second = drawn();
+location.hash = "#journey=lli/0/2/s";
+await until(() => document.querySelectorAll("#journey .arrow").length > 0);
+return { first, second, open: [...document.querySelectorAll("details.part[open]")].map((part) => part.id),
+  told: document.getElementById("journey-told").textContent };
+"""
+
+
+def test_the_answer_is_on_the_first_screen_and_parts_are_drawn_when_they_are_opened(browser, folded):
+    got = browser.probe(folded, FOLDED, width=1400)
+    drawn, height, top = got["first"]
+    assert drawn == ["answer-latency_p50", "answer-delivered_share"]
+    assert height <= 8 * 900
+    assert top < 700
+    assert {"wire-bytes", "wire-frames"} <= {*got["second"]}
+    assert "pit" not in got["second"]
+    assert got["open"] == ["item", "wire"]
+    assert got["told"].startswith("Item 2 was published")
 
 
 def test_every_plot_is_drawn(browser, page):
