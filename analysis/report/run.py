@@ -14,12 +14,12 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
+from analysis.metrics.claims import ALIKE, Evidence
 from analysis.report.figures import delay, logs, replication, state, tiny, verdict, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import page
-from analysis.report.words.claims import ALIKE, Evidence
 from analysis.report.words.findings import Witness, findings
 from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
 from analysis.run.keys import value_words, words
@@ -165,7 +165,6 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
         "latency": [
             delay.latency_cdf(tables["latency_quantiles"], manifest),
             delay.latency_boxes(tables["latency_quantiles"], manifest),
-            delay.hop_cdf(tables["hop_delays"], manifest),
             delay.first_item_cdf(tables["first_items"], manifest),
         ],
         "trouble": [delay.loss_cdf(tables["losses"], manifest), delay.recovery(tables["recovery"], manifest)],
@@ -215,7 +214,6 @@ def _wire_plots(given: _ReportInputs) -> list[Figure | None]:
         wire.wire_bytes(tables["overhead"], carried, bound, manifest),
         wire.wire_frames(tables["traffic"], carried, manifest),
         wire.control(tables["traffic"], tables["sent_messages"], carried, manifest),
-        wire.interests(tables["comparison"], given.with_pits) if given.with_pits.layerings else None,
     ]
 
 
@@ -226,7 +224,6 @@ def _counts_of(given: _ReportInputs) -> dict[str, dict[str, int]]:
         "deliveries": {
             row["layering"]: row["deliveries"] for row in tables["latency_quantiles"] if row["node"] == ALL
         },
-        "hops": {row["layering"]: row["hops"] for row in tables["hop_delays"] if row["sender"] == ALL},
         "first_items": _counts(tables["first_items"], "wait_ns", manifest.layerings),
         "losses": _counts(tables["losses"], "recovery_ns", manifest.over_ndn),
         "entries": {row["layering"]: row["entries"] for row in given.ended},

@@ -49,7 +49,9 @@ def render_study(study: Study) -> str:
         strokes=[(stroke(number), group) for number, group in enumerate(study.groups)],
         most_bands=MOST_BANDS,
         metrics=every,
-        tabled=[metric for metric in every if metric.axis or metric.key in _TABLED_RATIOS],
+        tabled=[
+            metric for metric in every if (metric.axis and metric.better) or metric.key in _TABLED_RATIOS
+        ],
         heads=[point_words(study, Point(x)) for x in study.xs],
         rows=lambda metric: list(_rows(study, metric)),
         findings=findings(study),

@@ -19,8 +19,8 @@ from test_report import (
 )
 
 from analysis.metrics.catalogue import METRICS
+from analysis.metrics.claims import Evidence, Verdict
 from analysis.report.run import render
-from analysis.report.words.claims import Evidence, Verdict
 from analysis.report.words.findings import Witness, findings
 from analysis.report.words.numbers import NARROW_SPACE
 from analysis.report.words.sentences import SENTENCES, capital, joined, plain, say

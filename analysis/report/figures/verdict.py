@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 
 from analysis.metrics.catalogue import METRICS
+from analysis.metrics.claims import FRONTS, Evidence, Standing
 from analysis.report.figures.plot import Figure, Menu, Spec, colour, figure, logarithmic, places, with_menus
-from analysis.report.words.claims import FRONTS, Evidence, Standing
 from analysis.report.words.numbers import pretty
 
 _WIDE = 50
@@ -62,7 +62,12 @@ def _answer(evidence: Evidence, standing: Standing) -> Figure:
         "barmode": "overlay",
         "bargap": 0.3,
         "height": 62 + 21 * max(len(known), 2),
-        "xaxis": {"title": {"text": f"{metric.unit}, {standing.better} is better{note}"}, **scale},
+        "xaxis": {
+            "title": {"text": f"{metric.unit}, {standing.better} is better{note}"},
+            "nticks": 4,
+            "tickangle": 0,
+            **scale,
+        },
         "yaxis": {"autorange": "reversed", "type": "category", "automargin": True, "dtick": 1},
     }
     text = f"A bar for each layering: {metric.title}, {metric.unit}; {standing.better} is better"

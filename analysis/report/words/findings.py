@@ -1,6 +1,6 @@
 """Findings of a run: the answer to its question, what went wrong, and what the answer costs.
 
-All are claims of analysis.report.words.claims in sentences of analysis.report.words.sentences.
+All are claims of analysis.metrics.claims in sentences of analysis.report.words.sentences.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ from markupsafe import Markup
 from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.metrics.catalogue import METRICS, Metric, shown
-from analysis.report.words.claims import COSTS, FRONTS, Claim, Evidence, Standing, Verdict
+from analysis.metrics.claims import COSTS, FRONTS, Claim, Evidence, Standing, Verdict
 from analysis.report.words.numbers import duration, pretty, two_digits
 from analysis.report.words.sentences import amount, capital, figure, joined, name, say, share
 from analysis.run.manifest import Manifest
@@ -128,7 +128,9 @@ def measure(evidence: Evidence, standing: Standing) -> Finding:
     words = ("lowest", "Highest") if standing.better == "lower" else ("highest", "Lowest")
     text = Markup()
     if standing.values:
-        parts = {"who": joined(standing.leaders), "value": _range(standing, evidence)}
+        every = len(standing.leaders) == len(standing.values) > 2
+        who = Markup("all layerings") if every else joined(standing.leaders)
+        parts = {"who": who, "value": _range(standing, evidence)}
         if standing.next is None:
             text = say("measure.only" if len(standing.values) == 1 else "measure.equal", **parts)
         elif standing.unclear:
@@ -269,7 +271,7 @@ def _against_baseline(evidence: Evidence, who: str) -> Finding:
     equal: list[Metric] = []
     for metric in shown(METRICS, {*evidence.samples}, evidence.layerings):
         standing = evidence.standing(metric)
-        if metric.axis and who in standing.values and evidence.baseline in standing.values:
+        if metric.axis and metric.better and who in standing.values and evidence.baseline in standing.values:
             for one, other, found in ((who, evidence.baseline, better), (evidence.baseline, who, worse)):
                 claim = evidence.claim(metric, one, other, standing.better)
                 if claim.verdict is Verdict.BETTER:

@@ -6,8 +6,8 @@ from statistics import fmean
 from markupsafe import Markup, escape
 
 from analysis.metrics.catalogue import METRICS, WHOLE
+from analysis.metrics.claims import ALIKE, Evidence
 from analysis.metrics.study import Estimate, Point, Study, unranked
-from analysis.report.words.claims import ALIKE, Evidence
 from analysis.report.words.findings import Finding, measure
 from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
 from analysis.run.keys import NET
