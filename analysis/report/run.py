@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, OUTCOMES
@@ -129,6 +130,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         strategy=_strategy(manifest),
         replaced=_replaced(manifest),
         faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
+        errors=list(_errors(tables["incidents"], manifest)),
+        forks=list(_forks(tables, manifest)),
         drawing=drawing,
         at_most=list(_at_most(manifest)),
         link_frames=[
@@ -267,6 +270,43 @@ def _witness(tables: Tables) -> Witness:
         tables[name] for name in ("keeping_up", "latency_quantiles", "incidents")
     )
     return Witness(keeping_up, latency, incidents, tables.table("deliveries"))
+
+
+def _errors(incidents: Rows, manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """Yield the errors that applications got: layering, node, detail, times, and the first one's time, s."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for row in incidents:
+        if row["event"] == "error":
+            key = (row["layering"], row["node"], row["detail"] or "error")
+            found.setdefault(key, []).append(row["time"] - manifest.runs[row["layering"]].start_ns)
+    for (layering, node, detail), times in found.items():
+        yield {"layering": layering, "node": node, "detail": detail, "times": len(times)} | {
+            "first": min(times) / 1e9
+        }
+
+
+def _forks(tables: Tables, manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """Yield for each subscriber of a forked feed: the items that it took after the fork, the first one's
+    time, and that of the proof, s into the run; None for never.
+    """
+    if manifest.fork is None:
+        return
+    fork, table = manifest.fork, tables.table("deliveries")
+    is_beyond = pc.and_(pc.equal(table["feed"], fork.feed), pc.greater(table["seq"], fork.after))
+    taken: dict[tuple[str, str], list[int]] = {}
+    for row in table.filter(is_beyond).select(["layering", "node", "delivered"]).to_pylist():
+        taken.setdefault((row["layering"], row["node"]), []).append(row["delivered"])
+    proofs = {
+        (row["layering"], row["node"]): row["time"] for row in tables["incidents"] if row["event"] == "forked"
+    }
+    for layering in manifest.layerings:
+        start = manifest.runs[layering].start_ns
+        for node in manifest.workload.expected:
+            times, proof = taken.get((layering, node), []), proofs.get((layering, node))
+            yield {"layering": layering, "node": node, "taken": len(times)} | {
+                "first": (min(times) - start) / 1e9 if times else None,
+                "proof": None if proof is None else (proof - start) / 1e9,
+            }
 
 
 def _compared_rows(comparison: Rows, evidence: Evidence, manifest: Manifest) -> Iterator[ComparedRow]:

@@ -377,5 +377,21 @@ def test_without_a_way_to_decompress_the_page_says_so(tmp_path, page):
     opened = Browser(tmp_path)
     dom = opened.run(page.replace("<head>", "<head><script>delete window.DecompressionStream</script>"))
     assert re.search(r'id="failed">This browser cannot draw', dom)
-    assert "<h2>Findings</h2>" in dom
+    assert '<p class="headline">' in dom
     assert len(opened.said) == 1
+
+
+BUTTONS = """
+const chosen = () => ["item", "subscriber"].map((name) => document.getElementById(`journey-${name}`).value);
+document.getElementById("journey-worst").click();
+const slowest = chosen();
+document.getElementById("journey-item").value = "1";
+document.getElementById("journey-lost").click();
+return { slowest, lost: chosen(), hash: location.hash };
+"""
+
+
+def test_buttons_lead_to_the_next_lost_item_and_to_the_slowest_delivery(browser, page):
+    got = browser.probe(page, BUTTONS)
+    assert got["slowest"] == ["2", "s"]
+    assert (got["lost"], got["hash"]) == (["2", "all"], "#journey=lli/0/2/all")
