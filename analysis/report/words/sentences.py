@@ -48,6 +48,11 @@ SENTENCES = {
     "answer.only": Sentence("Only {who} delivered everything in time.", {"who": "lli"}),
     "answer.none": Sentence("No layering delivered everything in time, so costs are not compared.", {}),
     "answer.unclear": Sentence("What is best cannot be told: {parts}.", {"parts": "lli and poll in bytes"}),
+    "answer.settings": Sentence(
+        "Best, or equal to the best, in each of the {n} measures: {parts}.",
+        {"n": "3"} | {"parts": "lli at 4 of 5 settings"},
+    ),
+    "answer.settings.part": Sentence("{who} at {k} of {n} settings", {"who": "lli", "k": "4", "n": "5"}),
     # The answer by each measure.
     "measure.best": Sentence(
         "{lowest} under {who}: {value}. Next: {next}, {other} ({effect}).",
