@@ -331,6 +331,7 @@ def test_terms_are_explained_where_they_stand():
         f'<abbr title="{TERMS["PIT"]}">PITs</abbr>'
     )
     assert explained("SPITE") == "SPITE"
+    assert explained("under `lli` <") == "under <code>lli</code> &lt;"
 
 
 def test_words_of_the_table_are_defined():
