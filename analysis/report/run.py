@@ -144,7 +144,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         unrecovered=Counter(row["layering"] for row in tables["losses"] if row["recovery_ns"] is None),
         truth=tables["pit_truth_summary"],
         messages=_messages(tables["sent_messages"], given.carried, manifest),
-        connections=_connections(tables["connections"]),
+        connections=list(_connections(tables["connections"])),
         held=given.held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
@@ -373,31 +373,14 @@ def _why(
     return left_out.get(layering, "") if is_time(metric) and is_known else ""
 
 
-class MessagesRow(NamedTuple):
-    """Messages of a kind that a layering sent over links: "yes" if they are control messages, their number,
-    and the number per delivered item.
-    """
-
-    layering: str
-    kind: str
-    control: str
-    sent: int
-    per_item: float | None
-
-
-def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list[MessagesRow]:
-    """Return the messages of layerings over TCP, in the protocols' order of kinds."""
+def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> Rows:
+    """Return the messages that layerings over TCP sent over links, in the protocols' order of kinds."""
     sent: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         sent[row["layering"], row["protocol"], row["kind"]] += row["messages"]
     return [
-        MessagesRow(
-            layering,
-            title,
-            "yes" if kind in protocol.control else "no",
-            count,
-            ratio(count, carried.get(layering)),
-        )
+        {"layering": layering, "kind": title, "control": "yes" if kind in protocol.control else "no"}
+        | {"sent": count, "per_item": ratio(count, carried.get(layering))}
         for layering in manifest.layerings
         for protocol in framed()
         for kind, title in protocol.kinds.items()
@@ -405,37 +388,25 @@ def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list
     ]
 
 
-class ConnectionsRow(NamedTuple):
-    """The TCP connections of a node: opened, accepted, and by ending; median round trip of handshakes, ms;
-    bytes sent.
+def _connections(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Yield the TCP connections of each layering and node: opened and accepted, by ending, the median round
+    trip of handshakes, ms, and what was sent.
     """
-
-    layering: str
-    node: str
-    opened: int
-    accepted: int
-    fin: int
-    rst: int
-    still_open: int
-    handshake: float | None
-    sent_bytes: int
-    sent_segments: int
-    sent_again: int
-
-
-def _connections(rows: Rows) -> list[ConnectionsRow]:
-    """Return the connections by layering and node."""
     nodes: dict[tuple[str, str], Rows] = {}
     for row in rows:
         nodes.setdefault((row["layering"], row["node"]), []).append(row)
-    found = []
     for (layering, node), own in sorted(nodes.items()):
         ways, ends = (Counter(row[name] for row in own) for name in ("direction", "ended"))
         trips = [row["handshake_ns"] / 1e6 for row in own if row["handshake_ns"] is not None]
-        sums = (sum(row[name] for row in own) for name in ("sent_bytes", "sent_segments", "sent_again"))
-        counts = (ways["out"], ways["in"], ends["fin"], ends["rst"], ends["open"])
-        found.append(ConnectionsRow(layering, node, *counts, median(trips) if trips else None, *sums))
-    return found
+        sums = ("sent_bytes", "sent_segments", "sent_again")
+        yield {name: sum(row[name] for row in own) for name in sums} | {
+            "layering": layering,
+            "node": node,
+            "opened": ways["out"],
+            "accepted": ways["in"],
+            "handshake": median(trips) if trips else None,
+            **{end: ends[end] for end in ("fin", "rst", "open")},
+        }
 
 
 def _times(manifest: Manifest) -> str:

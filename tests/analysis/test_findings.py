@@ -162,7 +162,7 @@ def test_what_the_answer_costs_is_set_against_the_baseline():
 def test_if_nothing_went_wrong_the_page_says_so():
     said = texts(found(made_comparison()))
     assert any(
-        text.startswith("Nothing went wrong. Every subscriber got all it expected, once and in order: 3 ")
+        text.startswith("Nothing went wrong. Each subscriber got all it expected, once and in order: 3 ")
         for text in said
     )
 

@@ -75,7 +75,7 @@ def page(folded):
 
 FOLDED = """
 const drawn = () => [...document.querySelectorAll(".plot.js-plotly-plot")].map((element) => element.id);
-const answer = document.getElementById("answer-latency_p50");
+const answer = document.getElementById("answer-latency-p50");
 const first = [drawn(), document.documentElement.scrollHeight, answer.getBoundingClientRect().top];
 location.hash = "#wire";
 await until(() => document.getElementById("wire").open && drawn().includes("wire-bytes"));
@@ -90,7 +90,7 @@ return { first, second, open: [...document.querySelectorAll("details.part[open]"
 def test_the_answer_is_on_the_first_screen_and_parts_are_drawn_when_they_are_opened(browser, folded):
     got = browser.probe(folded, FOLDED, width=1400)
     drawn, height, top = got["first"]
-    assert drawn == ["answer-latency_p50", "answer-delivered_share"]
+    assert drawn == ["answer-latency-p50", "answer-delivered-share"]
     assert height <= 8 * 900
     assert top < 700
     assert {"wire-bytes", "wire-frames"} <= {*got["second"]}

@@ -3,6 +3,7 @@
 All are claims of analysis.metrics.claims in sentences of analysis.report.words.sentences.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
@@ -64,7 +65,7 @@ def findings(evidence: Evidence, manifest: Manifest, witness: Witness) -> Findin
     standings = [evidence.standing(metric) for metric in evidence.measures]
     winners = best_in_all(standings)
     sentences = [*_wrong(evidence, manifest, witness)][: MOST - 2]
-    sentences += costs(evidence, winners)
+    sentences += costs(evidence, winners or _leading(standings))
     return Findings(
         headline(evidence, standings, winners),
         [measure(evidence, standing) for standing in standings],
@@ -87,6 +88,12 @@ def best_in_all(standings: Sequence[Standing]) -> list[str]:
     if not told or any(standing.unclear for standing in told):
         return []
     return [x for x in told[0].leaders if all(x in standing.leaders for standing in told)]
+
+
+def _leading(standings: Sequence[Standing]) -> list[str]:
+    """Return the layering that is best, or equal to the best, in most measures; none if there is none."""
+    leads = Counter(x for standing in standings if standing.is_decided for x in standing.leaders)
+    return [x for x, _ in leads.most_common(1)]
 
 
 def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[str]) -> Markup:
@@ -114,10 +121,10 @@ def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[st
         n = figure(len(told), str(len(told)), "measures")
         return say("answer.all", who=joined(winners), n=n, **{"is": verb})
     clear = [standing for standing in unequal if not standing.unclear]
-    parts = [
-        say("answer.part", who=joined(each.leaders + each.unclear), metric=short(each.metric))
-        for each in clear or unequal
-    ]
+    best: dict[tuple[str, ...], list[Markup]] = {}
+    for each in clear or unequal:
+        best.setdefault((*each.leaders, *each.unclear), []).append(short(each.metric))
+    parts = [say("answer.part", who=joined(who), metric=joined(metrics)) for who, metrics in best.items()]
     return say("answer.split" if clear else "answer.unclear", parts=joined(parts, "; ", "; "))
 
 
@@ -143,7 +150,7 @@ def measure(evidence: Evidence, standing: Standing) -> Finding:
             how = effect(evidence, standing.next, standing)
             text = say("measure.best", lowest=words[0], effect=how, **told, **parts)
         text += _others(evidence, standing, words[1])
-    return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}")
+    return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}".replace("_", "-"))
 
 
 def left_out(evidence: Evidence) -> Markup:

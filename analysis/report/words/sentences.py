@@ -45,7 +45,8 @@ SENTENCES = {
     "interval": "{effect: 26 % more}; {low: 12 %} to {high: 40 %} by seed, n = {n: 10}",
     # What went wrong.
     "wrong.nothing": "Nothing went wrong.",
-    "wrong.nothing.text": "Every subscriber got all it expected, once and in order: {n: 9} deliveries each.",
+    "wrong.nothing.text": "Each subscriber got all it expected, once and in order: {n: 9} deliveries "
+    "a layering.",
     "wrong.behind": "{who: pull and poll} fell behind.",
     "wrong.behind.text": "At {node: s1} under {who: pull} median latency grew from {first: 90 ms} in the "
     "first quarter of the items to {last: 2.1 s} in the last: it measures how long the run was.",
