@@ -14,8 +14,10 @@ COLUMN = 150
 ROW = 46
 MARGIN_X = 46
 MARGIN_Y = 24
-FEW = 12
-"""Least number of alike nodes, with one link each, that are drawn as one."""
+FEW, LARGE = 12, 40
+"""Least number of alike nodes, with one link each, that are drawn as one; in networks of more than LARGE nodes
+two are enough.
+"""
 LANE = 5
 """Offset of a link direction from the line between its ends."""
 MEASURES = ("bytes", "packets", "lost")
@@ -56,7 +58,7 @@ class Drawing(NamedTuple):
 
 
 def _alike(manifest: Manifest) -> dict[str, str]:
-    """Return for each of FEW or more alike nodes a name of them all: "c1 … c100 (100)"."""
+    """Return for each of many alike nodes a name of them all: "c1 … c100 (100)"."""
     links = manifest.topology.links
     ends = Counter(end for link in links for end in (link.a, link.b))
     ends.update(node for medium in manifest.topology.media for node in medium.members)
@@ -69,7 +71,7 @@ def _alike(manifest: Manifest) -> dict[str, str]:
     return {
         node: f"{nodes[0]} … {nodes[-1]} ({len(nodes)})"
         for nodes in alike.values()
-        if len(nodes) >= FEW
+        if len(nodes) >= (2 if len(roles) > LARGE else FEW)
         for node in nodes
     }
 
