@@ -19,7 +19,7 @@ _HEAD = """# The scenario library
 
 `feednet run NAME` runs one of these. `feednet list` prints this list, and `feednet describe NAME` draws a
 scenario's network and tells what will happen in it. A picture shows two parts of a scenario's report, as
-`feednet run NAME --net emulated` makes it: the places of the layerings on each axis, and the latencies.
+`feednet run NAME --net emulated` makes it: the answer to the scenario's question, and the latencies.
 `python docs/library.py` writes this page, `make pictures` the pictures.
 """
 
@@ -39,10 +39,12 @@ def _parts(groups: dict[str, list[Scenario]]) -> Iterator[str]:
         for scenario in groups[group]:
             yield f"### `{scenario.name}`\n"
             yield f"**{scenario.title}.** {scenario.about}\n"
+            if scenario.question is not None:
+                yield f"*{scenario.question.text}*\n"
             yield f"Compares {', '.join(scenario.layerings)}.\n"
             picture = f"scenarios/{scenario.name}.png"
             if (DOCS / picture).exists():
-                alt = f"Parts of a report of {scenario.name}: places of layerings, and latencies"
+                alt = f"Parts of a report of {scenario.name}: the answer to its question, and latencies"
                 yield f'<img src="{picture}" alt="{alt}" width="300">\n'
 
 

@@ -1,8 +1,8 @@
 """Make the pictures of the documents: `make pictures`. Needs Chromium.
 
 Two are some sections of pages, as the commands beside them in the documents make them. docs/library.md has
-one of each scenario's report: the places of the layerings on each axis, and latencies. The names of scenarios
-as arguments make theirs only.
+one of each scenario's report: the answer to its question, and latencies. The names of scenarios as arguments
+make theirs only.
 """
 
 import json
@@ -25,10 +25,10 @@ PICTURES = {
     "report.png": ("lossy/report.html", ("Network and its load", "An item’s journey"), 1430),
     "capture.png": ("captures/report.html", ("Findings", "Who talks to whom"), 1340),
 }
-"""Page, the headings of the sections that are shown, and the height, pixels."""
+"""Page, the headings or classes of the sections that are shown, and the height, pixels."""
 
 OF_SCENARIOS = DOCS / "scenarios"
-_SECTIONS = ("Who is first on what", "Latency")
+_SECTIONS = ("answer", "Latency")
 _THUMBNAIL = 456
 """Width of the picture, pixels."""
 _PAGE, _LABELS, _LAYERING = 760, 160, 95
@@ -36,8 +36,11 @@ _PAGE, _LABELS, _LAYERING = 760, 160, 95
 
 _SHOW = """<style>.modebar, main button { display: none } body { padding-top: 0 }</style>
 <script>
-for (const part of document.querySelectorAll("header, nav, main > section"))
-  if (!SHOWN.includes(part.querySelector("h2")?.firstChild.textContent.trim())) part.style.display = "none";
+for (const part of document.querySelectorAll("header, nav, main > :is(section, details)")) {
+  const heading = part.querySelector("h2")?.firstChild.textContent.trim();
+  if (!SHOWN.includes(heading) && !SHOWN.includes(part.className)) part.style.display = "none";
+  else if (part.matches("details")) part.open = true;
+}
 </script>"""
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 class Metric(NamedTuple):
     """A row of the comparison.
 
-    `better` is "lower", "higher", or "" for neither; `axis` is a short name if layerings are compared on it.
+    `better` is "lower", "higher", or "" for neither; `axis` is a short name. Layerings are
+    compared on all metrics with both.
     """
 
     group: str
@@ -42,7 +43,14 @@ METRICS = (
     Metric(DELIVERY, "twice", "Items delivered twice", "items", "lower"),
     Metric(DELIVERY, "out_of_order", "Items delivered out of order", "items", "lower"),
     Metric(DELIVERY, "beyond_fork", "Items accepted after a feed’s fork", "items", "lower"),
-    Metric(DELIVERY, "forked", "Subscriptions ended by the proof of a fork", "subscriptions", ""),
+    Metric(
+        DELIVERY,
+        "forked",
+        "Subscriptions ended by the proof of a fork",
+        "subscriptions",
+        "",
+        "proofs of the fork",
+    ),
     Metric(DELIVERY, "errors", "Errors reported to applications", "errors", "lower"),
     Metric(_LATENCY, "latency_p50", "Latency, publish to delivery, median", "ms", "lower", "median latency"),
     Metric(_LATENCY, "latency_p95", "Latency, 95th percentile", "ms", "lower"),
@@ -100,6 +108,7 @@ METRICS = (
         "Messages stored for others, or packets of tinySSB, peak of a node",
         "bytes",
         "",
+        "stored bytes",
     ),
     Metric(_FINDING, "moves", "Moves: links that came up", "moves", ""),
     Metric(_FINDING, "route_changes", "Routes that changed, all nodes", "routes", "lower"),
@@ -183,7 +192,7 @@ METRICS = (
     Metric(_WIRE, "airtime_per_item", "Time on air, per delivered item", "ms", "lower", "time on air"),
     Metric(_WIRE, "connections", "TCP connections opened", "connections", ""),
     Metric(_WIRE, "overhead_ratio", "Bytes on the wire, per byte of message delivered", "bytes", "lower"),
-    Metric(_SHARING, "link_use", "Busiest link, share of its rate", "%", ""),
+    Metric(_SHARING, "link_use", "Busiest link, share of its rate", "%", "", "use of the busiest link"),
     Metric(_SHARING, "throughput", "Throughput of a flow, mean", "kbit/s", "higher"),
     Metric(_SHARING, "fairness", "Fairness between flows, Jain’s index", "of 1", "higher", "fairness"),
     Metric(_SHARING, "queue_p50", "Queue at the busiest link, median", "bytes", "lower"),

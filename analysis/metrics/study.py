@@ -100,13 +100,15 @@ class Record(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Provenance of runs: the command, and its time in ISO 8601, each "" if unknown; and the software
-    versions by name, including the engine of the analysis and the processor.
+    """Provenance of runs: the command, and its time in ISO 8601, each "" if unknown; the software versions by
+    name, including the engine of the analysis and the processor; and the scenario's question
+    (analysis.run.manifest.Question), if it asks one.
     """
 
     command: str
     created: str
     software: dict[str, str]
+    question: dict[str, Any] | None = None
 
 
 Sample = tuple[int, int]
@@ -119,7 +121,7 @@ class Study(NamedTuple):
     `samples` has the values of each estimate: layerings with the same seed had the same workload, so their
     difference is computed seed by seed. `key` is the study's subject, "" if only seeds differ; `points` are
     ordered by group, and by value in it. `shared` are the settings common to all runs. `runs` and `seeds` are
-    counts. `question` is the scenario's.
+    counts.
     """
 
     scenario: str
@@ -133,7 +135,12 @@ class Study(NamedTuple):
     origins: list[Origin]
     runs: int
     seeds: int
-    question: Question | None = None
+
+    @property
+    def question(self) -> Question | None:
+        """What the scenario asks."""
+        asked = next((origin.question for origin in self.origins if origin.question), None)
+        return None if asked is None else Question.model_validate(asked)
 
     @property
     def words(self) -> Words:
@@ -185,13 +192,7 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n)
 
 
-def study(
-    scenario: str,
-    title: str,
-    records: Iterable[Record],
-    origins: Iterable[Origin] = (),
-    question: Question | None = None,
-) -> Study:
+def study(scenario: str, title: str, records: Iterable[Record], origins: Iterable[Origin] = ()) -> Study:
     """Combine the runs of one scenario into a study. Repeated runs count once."""
     every = list(records)
     places = _Subject(every)
@@ -228,7 +229,6 @@ def study(
         list({json.dumps(origin): origin for origin in origins}.values()),
         len(runs),
         len({record.seed for record in every}),
-        question,
     )
 
 

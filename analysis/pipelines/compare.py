@@ -38,7 +38,8 @@ def origin_of(run: Run, measured: pa.Table, command: str = "", created: str = ""
         | made_by(measured)
         | ({"processor": manifest.processor} if manifest.processor else {})
     )
-    return Origin(command or manifest.command or "", manifest.created or created, said)
+    asked = manifest.question.model_dump() if manifest.question else None
+    return Origin(command or manifest.command or "", manifest.created or created, said, asked)
 
 
 def record_of(run: Run, layering: str, settings: dict[str, Any], values: dict[str, float]) -> Record:

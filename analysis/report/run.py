@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.columns.samples import TAILS
 from analysis.columns.values import ALL, OUTCOMES
@@ -14,12 +15,12 @@ from analysis.decode.protocols.registry import framed
 from analysis.files import Rows
 from analysis.metrics.aggregates import ratio
 from analysis.metrics.catalogue import METRICS, Metric, is_time, shown
+from analysis.metrics.claims import ALIKE, Evidence
 from analysis.report.figures import delay, logs, replication, state, tiny, verdict, wire
 from analysis.report.figures.journey import journey_data
 from analysis.report.figures.plot import Figure
 from analysis.report.figures.topology import draw, loads
 from analysis.report.page import page
-from analysis.report.words.claims import ALIKE, Evidence
 from analysis.report.words.findings import Witness, findings
 from analysis.report.words.numbers import NARROW_SPACE, duration, pretty
 from analysis.run.keys import value_words, words
@@ -129,6 +130,8 @@ def render(manifest: Manifest, tables: Tables) -> str:
         strategy=_strategy(manifest),
         replaced=_replaced(manifest),
         faults=[row for row in tables["faults"] if any(row[name] for name in FAULTS)],
+        errors=list(_errors(tables["incidents"], manifest)),
+        forks=list(_forks(tables, manifest)),
         drawing=drawing,
         at_most=list(_at_most(manifest)),
         link_frames=[
@@ -141,7 +144,7 @@ def render(manifest: Manifest, tables: Tables) -> str:
         unrecovered=Counter(row["layering"] for row in tables["losses"] if row["recovery_ns"] is None),
         truth=tables["pit_truth_summary"],
         messages=_messages(tables["sent_messages"], given.carried, manifest),
-        connections=_connections(tables["connections"]),
+        connections=list(_connections(tables["connections"])),
         held=given.held,
         kinds=tables["state_kinds"],
         lookups=tables["lookups"],
@@ -165,7 +168,6 @@ def _plots(given: _ReportInputs) -> tuple[dict[str, list[Figure]], int]:
         "latency": [
             delay.latency_cdf(tables["latency_quantiles"], manifest),
             delay.latency_boxes(tables["latency_quantiles"], manifest),
-            delay.hop_cdf(tables["hop_delays"], manifest),
             delay.first_item_cdf(tables["first_items"], manifest),
         ],
         "trouble": [delay.loss_cdf(tables["losses"], manifest), delay.recovery(tables["recovery"], manifest)],
@@ -215,7 +217,6 @@ def _wire_plots(given: _ReportInputs) -> list[Figure | None]:
         wire.wire_bytes(tables["overhead"], carried, bound, manifest),
         wire.wire_frames(tables["traffic"], carried, manifest),
         wire.control(tables["traffic"], tables["sent_messages"], carried, manifest),
-        wire.interests(tables["comparison"], given.with_pits) if given.with_pits.layerings else None,
     ]
 
 
@@ -226,7 +227,6 @@ def _counts_of(given: _ReportInputs) -> dict[str, dict[str, int]]:
         "deliveries": {
             row["layering"]: row["deliveries"] for row in tables["latency_quantiles"] if row["node"] == ALL
         },
-        "hops": {row["layering"]: row["hops"] for row in tables["hop_delays"] if row["sender"] == ALL},
         "first_items": _counts(tables["first_items"], "wait_ns", manifest.layerings),
         "losses": _counts(tables["losses"], "recovery_ns", manifest.over_ndn),
         "entries": {row["layering"]: row["entries"] for row in given.ended},
@@ -270,6 +270,43 @@ def _witness(tables: Tables) -> Witness:
         tables[name] for name in ("keeping_up", "latency_quantiles", "incidents")
     )
     return Witness(keeping_up, latency, incidents, tables.table("deliveries"))
+
+
+def _errors(incidents: Rows, manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """Yield the errors that applications got: layering, node, detail, times, and the first one's time, s."""
+    found: dict[tuple[str, str, str], list[int]] = {}
+    for row in incidents:
+        if row["event"] == "error":
+            key = (row["layering"], row["node"], row["detail"] or "error")
+            found.setdefault(key, []).append(row["time"] - manifest.runs[row["layering"]].start_ns)
+    for (layering, node, detail), times in found.items():
+        yield {"layering": layering, "node": node, "detail": detail, "times": len(times)} | {
+            "first": min(times) / 1e9
+        }
+
+
+def _forks(tables: Tables, manifest: Manifest) -> Iterator[dict[str, Any]]:
+    """Yield for each subscriber of a forked feed: the items that it took after the fork, the first one's
+    time, and that of the proof, s into the run; None for never.
+    """
+    if manifest.fork is None:
+        return
+    fork, table = manifest.fork, tables.table("deliveries")
+    is_beyond = pc.and_(pc.equal(table["feed"], fork.feed), pc.greater(table["seq"], fork.after))
+    taken: dict[tuple[str, str], list[int]] = {}
+    for row in table.filter(is_beyond).select(["layering", "node", "delivered"]).to_pylist():
+        taken.setdefault((row["layering"], row["node"]), []).append(row["delivered"])
+    proofs = {
+        (row["layering"], row["node"]): row["time"] for row in tables["incidents"] if row["event"] == "forked"
+    }
+    for layering in manifest.layerings:
+        start = manifest.runs[layering].start_ns
+        for node in manifest.workload.expected:
+            times, proof = taken.get((layering, node), []), proofs.get((layering, node))
+            yield {"layering": layering, "node": node, "taken": len(times)} | {
+                "first": (min(times) - start) / 1e9 if times else None,
+                "proof": None if proof is None else (proof - start) / 1e9,
+            }
 
 
 def _compared_rows(comparison: Rows, evidence: Evidence, manifest: Manifest) -> Iterator[ComparedRow]:
@@ -336,31 +373,14 @@ def _why(
     return left_out.get(layering, "") if is_time(metric) and is_known else ""
 
 
-class MessagesRow(NamedTuple):
-    """Messages of a kind that a layering sent over links: "yes" if they are control messages, their number,
-    and the number per delivered item.
-    """
-
-    layering: str
-    kind: str
-    control: str
-    sent: int
-    per_item: float | None
-
-
-def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list[MessagesRow]:
-    """Return the messages of layerings over TCP, in the protocols' order of kinds."""
+def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> Rows:
+    """Return the messages that layerings over TCP sent over links, in the protocols' order of kinds."""
     sent: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
         sent[row["layering"], row["protocol"], row["kind"]] += row["messages"]
     return [
-        MessagesRow(
-            layering,
-            title,
-            "yes" if kind in protocol.control else "no",
-            count,
-            ratio(count, carried.get(layering)),
-        )
+        {"layering": layering, "kind": title, "control": "yes" if kind in protocol.control else "no"}
+        | {"sent": count, "per_item": ratio(count, carried.get(layering))}
         for layering in manifest.layerings
         for protocol in framed()
         for kind, title in protocol.kinds.items()
@@ -368,37 +388,25 @@ def _messages(rows: Rows, carried: dict[str, float], manifest: Manifest) -> list
     ]
 
 
-class ConnectionsRow(NamedTuple):
-    """The TCP connections of a node: opened, accepted, and by ending; median round trip of handshakes, ms;
-    bytes sent.
+def _connections(rows: Rows) -> Iterator[dict[str, Any]]:
+    """Yield the TCP connections of each layering and node: opened and accepted, by ending, the median round
+    trip of handshakes, ms, and what was sent.
     """
-
-    layering: str
-    node: str
-    opened: int
-    accepted: int
-    fin: int
-    rst: int
-    still_open: int
-    handshake: float | None
-    sent_bytes: int
-    sent_segments: int
-    sent_again: int
-
-
-def _connections(rows: Rows) -> list[ConnectionsRow]:
-    """Return the connections by layering and node."""
     nodes: dict[tuple[str, str], Rows] = {}
     for row in rows:
         nodes.setdefault((row["layering"], row["node"]), []).append(row)
-    found = []
     for (layering, node), own in sorted(nodes.items()):
         ways, ends = (Counter(row[name] for row in own) for name in ("direction", "ended"))
         trips = [row["handshake_ns"] / 1e6 for row in own if row["handshake_ns"] is not None]
-        sums = (sum(row[name] for row in own) for name in ("sent_bytes", "sent_segments", "sent_again"))
-        counts = (ways["out"], ways["in"], ends["fin"], ends["rst"], ends["open"])
-        found.append(ConnectionsRow(layering, node, *counts, median(trips) if trips else None, *sums))
-    return found
+        sums = ("sent_bytes", "sent_segments", "sent_again")
+        yield {name: sum(row[name] for row in own) for name in sums} | {
+            "layering": layering,
+            "node": node,
+            "opened": ways["out"],
+            "accepted": ways["in"],
+            "handshake": median(trips) if trips else None,
+            **{end: ends[end] for end in ("fin", "rst", "open")},
+        }
 
 
 def _times(manifest: Manifest) -> str:

@@ -9,7 +9,7 @@ from analysis.metrics.study import CONFIDENCE, EXTRA, Point, Study, has_star, st
 from analysis.report.figures.study import MOST_BANDS, overview, panels, stroke
 from analysis.report.page import page as render_page
 from analysis.report.words.numbers import pretty, with_unit
-from analysis.report.words.study import caveats, estimate_text, findings, point_words
+from analysis.report.words.study import caveats, estimate_text, findings, headline, point_words
 from analysis.run.keys import NET, VERSION, value_words, words
 
 _TABLED_RATIOS = ("latency_ratio_p50", "wire_ratio")
@@ -49,9 +49,12 @@ def render_study(study: Study) -> str:
         strokes=[(stroke(number), group) for number, group in enumerate(study.groups)],
         most_bands=MOST_BANDS,
         metrics=every,
-        tabled=[metric for metric in every if metric.axis or metric.key in _TABLED_RATIOS],
+        tabled=[
+            metric for metric in every if (metric.axis and metric.better) or metric.key in _TABLED_RATIOS
+        ],
         heads=[point_words(study, Point(x)) for x in study.xs],
         rows=lambda metric: list(_rows(study, metric)),
+        headline=headline(study),
         findings=findings(study),
         caveats=list(caveats(study)),
         judged=[

@@ -230,7 +230,7 @@ def _against(tables: Tables, reader: _Reader, told: Told) -> Iterator[str]:
     pairs = {
         key: tables.worse(key, who, first)
         for key, row in tables.metrics.items()
-        if row["axis"] and None not in (tables.values[key, who], tables.values[key, first])
+        if row["axis"] and row["better"] and None not in (tables.values[key, who], tables.values[key, first])
     }
     clear = [key for key, worse in pairs.items() if (worse > 0.05 if what == "better" else worse < -0.06)]
     if what in ("better", "worse") and counts[what] > len(clear):

@@ -331,6 +331,7 @@ def test_terms_are_explained_where_they_stand():
         f'<abbr title="{TERMS["PIT"]}">PITs</abbr>'
     )
     assert explained("SPITE") == "SPITE"
+    assert explained("under `lli` <") == "under <code>lli</code> &lt;"
 
 
 def test_words_of_the_table_are_defined():
@@ -482,8 +483,6 @@ def test_plots_draw_what_the_tables_hold():
     packets = plots["packets"]["variants"]["poll"]["data"]
     assert {trace["name"]: trace["y"] for trace in packets} == {"Interests": [16, 16], "Data": [0, 16]}
     assert plots["packets"]["variants"]["lli"]["data"] == []
-    hops = plots["hop-cdf"]["data"]
-    assert (hops[0]["x"][0], hops[0]["x"][-1], hops[1]["x"]) == (1, 201, [])
     cdf = plots["latency-cdf"]["data"][0]
     assert (cdf["x"][0], cdf["y"][0], cdf["x"][-1], cdf["y"][-1]) == (1, 0, 201, 100)
     box = plots["latency-boxes"]["data"][0]
@@ -526,7 +525,8 @@ def test_every_colour_is_defined():
     style = page[page.index("<style>") : page.index("</style>")]
     used = set(re.findall(r'"(--[a-z0-9-]+)"', "".join(map(json.dumps, figures(page).values()))))
     assert used
-    assert {name for name in used if f"{name}:" not in style} == {"--heat"}  # a scale: --heat-0 and so on
+    missing = {name for name in used if f"{name.removesuffix('-soft')}:" not in style}
+    assert missing == {"--heat"}  # a scale: --heat-0 and so on
     assert all(f"--heat-{step}:" in style for step in range(4))
 
 
@@ -575,7 +575,7 @@ def test_three_layerings_stand_side_by_side():
     three.runs["third"] = three.runs["lli"]
     page = render(three, made_tables(comparison=made_comparison() + third))
     assert "third / poll" in page
-    assert [trace["name"] for trace in figures(page)["interests"]["data"]] == ["poll", "lli", "third"]
+    assert [trace["name"] for trace in figures(page)["wire-frames"]["data"]] == ["Interests"]
 
 
 def test_the_drawing_puts_parents_beside_their_children():
@@ -775,3 +775,39 @@ def test_control_messages_are_told_by_kind_whatever_the_protocol(plain_poll):
     }
     nothing = made_tables(traffic=[row for row in traffic if row["kind"] == "data"])
     assert "control" not in figures(render(made_manifest(), nothing))
+
+
+def test_many_alike_nodes_are_drawn_as_one_with_the_mean_of_their_links():
+    clients = [f"c{k}" for k in range(1, 21)]
+    topology = {
+        "nodes": [{"name": name, "role": "peer"} for name in (*clients, "odd")]
+        + [{"name": "isp", "role": "forwarder"}],
+        "links": [{"a": "isp", "b": name} for name in clients] + [{"a": "isp", "b": "odd", "delay_ms": 9}],
+    }
+    made = made_manifest(topology=topology)
+    drawing = draw(made)
+    assert {node.name for node in drawing.nodes} == {"isp", "odd", "c1 … c20 (20)"}
+    assert drawing.height < 150
+    one = {"layering": "poll", "sender": "isp", "slice": 0, "kind": "data", "lost": 0}
+    load = [one | {"receiver": name, "packets": 3, "bytes": 100} for name in (*clients[:10], "odd")]
+    told = loads(drawing, load, [], made)
+    at = {link["to"]: place for place, link in enumerate(told["links"]) if link["from"] == "isp"}
+    poll = told["layerings"]["poll"]
+    assert [poll["bytes"][at[name]] for name in ("odd", "c1 … c20 (20)")] == [[100], [50]]
+    assert poll["packets"][at["c1 … c20 (20)"]] == [1.5]
+    assert [told["links"][at[name]]["of"] for name in ("odd", "c1 … c20 (20)")] == [1, 20]
+
+
+def test_the_fork_is_shown_by_subscriber_with_the_time_of_its_proof():
+    made = made_manifest(fork={"feed": FEED_URI, "publisher": "r", "after": 1})
+    came = {"layering": "poll", "node": "s", "feed": FEED_URI, "published": 0}
+    rows = [came | {"seq": n, "delivered": 200 * MS * n} for n in (1, 2)]
+    proof = {"layering": "lli", "node": "s", "event": "forked", "time": 250 * MS, "detail": None}
+    error = {"layering": "poll", "node": "s", "event": "error", "time": 300 * MS, "detail": "no-route"}
+    tables = made_tables(deliveries=pa.Table.from_pylist(rows, DELIVERIES), incidents=[proof, error])
+    page = render(made, tables)
+    table = page.split('id="table-forks">')[1].partition("</table>")[0]
+    assert re.findall(r'class="number">([^<]+)</td>', table) == ["1", "0.400", "–", "0", "–", "0.250"]
+    table = page.split('id="table-errors">')[1].partition("</table>")[0]
+    assert "<td>no-route</td>" in table
+    assert re.findall(r'class="number">([^<]+)</td>', table) == ["1", "0.300"]

@@ -75,7 +75,7 @@ def page(folded):
 
 FOLDED = """
 const drawn = () => [...document.querySelectorAll(".plot.js-plotly-plot")].map((element) => element.id);
-const answer = document.getElementById("answer-latency_p50");
+const answer = document.getElementById("answer-latency-p50");
 const first = [drawn(), document.documentElement.scrollHeight, answer.getBoundingClientRect().top];
 location.hash = "#wire";
 await until(() => document.getElementById("wire").open && drawn().includes("wire-bytes"));
@@ -90,7 +90,7 @@ return { first, second, open: [...document.querySelectorAll("details.part[open]"
 def test_the_answer_is_on_the_first_screen_and_parts_are_drawn_when_they_are_opened(browser, folded):
     got = browser.probe(folded, FOLDED, width=1400)
     drawn, height, top = got["first"]
-    assert drawn == ["answer-latency_p50", "answer-delivered_share"]
+    assert drawn == ["answer-latency-p50", "answer-delivered-share"]
     assert height <= 8 * 900
     assert top < 700
     assert {"wire-bytes", "wire-frames"} <= {*got["second"]}
@@ -159,7 +159,7 @@ document.querySelector('nav button[data-layering="1"]').click();
 const hidden = document.getElementById("pit").data.map((trace) => trace.visible);
 document.querySelector('nav button[data-layering="1"]').click();
 const files = {};
-for (const of of ["pit", "pit-heat", "latency-boxes", "wire-bytes", "interests", "network", "journey"]) {
+for (const of of ["pit", "pit-heat", "latency-boxes", "wire-bytes", "network", "journey"]) {
   files[of] = await file(`button[data-save="csv"][data-of="${of}"]`);
 }
 files.comparison = await file('button[data-table="comparison"]');
@@ -181,7 +181,6 @@ def test_figures_are_saved_with_their_units_and_menus_change_them(browser, page)
     files = got["files"]
     rows = {name: list(csv.reader(StringIO(text))) for name, (_, text) in files.items() if "svg" not in name}
     assert not [name for name, (_, text) in files.items() if "svg" not in name and "<" in text]
-    assert "sent by subscribers’ nodes, per delivered item" in files["interests"][1]
     assert files["pit"][0] == "handmade-pit.csv"
     assert rows["pit"][0] == ["node", "PIT", "layering", "time, s", "PIT entries or bytes"]
     assert ["r", "bytes", "poll", "0.01", "40"] in rows["pit"]
@@ -378,5 +377,21 @@ def test_without_a_way_to_decompress_the_page_says_so(tmp_path, page):
     opened = Browser(tmp_path)
     dom = opened.run(page.replace("<head>", "<head><script>delete window.DecompressionStream</script>"))
     assert re.search(r'id="failed">This browser cannot draw', dom)
-    assert "<h2>Findings</h2>" in dom
+    assert '<p class="headline">' in dom
     assert len(opened.said) == 1
+
+
+BUTTONS = """
+const chosen = () => ["item", "subscriber"].map((name) => document.getElementById(`journey-${name}`).value);
+document.getElementById("journey-worst").click();
+const slowest = chosen();
+document.getElementById("journey-item").value = "1";
+document.getElementById("journey-lost").click();
+return { slowest, lost: chosen(), hash: location.hash };
+"""
+
+
+def test_buttons_lead_to_the_next_lost_item_and_to_the_slowest_delivery(browser, page):
+    got = browser.probe(page, BUTTONS)
+    assert got["slowest"] == ["2", "s"]
+    assert (got["lost"], got["hash"]) == (["2", "all"], "#journey=lli/0/2/all")

@@ -13,9 +13,9 @@ from short_runs import emulate
 from analysis.decode.protocols.protocol import NDN
 from analysis.metrics.aggregates import keeping_up_totals
 from analysis.metrics.catalogue import METRICS, why_unranked
+from analysis.metrics.claims import Evidence
 from analysis.metrics.comparison import compare, measure
 from analysis.metrics.run.saturation import keeping_up
-from analysis.report.words.claims import Evidence
 from analysis.run.context import RUNS, Case, setting
 from analysis.run.manifest import Manifest, Run
 from base.units import MS

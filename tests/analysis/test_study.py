@@ -424,7 +424,14 @@ def said(told):
 def test_findings_answer_the_question_at_each_point():
     asked = Question(text="Which?", metrics=["bytes_per_item", "latency_p50"])
     records_of_few = [record for record in many() if record.layering in ("pull", "poll", "lli-selective")]
-    told = said(findings(study("s", "S", records_of_few, question=asked)))
+    got = study("s", "S", records_of_few, [Origin("", "", {}, asked.model_dump())])
+    told = said(findings(got))
+    page = render_study(got)
+    assert "<h2>Which?</h2>" in page
+    assert '<p class="headline">' not in page  # none is best in both
+    one = asked.model_copy(update={"metrics": ["latency_p50"]}).model_dump()
+    page = render_study(study("s", "S", records_of_few, [Origin("", "", {}, one)]))
+    assert "each of the 1 measures: pull at 2 of 2 settings" in without_markup(page)
     assert told[0].startswith("Everything arrived.")
     assert told[1].startswith("Bytes on the wire, per delivered item: At 0 and 5 % (figures: 5 %): ")
     assert re.search(r"\d % (more|less); [\d.]+ % to [\d.]+ % by seed, n = 3", told[1])

@@ -66,7 +66,7 @@ SOURCE_MUTANTS: Mutants = {
     "evidence lost with the source": (instead(Upstreams, "_lose", _evidence_lost),),
     "evidence lost with the entry": (instead(FeedEntry, "remember", _all_forgotten),),
     "scouts not sent": (Patch(Upstreams, "_send_scout", returns(None)),),
-    "waiting not told": (Patch(Downstreams, "tell", returns(None)),),
+    "waiting not told": (Patch(Downstreams, "announce", returns(None)),),
     "digest not compared": (Patch(neighbours, "digest", returns(bytes(8))),),
     "haves not compared": (Patch(Neighbours, "_compare", returns([])),),
     "death not told": (instead(Neighbours, "wake", _death_untold),),

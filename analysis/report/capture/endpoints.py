@@ -133,6 +133,7 @@ def draw_endpoints(ways: list[Way], nodes: set[str]) -> tuple[Drawing, int]:
             [PlacedNode(name, _role(name, nodes), *at) for name, at in place.items()],
             [lane(a, b, _sides(a, b, place), "") for a, b in kept],
             "",
+            {},
         ),
         left_out,
     )

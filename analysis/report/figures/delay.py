@@ -36,24 +36,6 @@ def latency_cdf(latency: Rows, manifest: Manifest) -> Figure:
     )
 
 
-def hop_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
-    """Return the CDF of hop delay, None if nothing crossed a link."""
-    together = {row["layering"]: row for row in rows if row["sender"] == ALL}
-    if not together:
-        return None
-    return shares_within(
-        "hop-cdf",
-        "Delay of a hop",
-        "Cumulative distribution of an item’s time from one node to the next, a line for each layering",
-        [
-            (layering, row["hops"], _ms(row["quantiles_ns"])) if row else (layering, 0, [])
-            for layering in manifest.layerings
-            for row in [together.get(layering)]
-        ],
-        "from one node to the next",
-    )
-
-
 def first_item_cdf(rows: Rows, manifest: Manifest) -> Figure | None:
     """Return the CDF of the wait for the first item, None without one."""
     waits: dict[str, list[float]] = {layering: [] for layering in manifest.layerings}

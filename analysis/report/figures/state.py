@@ -21,6 +21,7 @@ from analysis.report.figures.plot import (
     with_menus,
 )
 from analysis.report.figures.wire import share_bars
+from analysis.report.words.numbers import pretty
 
 MOST_NODES = 24
 """Maximum number of nodes in the menu: those with the highest means."""
@@ -128,7 +129,12 @@ def node_heat(
     values = {(row["layering"], row["node"], row["slice"]): row for row in rows}
 
     def draw(layering: str, what: str) -> tuple[list[Spec], Spec]:
-        top = max((row[what] for row in rows), default=1) or 1
+        ordered = sorted(row[what] for row in rows) or [1]
+        top, usual = ordered[-1] or 1, ordered[int(0.98 * (len(ordered) - 1))]
+        if 0 < 5 * usual < top:  # few cells would leave all others alike
+            top, darkest = usual, f"{what}, {pretty(usual)} or more darkest"
+        else:
+            darkest = what
         table: list[list[float | None]] = []
         for node in nodes:
             cells = (values.get((layering, node, place)) for place in range(slices))
@@ -144,7 +150,7 @@ def node_heat(
             "zmin": 0,
             "zmax": top,
             "colorscale": "--heat",
-            "colorbar": {"title": {"text": what, "side": "top"}, "thickness": 12, "outlinewidth": 0},
+            "colorbar": {"title": {"text": darkest, "side": "top"}, "thickness": 12, "outlinewidth": 0},
             "hovertemplate": f"%{{y}}: %{{z:.3g}} {what} at %{{x:.2f}} s<extra></extra>",
         }
         layout = {

@@ -1,8 +1,9 @@
 """The network as a drawing: nodes in columns by their distance from the publisher."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from math import hypot
+from statistics import fmean
 from typing import NamedTuple
 
 from analysis.files import Rows
@@ -13,6 +14,10 @@ COLUMN = 150
 ROW = 46
 MARGIN_X = 46
 MARGIN_Y = 24
+FEW, LARGE = 12, 40
+"""Least number of alike nodes, with one link each, that are drawn as one; in networks of more than LARGE nodes
+two are enough.
+"""
 LANE = 5
 """Offset of a link direction from the line between its ends."""
 MEASURES = ("bytes", "packets", "lost")
@@ -40,33 +45,58 @@ class PlacedLink(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A drawing of `width` by `height` pixels; `links_text` if all links are equal, else empty."""
+    """A drawing of `width` by `height` pixels; `links_text` if all links are equal, else empty. `groups`: the
+    node that is drawn for one of many alike ones.
+    """
 
     width: float
     height: float
     nodes: list[PlacedNode]
     links: list[PlacedLink]
     links_text: str
+    groups: dict[str, str]
+
+
+def _alike(manifest: Manifest) -> dict[str, str]:
+    """Return for each of many alike nodes a name of them all: "c1 … c100 (100)"."""
+    links = manifest.topology.links
+    ends = Counter(end for link in links for end in (link.a, link.b))
+    ends.update(node for medium in manifest.topology.media for node in medium.members)
+    roles = {node.name: node.role for node in manifest.topology.nodes}
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for link in links:
+        for node, other in ((link.a, link.b), (link.b, link.a)):
+            if ends[node] == 1 and ends[other] > 1:
+                alike.setdefault((other, link.describe(), roles[node]), []).append(node)
+    return {
+        node: f"{nodes[0]} … {nodes[-1]} ({len(nodes)})"
+        for nodes in alike.values()
+        if len(nodes) >= (2 if len(roles) > LARGE else FEW)
+        for node in nodes
+    }
 
 
 def draw(manifest: Manifest) -> Drawing:
     """Lay a run's topology out: a medium is a node of its own, joined to its members."""
     topology = manifest.topology
-    joined = [(link.a, link.b, link.describe()) for link in topology.links]
+    groups = _alike(manifest)
+    joined = [(groups.get(x.a, x.a), groups.get(x.b, x.b), x.describe()) for x in topology.links]
+    joined = list(dict.fromkeys(joined))
     joined += [
         (member, medium.name, medium.describe()) for medium in topology.media for member in medium.members
     ]
-    place = lay_out(
-        [node.name for node in topology.nodes], [(a, b) for a, b, _ in joined], manifest.nodes("publisher")
-    )
-    roles = {node.name: node.role for node in topology.nodes}
+    roles = {groups.get(node.name, node.name): node.role for node in topology.nodes}
+    publishers = dict.fromkeys(groups.get(node, node) for node in manifest.nodes("publisher"))
+    margin = max([MARGIN_X, *(4 * len(name) + 10 for name in groups.values())])
+    place = lay_out(list(roles), [(a, b) for a, b, _ in joined], list(publishers), margin=margin)
     roles |= {medium.name: "medium" for medium in topology.media}
     texts = {link.describe() for link in topology.links}
     return Drawing(
-        *size_of(place),
+        *size_of(place, margin),
         [PlacedNode(name, roles.get(name, "forwarder"), *place[name]) for name in place],
         [placed for a, b, text in joined for placed in (lane(a, b, place, text), lane(b, a, place, text))],
         texts.pop() if len(texts) == 1 else "",
+        groups,
     )
 
 
@@ -142,10 +172,12 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
     analysis.tables.link_transits.hop_delays; `links` have known rates. The result has `slices` and the
     `seconds` of each; `links` with their ends, text, and `ns_per_byte`; and for each layering: bytes, packets
     and lost, a list per link with a number per slice, `kinds`, a link's packets by kind, and `hop_ms`, a
-    link's median delay.
+    link's median delay. Links of alike nodes, `of` so many, have the mean of these.
     """
+    groups, sizes = drawing.groups, Counter(drawing.groups.values())
     places = {(lane.sender, lane.receiver): k for k, lane in enumerate(drawing.links)}
-    rates = {ends: link.ns_per_byte for link in links for ends in ((link.a, link.b), (link.b, link.a))}
+    drawn = [(groups.get(link.a, link.a), groups.get(link.b, link.b), link) for link in links]
+    rates = {ends: link.ns_per_byte for a, b, link in drawn for ends in ((a, b), (b, a))}
     slices = 1 + max((row["slice"] for row in load), default=0)
     spec: Spec = {
         "slices": slices,
@@ -155,6 +187,7 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
                 "to": lane.receiver,
                 "text": lane.text,
                 "ns_per_byte": rates.get((lane.sender, lane.receiver), 0),
+                "of": max(sizes[lane.sender], sizes[lane.receiver], 1),
             }
             for lane in drawing.links
         ],
@@ -167,19 +200,39 @@ def loads(drawing: Drawing, load: Rows, hops: Rows, scene: Scene, links: Sequenc
             "kinds": [{} for _ in drawing.links],
             "hop_ms": [None for _ in drawing.links],
         } | {what: [[0] * slices for _ in drawing.links] for what in MEASURES}
+
+    def place_of(row: Spec) -> int | None:
+        sender, receiver = str(row["sender"]), str(row["receiver"])
+        return places.get((groups.get(sender, sender), groups.get(receiver, receiver)))
+
     for row in load:
-        place = places.get((row["sender"], row["receiver"]))
+        place = place_of(row)
         if place is not None and row["layering"] in spec["layerings"]:
             of = spec["layerings"][row["layering"]]
+            n = spec["links"][place]["of"]
             for what in MEASURES:
-                of[what][place][row["slice"]] += row.get(what, 0)
+                of[what][place][row["slice"]] += row.get(what, 0) / n
             kinds = of["kinds"][place]
-            kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["packets"]
+            kinds[row["kind"]] = kinds.get(row["kind"], 0) + row["packets"] / n
+    medians: dict[tuple[str, int], list[float]] = {}
     for row in hops:
-        place = places.get((row["sender"], row["receiver"]))
+        place = place_of(row)
         if place is not None:
             quantiles = row["quantiles_ns"]
-            spec["layerings"][row["layering"]]["hop_ms"][place] = round(
-                quantiles[len(quantiles) // 2] / 1e6, 3
-            )
+            medians.setdefault((row["layering"], place), []).append(quantiles[len(quantiles) // 2] / 1e6)
+    for (layering, place), values in medians.items():
+        spec["layerings"][layering]["hop_ms"][place] = round(fmean(values), 3)
+    for of in spec["layerings"].values():
+        _round(of)
     return spec
+
+
+def _round(of: Spec) -> None:
+    """Round a layering's means of alike links in place; counts of single links become whole numbers."""
+
+    def short(value: float) -> float:
+        return int(value) if value == int(value) else round(value, 1)
+
+    of["kinds"] = [{kind: short(n) for kind, n in kinds.items()} for kinds in of["kinds"]]
+    for what in MEASURES:
+        of[what] = [[short(value) for value in slices] for slices in of[what]]

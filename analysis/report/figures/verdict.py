@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 
 from analysis.metrics.catalogue import METRICS
+from analysis.metrics.claims import FRONTS, Evidence, Standing
 from analysis.report.figures.plot import Figure, Menu, Spec, colour, figure, logarithmic, places, with_menus
-from analysis.report.words.claims import FRONTS, Evidence, Standing
 from analysis.report.words.numbers import pretty
 
 _WIDE = 50
@@ -56,17 +56,23 @@ def _answer(evidence: Evidence, standing: Standing) -> Figure:
         decades = range(floor(log10(least)), ceil(log10(most)) + 1)
         scale["tickvals"] = [float(f"1e{decade}") for decade in decades]
         scale["ticktext"] = [pretty(tick) for tick in scale["tickvals"]]
-        scale["range"] = [log10(least) - 0.1, log10(most) + 0.25 * (log10(most) - log10(least))]
-    note = ", logarithmic" if is_wide else ""
+        scale["range"] = [log10(least) - 0.1, log10(most) + 0.4 * (log10(most) - log10(least))]
+    note = " (log)" if is_wide else ""
     layout = {
         "barmode": "overlay",
         "bargap": 0.3,
         "height": 62 + 21 * max(len(known), 2),
-        "xaxis": {"title": {"text": f"{metric.unit}, {standing.better} is better{note}"}, **scale},
+        "xaxis": {
+            "title": {"text": f"{metric.unit}{note}, {standing.better} is better"},
+            "nticks": 4,
+            "tickangle": 0,
+            **scale,
+        },
         "yaxis": {"autorange": "reversed", "type": "category", "automargin": True, "dtick": 1},
     }
     text = f"A bar for each layering: {metric.title}, {metric.unit}; {standing.better} is better"
-    return figure(f"answer-{metric.key}", metric.title, text, data, layout, ("layering", "of", metric.unit))
+    place = f"answer-{metric.key}".replace("_", "-")
+    return figure(place, metric.title, text, data, layout, ("layering", "of", metric.unit))
 
 
 def trade(evidence: Evidence) -> Figure | None:
@@ -88,6 +94,7 @@ def trade(evidence: Evidence) -> Figure | None:
             "type": "scatter",
             "mode": "lines",
             "name": "Pareto front",
+            "hoverinfo": "skip",
             "x": [points[x][1] for x in front],
             "y": [points[x][0] for x in front],
             "line": {"color": "--rule", "width": 2},

@@ -237,27 +237,6 @@ def control(traffic: Rows, messages: Rows, carried: dict[str, float], manifest: 
     )
 
 
-def interests(comparison: Rows, manifest: Manifest) -> Figure:
-    """Return the Interests per item: over all links, at the subscribers, and over one link."""
-    values = {(row["layering"], row["metric"]): row["value"] for row in comparison}
-    groups = {
-        "interests_network": "over all links,<br>per delivered item",
-        "interests_per_item": "sent by subscribers’ nodes,<br>per delivered item",
-        "interests_per_link": "over a link,<br>per item over it",
-    }
-    return grouped_bars(
-        "interests",
-        "Interests per item",
-        "Bars, one for each layering: Interests and LLIs per item",
-        manifest.layerings,
-        {key: value for key, value in values.items() if key[1] in groups},
-        list(groups),
-        "Interests",
-        labels=groups,
-        axis="Interests and LLIs per item",
-    )
-
-
 def throughput(rows: Rows, manifest: Manifest) -> Figure:
     """Return each flow's throughput at the bottleneck."""
     several = len({row["feed"] for row in rows}) > 1

@@ -185,6 +185,36 @@ function setUpJourney(data) {
   feed.addEventListener("change", () => { fillSubscribers(); remember(); });
   for (const menu of [layering, item, subscriber]) menu.addEventListener("change", remember);
   const step = (by) => () => { item.value = String(Number(item.value) + by); remember(); };
+  /* The next item after the chosen one, in any feed, of which a packet was lost on the way. */
+  function nextLost() {
+    const { packets } = data.layerings[layering.value];
+    const lost = packets.d.map((time, place) => [time, packets.f[place], packets.s[place]])
+      .filter(([time, of, seq], place) => time < 0 && of >= 0 && seq > 0 && data.reasons[packets.w[place]].key === "item")
+      .map(([, of, seq]) => [of, seq]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const now = [Number(feed.value), Number(item.value)];
+    const next = lost.find(([of, seq]) => of > now[0] || (of === now[0] && seq > now[1])) ?? lost[0];
+    if (next) choose(...next, "all");
+  }
+
+  /* The delivery that took longest from publication. */
+  function slowest() {
+    const { items } = data.layerings[layering.value];
+    let worst = 0;
+    items.d.forEach((time, place) => {
+      if (time - items.p[place] > items.d[worst] - items.p[worst]) worst = place;
+    });
+    if (items.s.length) choose(items.f[worst], items.s[worst], data.nodes[items.n[worst]]);
+  }
+
+  function choose(of, seq, end) {
+    [feed.value, item.value] = [String(of), String(seq)];
+    fillSubscribers();
+    if ([...subscriber.options].some((option) => option.value === end)) subscriber.value = end;
+    remember();
+  }
+
+  $("lost").addEventListener("click", nextLost);
+  $("worst").addEventListener("click", slowest);
   $("before").addEventListener("click", step(-1));
   $("after").addEventListener("click", step(1));
   addEventListener("hashchange", readAddress);

@@ -46,7 +46,7 @@ function setUpNetwork(network) {
   const number = (value) => (value === 0 ? "0" : Number(value.toPrecision(3)).toLocaleString("en"));
 
   function told(link) {
-    const { from, to, text } = network.links[link];
+    const { from, to, text, of: alike } = network.links[link];
     const slice = Number(time.value);
     const of = network.layerings[layering.value];
     const amounts = Object.keys(units).filter((key) => key !== "use" || network.links[link].ns_per_byte)
@@ -54,7 +54,8 @@ function setUpNetwork(network) {
     const kinds = Object.entries(of.kinds[link]).map(([kind, n]) => `${kind} ${n}`).join(", ");
     const hop = of.hop_ms[link] === null ? ""
       : ` ${units.lost ? "An item’s hop" : "A packet’s way"} here took ${number(of.hop_ms[link])} ms (median).`;
-    return `${from} to ${to}${text && ` (${text})`}. ${layering.value}, ${$("when").value}: ${amounts}.`
+    const mean = alike > 1 ? `, mean of ${alike} links` : "";
+    return `${from} to ${to}${text && ` (${text})`}${mean}. ${layering.value}, ${$("when").value}: ${amounts}.`
       + ` Packets of the whole run by kind: ${kinds || "none"}.${hop}`;
   }
 

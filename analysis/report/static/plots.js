@@ -17,7 +17,9 @@ function coloured(value, style) {
     return [0, 1, 2, 3].map((step) => [step / 3, style.getPropertyValue(`--heat-${step}`).trim()]);
   }
   if (typeof value === "string") {
-    return value.startsWith("--") ? style.getPropertyValue(value).trim() : value;
+    // A soft colour is a layering's, a quarter as opaque.
+    return value.endsWith("-soft") ? `${coloured(value.slice(0, -5), style)}3a`
+      : value.startsWith("--") ? style.getPropertyValue(value).trim() : value;
   }
   if (Array.isArray(value)) {
     return typeof value[0] === "number" ? value : value.map((item) => coloured(item, style));

@@ -1,8 +1,9 @@
 """Findings of a run: the answer to its question, what went wrong, and what the answer costs.
 
-All are claims of analysis.report.words.claims in sentences of analysis.report.words.sentences.
+All are claims of analysis.metrics.claims in sentences of analysis.report.words.sentences.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from markupsafe import Markup
 from analysis.columns.values import ALL
 from analysis.files import Rows
 from analysis.metrics.catalogue import METRICS, Metric, shown
-from analysis.report.words.claims import COSTS, FRONTS, Claim, Evidence, Standing, Verdict
+from analysis.metrics.claims import COSTS, FRONTS, Claim, Evidence, Standing, Verdict
 from analysis.report.words.numbers import duration, pretty, two_digits
 from analysis.report.words.sentences import amount, capital, figure, joined, name, say, share
 from analysis.run.manifest import Manifest
@@ -64,7 +65,7 @@ def findings(evidence: Evidence, manifest: Manifest, witness: Witness) -> Findin
     standings = [evidence.standing(metric) for metric in evidence.measures]
     winners = best_in_all(standings)
     sentences = [*_wrong(evidence, manifest, witness)][: MOST - 2]
-    sentences += costs(evidence, winners)
+    sentences += costs(evidence, winners or _leading(standings))
     return Findings(
         headline(evidence, standings, winners),
         [measure(evidence, standing) for standing in standings],
@@ -87,6 +88,12 @@ def best_in_all(standings: Sequence[Standing]) -> list[str]:
     if not told or any(standing.unclear for standing in told):
         return []
     return [x for x in told[0].leaders if all(x in standing.leaders for standing in told)]
+
+
+def _leading(standings: Sequence[Standing]) -> list[str]:
+    """Return the layering that is best, or equal to the best, in most measures; none if there is none."""
+    leads = Counter(x for standing in standings if standing.is_decided for x in standing.leaders)
+    return [x for x, _ in leads.most_common(1)]
 
 
 def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[str]) -> Markup:
@@ -114,10 +121,10 @@ def headline(evidence: Evidence, standings: Sequence[Standing], winners: list[st
         n = figure(len(told), str(len(told)), "measures")
         return say("answer.all", who=joined(winners), n=n, **{"is": verb})
     clear = [standing for standing in unequal if not standing.unclear]
-    parts = [
-        say("answer.part", who=joined(each.leaders + each.unclear), metric=short(each.metric))
-        for each in clear or unequal
-    ]
+    best: dict[tuple[str, ...], list[Markup]] = {}
+    for each in clear or unequal:
+        best.setdefault((*each.leaders, *each.unclear), []).append(short(each.metric))
+    parts = [say("answer.part", who=joined(who), metric=joined(metrics)) for who, metrics in best.items()]
     return say("answer.split" if clear else "answer.unclear", parts=joined(parts, "; ", "; "))
 
 
@@ -128,7 +135,9 @@ def measure(evidence: Evidence, standing: Standing) -> Finding:
     words = ("lowest", "Highest") if standing.better == "lower" else ("highest", "Lowest")
     text = Markup()
     if standing.values:
-        parts = {"who": joined(standing.leaders), "value": _range(standing, evidence)}
+        every = len(standing.leaders) == len(standing.values) > 2
+        who = Markup("all layerings") if every else joined(standing.leaders)
+        parts = {"who": who, "value": _range(standing, evidence)}
         if standing.next is None:
             text = say("measure.only" if len(standing.values) == 1 else "measure.equal", **parts)
         elif standing.unclear:
@@ -141,7 +150,7 @@ def measure(evidence: Evidence, standing: Standing) -> Finding:
             how = effect(evidence, standing.next, standing)
             text = say("measure.best", lowest=words[0], effect=how, **told, **parts)
         text += _others(evidence, standing, words[1])
-    return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}")
+    return Finding(lead, capital(Markup(text.strip())), f"#answer-{key}".replace("_", "-"))
 
 
 def left_out(evidence: Evidence) -> Markup:
@@ -269,7 +278,7 @@ def _against_baseline(evidence: Evidence, who: str) -> Finding:
     equal: list[Metric] = []
     for metric in shown(METRICS, {*evidence.samples}, evidence.layerings):
         standing = evidence.standing(metric)
-        if metric.axis and who in standing.values and evidence.baseline in standing.values:
+        if metric.axis and metric.better and who in standing.values and evidence.baseline in standing.values:
             for one, other, found in ((who, evidence.baseline, better), (evidence.baseline, who, worse)):
                 claim = evidence.claim(metric, one, other, standing.better)
                 if claim.verdict is Verdict.BETTER:

@@ -27,15 +27,17 @@ COMMON = {
 
 _TERM = re.compile(rf"\b({'|'.join(TERMS)})(s?)\b")
 _TAG = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL)
+_CODE = re.compile(r"`([^`<]+)`")
 _WORD = re.compile(r"\b[A-Za-z0-9]+\b")
 
 
 def explained(text: str) -> Markup:
-    """Return a text, escaped if it is not markup yet, with definitions of TERMS on hover."""
+    """Return a text, escaped if it is not markup yet, with definitions of TERMS on hover, and what stands in
+    backticks as code.
+    """
+    marked = _CODE.sub(r"<code>\1</code>", str(escape(text)))
     return Markup(
-        _TERM.sub(
-            lambda found: f'<abbr title="{escape(TERMS[found[1]])}">{found[0]}</abbr>', str(escape(text))
-        )
+        _TERM.sub(lambda found: f'<abbr title="{escape(TERMS[found[1]])}">{found[0]}</abbr>', marked)
     )
 
 

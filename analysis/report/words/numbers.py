@@ -61,13 +61,6 @@ def volume(size: float) -> str:
     return with_unit(size, "bytes")
 
 
-def excess(ratio: float) -> str:
-    """Format a ratio to a bound, to precede the bound: "4.8 % over", or from 2 on "3.2 times"."""
-    if ratio >= 2:
-        return f"{two_digits(ratio)} times"
-    return f"{two_digits(max(ratio - 1, 0) * 100)}{NARROW_SPACE}% over"
-
-
 def compared(value: float, base: float, less: str, more: str) -> str:
     """Format a comparison of two values: "24 times fewer", "5.1 % more", "the same"."""
     if value == base:

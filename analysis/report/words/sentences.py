@@ -9,7 +9,6 @@ again from the tables (tests/analysis/page_checker.py); anything else in a sente
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -18,143 +17,81 @@ from analysis.report.words.numbers import NARROW_SPACE, pretty, two_digits, with
 _TAG = re.compile(r"<[^>]+>")
 
 
-class Sentence(NamedTuple):
-    """A template, and examples of what fills its places."""
-
-    template: str
-    example: dict[str, str]
-
-
-_FORK = {"metric": "items accepted after a feed’s fork"}
-_TWO = {"who": "lli and poll", "metric": "median latency", "value": "22.2 ms"}
-
 SENTENCES = {
     # The answer as a whole.
-    "answer.one": Sentence("{who} {is} the best.", {"who": "lli", "is": "is"}),
-    "answer.all": Sentence(
-        "{who} {is} the best, or equal to the best, in each of the {n} measures.",
-        {"who": "lli", "is": "is", "n": "3"},
-    ),
-    "answer.split": Sentence(
-        "No layering is the best in every measure: {parts}.",
-        {"parts": "persistent in items accepted after a feed’s fork, lli and sync in proofs"},
-    ),
-    "answer.part": Sentence("{who} in {metric}", {"who": "persistent"} | _FORK),
-    "answer.equal": Sentence(
-        "The layerings are equal in {metrics}.", {"metrics": "median latency and bytes"}
-    ),
-    "answer.alone": Sentence("{who}: {parts}.", {"who": "tiny-isp", "parts": "median latency 31.3 ms"}),
-    "answer.alone.part": Sentence("{metric} {value}", {"metric": "median latency", "value": "31.3 ms"}),
-    "answer.only": Sentence("Only {who} delivered everything in time.", {"who": "lli"}),
-    "answer.none": Sentence("No layering delivered everything in time, so costs are not compared.", {}),
-    "answer.unclear": Sentence("What is best cannot be told: {parts}.", {"parts": "lli and poll in bytes"}),
+    "answer.one": "{who: lli} {is: is} the best.",
+    "answer.all": "{who: lli} {is: is} the best, or equal to the best, in each of the {n: 3} measures.",
+    "answer.split": "No layering is the best in every measure: {parts: lli in latency; poll in bytes}.",
+    "answer.part": "{who: persistent} in {metric: items accepted after a feed’s fork}",
+    "answer.equal": "The layerings are equal in {metrics: median latency and bytes}.",
+    "answer.alone": "{who: tiny-isp}: {parts: median latency 31.3 ms}.",
+    "answer.alone.part": "{metric: median latency} {value: 31.3 ms}",
+    "answer.only": "Only {who: lli} delivered everything in time.",
+    "answer.none": "No layering delivered everything in time, so costs are not compared.",
+    "answer.unclear": "What is best cannot be told: {parts: lli and poll in bytes}.",
+    "answer.settings": "Best, or as good, in each of the {n: 3} measures: {parts: lli at 4 of 5 settings}.",
+    "answer.settings.part": "{who: lli} at {k: 4} of {n: 5} settings",
     # The answer by each measure.
-    "measure.best": Sentence(
-        "{lowest} under {who}: {value}. Next: {next}, {other} ({effect}).",
-        {"lowest": "lowest", "who": "persistent", "value": "5 items", "next": "notify", "other": "59"}
-        | {"effect": "12 times more"},
-    ),
-    "measure.equal": Sentence("equal under {who}: {value}.", {"who": "all layerings", "value": "22.2 ms"}),
-    "measure.unclear": Sentence(
-        "{lowest} under {who}: {value}. Whether {next} ({other}) differs cannot be told.",
-        {"lowest": "lowest", "next": "sync", "other": "22.9"} | _TWO,
-    ),
-    "measure.only": Sentence("{value} under {who}.", {"value": "22.2 ms", "who": "lli"}),
-    "measure.baseline": Sentence(
-        " The baseline {who}: {value} ({effect}).", {"who": "pull", "value": "106", "effect": "21 times more"}
-    ),
-    "measure.worst": Sentence(
-        " {highest}: {who}, {value}.", {"highest": "Highest", "who": "poll", "value": "116"}
-    ),
-    "left": Sentence("* Compared on deliveries alone: {parts}.", {"parts": "pull and poll (fell behind)"}),
-    "left.part": Sentence("{who} ({why})", {"who": "pull and poll", "why": "fell behind"}),
-    "interval": Sentence(
-        "{effect}; {low} to {high} by seed, n = {n}",
-        {"effect": "26 % more"} | {"low": "12 %", "high": "40 %", "n": "10"},
-    ),
+    "measure.best": "{lowest: lowest} under {who: lli}: {value: 5 items}. Next: {next: poll}, {other: 59} "
+    "({effect: 12 times as much}).",
+    "measure.equal": "equal under {who: all layerings}: {value: 22.2 ms}.",
+    "measure.unclear": "{lowest: lowest} under {who: lli}: {value: 22.2 ms}. "
+    "Whether {next: sync} ({other: 22.9}) differs cannot be told.",
+    "measure.only": "{value: 22.2 ms} under {who: lli}.",
+    "measure.baseline": " The baseline {who: pull}: {value: 106} ({effect: 21 times more}).",
+    "measure.worst": " {highest: Highest}: {who: poll}, {value: 116}.",
+    "left": "* Compared on deliveries alone: {parts: pull and poll (fell behind)}.",
+    "left.part": "{who: pull and poll} ({why: fell behind})",
+    "interval": "{effect: 26 % more}; {low: 12 %} to {high: 40 %} by seed, n = {n: 10}",
     # What went wrong.
-    "wrong.nothing": Sentence("Nothing went wrong.", {}),
-    "wrong.nothing.text": Sentence(
-        "Every subscriber got all it expected, {n} deliveries under each layering, in order and once.",
-        {"n": "360"},
-    ),
-    "wrong.behind": Sentence("{who} fell behind.", {"who": "pull and poll"}),
-    "wrong.behind.text": Sentence(
-        "At {node} under {who} the median latency grew from {first} in the first quarter of the items to "
-        "{last} in the last: it measures how long the run was.",
-        {"node": "s1", "who": "pull", "first": "90 ms", "last": "2.1 s"},
-    ),
-    "wrong.cut": Sentence("{who} {was} cut off by the end of the run.", {"who": "poll", "was": "was"}),
-    "wrong.cut.text": Sentence(
-        "Items still came just before subscriptions ended: {parts}. A longer run would deliver more.",
-        {"parts": "3 under poll"},
-    ),
-    "wrong.missing": Sentence("Items are missing.", {}),
-    "wrong.missing.text": Sentence(
-        "Of {expected} deliveries {parts} did not take place.", {"expected": "360", "parts": "14 under poll"}
-    ),
-    "wrong.missing.most": Sentence(
-        " Most are missing at {node} under {who}, {n} of {expected}.",
-        {"node": "s2", "who": "poll", "n": "9", "expected": "120"},
-    ),
-    "wrong.beyond": Sentence("Forked items were accepted.", {}),
-    "wrong.beyond.text": Sentence("After the fork came {parts}.", {"parts": "116 items under poll"}),
-    "wrong.unproved": Sentence("Not every subscriber got a proof of the fork.", {}),
-    "wrong.unproved.text": Sentence("Without a proof: {parts}.", {"parts": "s3 under poll and long-lived"}),
-    "wrong.twice": Sentence("Items were delivered twice.", {}),
-    "wrong.out_of_order": Sentence("Items were delivered out of order.", {}),
-    "wrong.errors": Sentence("Errors were reported to applications.", {}),
-    "wrong.counts": Sentence("{parts}.", {"parts": "4 under sync, 3 under notify"}),
-    "wrong.first": Sentence(
-        " The first under {who}: {detail} at {node}, {time} into the run.",
-        {"who": "sync", "detail": "no-route", "node": "s1", "time": "3.37 s"},
-    ),
-    "part": Sentence("{value} under {who}", {"value": "4", "who": "sync"}),
-    "part.who": Sentence("{node} under {who}", {"node": "s3", "who": "poll"}),
+    "wrong.nothing": "Nothing went wrong.",
+    "wrong.nothing.text": "Each subscriber got all it expected, once and in order: {n: 9} deliveries "
+    "a layering.",
+    "wrong.behind": "{who: pull and poll} fell behind.",
+    "wrong.behind.text": "At {node: s1} under {who: pull} median latency grew from {first: 90 ms} in the "
+    "first quarter of the items to {last: 2.1 s} in the last: it measures how long the run was.",
+    "wrong.cut": "{who: poll} {was: was} cut off by the end of the run.",
+    "wrong.cut.text": "Items still came just before subscriptions ended: {parts: 3 under poll}. "
+    "A longer run would deliver more.",
+    "wrong.missing": "Items are missing.",
+    "wrong.missing.text": "Of {expected: 360} deliveries {parts: 14 under poll} did not take place.",
+    "wrong.missing.most": " Most are missing at {node: s2} under {who: poll}, {n: 9} of {expected: 120}.",
+    "wrong.beyond": "Forked items were accepted.",
+    "wrong.beyond.text": "After the fork came {parts: 116 items under poll}.",
+    "wrong.unproved": "Not every subscriber got a proof of the fork.",
+    "wrong.unproved.text": "Without a proof: {parts: s3 under poll and long-lived}.",
+    "wrong.twice": "Items were delivered twice.",
+    "wrong.out_of_order": "Items were delivered out of order.",
+    "wrong.errors": "Errors were reported to applications.",
+    "wrong.counts": "{parts: 4 under sync, 3 under notify}.",
+    "wrong.first": " First under {who: sync}: {detail: no-route} at {node: s1}, {time: 3.37 s} into the run.",
+    "part": "{value: 4} under {who: sync}",
+    "part.who": "{node: s3} under {who: poll}",
     # What the answer costs.
-    "cost": Sentence("What {who} costs:", {"who": "lli"}),
-    "cost.part": Sentence(
-        "{metric} {value}, the best (next: {next}, {effect})",
-        {"metric": "bytes", "value": "1 985", "effect": "9 % more", "next": "long-lived"},
-    ),
-    "cost.best": Sentence(
-        "{metric} {value} (best: {best}, {other})",
-        {"metric": "bytes", "value": "1 985", "best": "pull", "other": "1 820"},
-    ),
-    "cost.equal": Sentence("{metric} {value}, equal to the best", {"metric": "bytes", "value": "1 985"}),
-    "cost.baseline": Sentence("{who} against the baseline {first}:", {"who": "lli", "first": "pull"}),
-    "cost.baseline.text": Sentence(
-        "Better in {better} of {n} measures, equal in {equal}, worse in {worse}{where}.",
-        {"better": "7", "n": "11", "equal": "3", "worse": "1", "where": " (bytes)"},
-    ),
-    "front": Sentence("No other layering beats these (Pareto front):", {}),
-    "front.part": Sentence(
-        "in {x} and {y}, {who}", {"x": "median latency", "y": "bytes", "who": "lli and persistent"}
-    ),
+    "cost": "What {who: lli} costs:",
+    "cost.part": "{metric: bytes} {value: 1 985}, the best (next: {next: long-lived}, {effect: 9 % more})",
+    "cost.best": "{metric: bytes} {value: 1 985} (best: {best: pull}, {other: 1 820})",
+    "cost.equal": "{metric: bytes} {value: 1 985}, equal to the best",
+    "cost.baseline": "{who: lli} against the baseline {first: pull}:",
+    "cost.baseline.text": "Better in {better: 7} of {n: 11} measures, equal in {equal: 3}, "
+    "worse in {worse: 1}{where:  (bytes)}.",
+    "front": "No other layering beats these (Pareto front):",
+    "front.part": "in {x: median latency} and {y: bytes}, {who: lli and persistent}",
     # Caveats.
-    "note.run": Sentence(
-        "One run with seed {seed}: a difference counts from the share that matters on, and nothing is known "
-        "of chance.",
-        {"seed": "1"},
-    ),
-    "note.names": Sentence(
-        "{name} stands for {who}, which do the same in this run.",
-        {"who": "lli and lli-selective", "name": "lli"},
-    ),
-    "note.tails": Sentence(
-        "{n} deliveries are too few for a percentile of the slowest hundredth; it takes {least}.",
-        {"n": "180", "least": "299"},
-    ),
-    "note.drops": Sentence(
-        "The capture of {who} lost {n}: counts of packets are too low there.",
-        {"who": "poll", "n": "7 frames"},
-    ),
+    "note.run": "One run with seed {seed: 1}: a difference counts from the share that matters on, and "
+    "nothing is known of chance.",
+    "note.names": "{name: lli} stands for {who: lli and lli-selective}, which do the same in this run.",
+    "note.tails": "{n: 180} deliveries are too few for the slowest hundredth; it takes {least: 299}.",
+    "note.drops": "The capture of {who: poll} lost {n: 7 frames}: counts of packets are too low there.",
 }
+"""Templates. A place has its name and what stands there in an example: {who: lli}."""
+
+_PLACE = re.compile(r"\{(\w+): ([^}]*)\}")
 
 
 def say(key: str, **parts: object) -> Markup:
     """Return a sentence as markup, its places filled; plain text is escaped."""
-    return Markup(SENTENCES[key].template).format(**parts)
+    return Markup(_PLACE.sub(r"{\1}", SENTENCES[key])).format(**parts)
 
 
 def capital(text: Markup) -> Markup:
@@ -203,12 +140,8 @@ def _markdown() -> Iterator[str]:
     yield "`python -m analysis.report.words.sentences > docs/sentences.md`.\n"
     yield "| sentence | template | example |\n|---|---|---|"
     for key, sentence in SENTENCES.items():
-        made = plain(str(say(key, **sentence.example)))
-        yield f"| `{key}` | {_cell(sentence.template)} | {_cell(made)} |"
-
-
-def _cell(text: str) -> str:
-    return text.strip().replace("|", "\\|")
+        template, example = (_PLACE.sub(to, sentence).strip() for to in (r"{\1}", r"\2"))
+        yield f"| `{key}` | {template} | {example} |"
 
 
 if __name__ == "__main__":

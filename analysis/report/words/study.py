@@ -1,15 +1,17 @@
 """A study in words: formatted figures, and the answer to its question, point by point."""
 
+from collections import Counter
 from collections.abc import Iterator
 from statistics import fmean
 
 from markupsafe import Markup, escape
 
 from analysis.metrics.catalogue import METRICS, WHOLE
+from analysis.metrics.claims import ALIKE, Evidence
 from analysis.metrics.study import Estimate, Point, Study, unranked
-from analysis.report.words.claims import ALIKE, Evidence
-from analysis.report.words.findings import Finding, measure
+from analysis.report.words.findings import Finding, best_in_all, measure
 from analysis.report.words.numbers import NARROW_SPACE, compared, pretty, with_unit
+from analysis.report.words.sentences import figure, joined, name, say
 from analysis.run.keys import NET
 
 MOST = 7
@@ -46,6 +48,34 @@ def point_words(study: Study, point: Point) -> str:
 def findings(study: Study) -> list[Finding]:
     """Return at most MOST findings, whichever way the figures fall."""
     return [*_delivery(study), *_networks(study), *_measures(study), *_growth(study)][:MOST]
+
+
+def headline(study: Study) -> Markup:
+    """Return at how many points each layering is best, or equal to the best, in all measures of the question;
+    "" if none is anywhere.
+    """
+    best: Counter[str] = Counter()
+    measures = 0
+    for point in study.points:
+        evidence = Evidence.of_study(study, point)
+        measures = max(measures, len(evidence.measures))
+        best.update(best_in_all([evidence.standing(metric) for metric in evidence.measures]))
+    n = len(study.points)
+    count = figure(measures, str(measures), "measures")
+    if n == 1 and best:
+        return say("answer.all", who=joined(list(best)), n=count, **{"is": "is" if len(best) == 1 else "are"})
+    parts = [
+        say(
+            "answer.settings.part",
+            who=name(x),
+            k=figure(k, str(k), "best-at", x),
+            n=figure(n, str(n), "points"),
+        )
+        for x, k in best.most_common(_NAMED)
+    ]
+    if not parts or len(study.layerings) < 2:
+        return Markup()
+    return say("answer.settings", n=count, parts=joined(parts))
 
 
 def caveats(study: Study) -> Iterator[str]:
