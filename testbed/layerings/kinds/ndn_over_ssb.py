@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -50,7 +50,7 @@ from testbed.layerings.nodes.authority import (
     producer_of,
 )
 from testbed.layerings.nodes.ndn_node import choose_strategies
-from testbed.layerings.nodes.node import Context, EventRows, Node, Parameters, StateSize
+from testbed.layerings.nodes.node import Context, EventRows, SimpleLayering, StateSize
 from testbed.layerings.nodes.peer_role import peer_identity
 from testbed.layerings.nodes.workload import Feature, Feed, Workload
 
@@ -75,22 +75,6 @@ class NdnOverSsbParameters(ObjectParameters):
     for their messages itself. Without a follow graph it replicates none."""
     encrypt: bool = True
     """Handshake and box stream between peers; without them, what encryption costs is seen."""
-
-
-class NdnOverSsbLayering(NamedTuple):
-    """Objects by Interests and Data in logs.
-
-    Attributes: see Layering.
-    """
-
-    title: str = "NDN over SSB: Interests and Data in logs"
-    parameters: type[Parameters] = NdnOverSsbParameters
-    protocol: str = "ssb"
-    carries: frozenset[Feature] = frozenset({Feature.REQUESTS})
-
-    def build(self, context: Context) -> Node:
-        """Build a node of a run."""
-        return NdnOverSsbNode(context)
 
 
 def providers(nodes: Iterable[str], workload: Workload) -> list[str]:
@@ -456,3 +440,13 @@ def _log(author: Identity, contents: Iterable[Mapping[str, Any]]) -> list[Messag
 
 def _identity(context: Context, node: str) -> Identity:
     return peer_identity(context.seed, node)
+
+
+NDN_OVER_SSB: Final = SimpleLayering(
+    "NDN over SSB: Interests and Data in logs",
+    NdnOverSsbParameters,
+    NdnOverSsbNode,
+    "ssb",
+    frozenset({Feature.REQUESTS}),
+)
+"""Objects by Interests and Data in logs."""
