@@ -15,6 +15,7 @@ from pydantic import Field
 
 from base.endpoint import Program, StreamPort
 from base.key_log import Secret
+from base.passive import Outputs
 from base.timers import Timers
 from forwarder.forwarder import Forwarder
 from forwarder.wire.feed import split_item
@@ -275,10 +276,11 @@ class NdnOverSsbNode:
         return row
 
 
-class _Repository:
+class _Repository(Outputs):
     """Answers for all feeds of a node, and for the certificate of their producer."""
 
     def __init__(self, feeds: Iterable[Feed], start: int, producer: Authority) -> None:
+        super().__init__()
         self._publishers = {
             log_name(feed.key): Publisher(
                 feed.messages,
@@ -289,7 +291,6 @@ class _Repository:
         }
         self._producer = producer
         self._timers: Timers[bytes] = Timers()  # of publishers
-        self._outputs: list[bytes] = []
         self._events: list[Any] = []
         for feed in self._publishers:
             self._follow_up(feed)
@@ -301,15 +302,10 @@ class _Repository:
             return
         item = split_item(interest.name)
         if interest.name == self._producer.name:
-            self._outputs.append(self._producer.certificate)
+            self.outputs.append(self._producer.certificate)
         elif item is not None and item[0] in self._publishers:
             self._publishers[item[0]].receive(packet, now)
             self._follow_up(item[0])
-
-    def take_outputs(self) -> list[bytes]:
-        """See Application."""
-        outputs, self._outputs = self._outputs, []
-        return outputs
 
     def take_events(self) -> list[Any]:
         """Return what was published since the last call."""
@@ -328,7 +324,7 @@ class _Repository:
 
     def _follow_up(self, feed: bytes) -> None:
         publisher = self._publishers[feed]
-        self._outputs += publisher.take_outputs()
+        self.outputs += publisher.take_outputs()
         self._events += publisher.take_events()
         self._timers.set(feed, publisher.next_deadline())
 
