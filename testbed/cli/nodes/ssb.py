@@ -14,7 +14,7 @@ from ssb.graph import CONTACT
 from testbed.cli.group import LazyGroup
 from testbed.cli.nodes.ssb_lines import label, message_line, numbers_text, reference_of
 from testbed.cli.usage import exclude
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 _LONGEST_TERM_S = 366 * 86_400
 
@@ -70,7 +70,7 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
     from ssb.daemon.running import RunningPeer
 
     refuse_stock(settings.path)  # its socket may answer
-    try:
+    with as_user_error(CommandError):
         try:
             running = RunningPeer(settings.path)
         except ConnectionError:
@@ -92,8 +92,6 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
                 yield running
             finally:
                 running.close()
-    except CommandError as error:
-        raise UserError(str(error)) from None
 
 
 @ssb.command()
@@ -304,10 +302,8 @@ def connect(settings: Settings, address: str) -> None:
     from ssb.transport.address import InvalidAddress, parse_address
     from ssb.uri import plain
 
-    try:
+    with as_user_error(InvalidAddress):
         known = parse_address(plain(address))
-    except InvalidAddress as error:
-        raise UserError(str(error)) from None
     with commands_of(settings, begins=True) as commands:
         commands.answer(["connect"], [str(known)])
 
@@ -428,10 +424,8 @@ def accept(settings: Settings, code: str) -> None:
     from ssb.daemon.guest import GuestError, use_invite
     from ssb.transport.address import InvalidAddress, parse_invite
 
-    try:
+    with as_user_error(InvalidAddress):
         given = parse_invite(code)
-    except InvalidAddress as error:
-        raise UserError(str(error)) from None
     host, port, pub = given.address
     with commands_of(settings, begins=True) as commands:
         state = commands.answer(["status"], [])
@@ -439,10 +433,8 @@ def accept(settings: Settings, code: str) -> None:
             raise UserError(f"the invite is not used up: {state['doubt']}")
         if commands.answer(["friends", "isBlocking"], [{"source": state["id"], "dest": pub}]):
             raise UserError(f"you block {pub}, which gave the invite: `follow --block --undo` ends that")
-        try:
+        with as_user_error(GuestError):
             use_invite(given, state["id"])
-        except GuestError as error:
-            raise UserError(str(error)) from None
         commands.answer(["publish"], [{"type": CONTACT, "contact": pub, "following": True}])
         commands.answer(["publish"], [{"type": "pub", "address": {"host": host, "port": port, "key": pub}}])
         commands.answer(["connect"], [str(given.address)])

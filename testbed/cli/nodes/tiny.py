@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from testbed.errors import UserError
+from testbed.errors import UserError, as_user_error
 
 _DAY_NS = 86_400_000_000_000
 
@@ -93,10 +93,8 @@ def isp(path: Path, allowed: tuple[str, ...], days: int | None, interfaces: tupl
 
 def _read(parse_key: Callable[[str], bytes], key: str) -> bytes:
     """Return a parsed key, before anything is written. Raises UserError."""
-    try:
+    with as_user_error(ValueError):
         return parse_key(key)
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, ends_with_lines: bool) -> None:
@@ -114,10 +112,8 @@ def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, e
     account = Account(path.expanduser())
     try:
         node = Node(account.store, SystemRandom(), LAN, ports=tuple(ports))
-        try:
+        with as_user_error(ValueError):
             desk = make(account, node, time.time_ns())
-        except ValueError as error:
-            raise UserError(str(error)) from None
         asyncio.run(run(desk, ports, sys.stdin, click.echo, ends_with_lines=ends_with_lines))
     finally:
         account.close()
