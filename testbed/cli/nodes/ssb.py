@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,21 +77,16 @@ def commands_of(settings: Settings, *, begins: bool = False) -> Iterator[Any]:
             if not begins and not is_account(settings.path):
                 begin = "publish, follow, connect, import or peer begins one"
                 raise UserError(f"{settings.path}: there is no account: {begin}") from None
-            account = Account(settings.path)
-            try:
+            with closing(Account(settings.path)) as account:
                 commands = Commands(account, lambda: time.time_ns() // 1_000_000)
                 if settings.is_settled:
                     commands.answer(["settle"], [])
                 yield commands
-            finally:
-                account.close()
         else:
-            try:
+            with closing(running):
                 if settings.is_settled:
                     running.answer(["settle"], [])
                 yield running
-            finally:
-                running.close()
 
 
 @ssb.command()
@@ -170,8 +165,7 @@ def peer(
     if root is None and (provide is not None or anchor is not None):
         raise click.UsageError("--provide and --anchor need --ndn-over-ssb")
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
-    account = Account(settings.path, hops)
-    try:
+    with closing(Account(settings.path, hops)) as account:
         if settings.is_settled:
             account.own.settle()
         if account.own.doubt:
@@ -193,8 +187,6 @@ def peer(
                 surroundings=surroundings,
             )
         )
-    finally:
-        account.close()
 
 
 def _network_key(text: str) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +110,8 @@ def _run(path: Path, interfaces: tuple[str, ...], make: Callable[..., Any], *, e
         ports = media(interfaces)
     except ValueError as error:
         raise UserError(f"--interface: {error}") from None
-    account = Account(path.expanduser())
-    try:
+    with closing(Account(path.expanduser())) as account:
         node = Node(account.store, SystemRandom(), LAN, ports=tuple(ports))
         with as_user_error(ValueError):
             desk = make(account, node, time.time_ns())
         asyncio.run(run(desk, ports, sys.stdin, click.echo, ends_with_lines=ends_with_lines))
-    finally:
-        account.close()

@@ -354,10 +354,6 @@ class Drill:
 
 def soak(is_over: Callable[[Drill], bool], seed: int) -> Drill:
     """Run a service until `is_over`; return the events. Raises Violation."""
-    with tempfile.TemporaryDirectory() as folder:
-        drill = Drill(Path(folder), seed)
-        try:
-            drill.run(is_over)
-        finally:
-            drill.close()
+    with tempfile.TemporaryDirectory() as folder, closing(Drill(Path(folder), seed)) as drill:
+        drill.run(is_over)
         return drill

@@ -202,10 +202,8 @@ def _read(content: bytes) -> None:
 def check(data: bytes) -> None:
     """Play the events of an input; raise Finding, or whatever should not be raised."""
     world = _World()
-    try:
+    with world.store:
         for event in read_events(data, MOST_EVENTS):
             world.play(event)
         if world.store.feeds[AUTHOR.public_key].sequence > _HELD:
             world.store.check()
-    finally:
-        world.store.close()
